@@ -113,7 +113,7 @@ export class Invalidator {
   }
 
   async #run(): Promise<void> {
-    const { events, metrics } = this.#options;
+    const { redis, lastMarker, lastReceived, metrics, events } = this.#options;
     let reported = '';
     const report = (state: 'active' | 'standby' | 'lost', reason = '') => {
       if (reported !== state + reason) events.invalidator(state, reason || undefined);
@@ -133,7 +133,6 @@ export class Invalidator {
           await this.#pause(STANDBY_MS);
           continue;
         }
-        const { redis, lastMarker, lastReceived } = this.#options;
         this.#term = await Term.begin(leader.sql, redis, lastMarker(), lastReceived(), metrics, events);
         report('active');
         metrics.invalidatorActive(true);

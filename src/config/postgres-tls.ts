@@ -9,6 +9,7 @@ import {
   type SecureContextOptions,
 } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
+import { percentDecoded } from '../lib/percent-decoded.ts';
 
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
@@ -157,15 +158,7 @@ function parse(address: string): Tls {
     .split(',')
     .map((host) => host.replace(/:\d*$/, '').replace(/^\[|\]$/g, ''));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
-  return { mode, files, hosts, url: base + rest, database: decoded(path.join('/')) };
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return { mode, files, hosts, url: base + rest, database: percentDecoded(path.join('/')) };
 }
 
 /** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */

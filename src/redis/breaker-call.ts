@@ -8,10 +8,12 @@ import { isUnavailable } from './store.ts';
 export class BreakerCall {
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
+  readonly #onError: (error: Error) => void;
 
-  constructor(timeoutMs: number, onCall: OnCall) {
+  constructor(timeoutMs: number, onCall: OnCall, onError: (error: Error) => void = () => {}) {
     this.#timeoutMs = timeoutMs;
     this.#onCall = onCall;
+    this.#onError = onError;
   }
 
   /** Returns the result of a command; undefined if it failed or the breaker of its server is open. */
@@ -26,6 +28,7 @@ export class BreakerCall {
       return result;
     } catch (error) {
       if (isUnavailable(error as Error)) breaker.failed((error as Error).message);
+      this.#onError(error as Error);
       return undefined;
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);

@@ -58,7 +58,9 @@ export class Redis implements RedisStore {
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
   ) {
-    this.#call = new BreakerCall(timeoutMs, onCall);
+    this.#call = new BreakerCall(timeoutMs, onCall, ({ message }) => {
+      if (READ_ONLY.test(message)) this.#reconnect();
+    });
     const options = clientOptions(timeoutMs);
     this.#client = new Client(url, {
       ...options,
@@ -195,12 +197,7 @@ export class Redis implements RedisStore {
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
-    return this.#call.call(this.#breaker, () =>
-      command().catch((error: Error) => {
-        if (READ_ONLY.test(error.message)) this.#reconnect();
-        throw error;
-      }),
-    );
+    return this.#call.call(this.#breaker, command);
   }
 
   /** Opens new connections: after a planned failover the name of the server leads to the new master. */

@@ -17,10 +17,10 @@ const coldStatus = () => statusOf(`cold-${++n}`);
 const alter = (what: string) => service.sql.unsafe(`alter database ${service.database.name} ${what}`);
 const isFeedUp = () => service.metric('hotel_api_change_feed_up');
 
-/** Ends all connections of the service, so that the next ones are opened with the present rights and settings. */
-const endSessions = () => service.sql`
+/** Ends connections of the service, so that the next ones are opened with the present rights and settings. */
+const endSessions = (names = 'hotel-api %') => service.sql`
   select pg_terminate_backend(pid) from pg_stat_activity
-  where datname = current_database() and application_name like 'hotel-api %'`;
+  where datname = current_database() and application_name like ${names}`;
 
 async function expectCachedOnly(): Promise<void> {
   for (let i = 0; i < 20; i++) expect([await statusOf('cached'), await coldStatus()]).toEqual([200, 503]);
@@ -52,8 +52,6 @@ it('the change feed continues after a setting that prevented it is reset, withou
   await expect.poll(() => service.logs().join('\n')).toMatch(/"state":"lost","reason":"function hotel_api_/);
   await alter('reset search_path');
   // the pool of a worker keeps its connections
-  await service.sql`
-    select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = current_database() and application_name = 'hotel-api serve'`;
+  await endSessions('hotel-api serve');
   await expectNormal();
 });

@@ -17,8 +17,8 @@ interface Direction {
 const KEEPALIVE_MS = 25_000;
 
 /**
- * TCP proxy with faults of a network: delay, blackout, reset, rejection, no server behind it. During a blackout bytes are buffered, and
- * delivered afterwards, as after TCP retransmissions.
+ * TCP proxy with faults of a network: delay, blackout, reset, rejection, no server behind it. During a blackout bytes are
+ * buffered, and delivered afterwards, as after TCP retransmissions.
  */
 export class FaultProxy {
   readonly #server: Server;

@@ -1,6 +1,7 @@
 import { ConfigError } from '../../config/config.ts';
 import { TLS_FAULT } from '../../config/postgres-tls.ts';
 import { Failure } from '../../lib/failure.ts';
+import { percentDecoded } from '../../lib/percent-decoded.ts';
 
 /** Returns the lines for standard error and the exit code. The lines never contain the passwords of `databaseUrls`. */
 export function explainError(
@@ -52,13 +53,5 @@ function withoutPassword(text: string, databaseUrl = ''): string {
   const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
   // a shorter password would match parts of ordinary words
   if (!password || password.length < 4) return text;
-  return text.replaceAll(password, '***').replaceAll(decode(password), '***');
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return text.replaceAll(password, '***').replaceAll(percentDecoded(password), '***');
 }
