@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { needs } from '../support/needs.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
 import { outagesOf } from './outages.ts';
@@ -16,7 +17,10 @@ let repeating: NodeJS.Timeout;
 
 beforeAll(async () => {
   // the local cache holds only a part of the hotels, so Redis is always needed
-  fixture = await Fixture.open({ env: { L1_MAX_BYTES: String(1024 ** 2) } });
+  fixture = await Fixture.open({
+    // a stall of the machine must not exceed the deadline of PostgreSQL, which has no fault here
+    env: { L1_MAX_BYTES: String(1024 ** 2), DATABASE_TIMEOUT_MS: shortOrLong('10000', '500') },
+  });
 });
 
 /** Checks the promises during an outage of Redis: no request fails. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { FreshnessChecker, type Report } from '../../src/cli/freshness/checker.ts';
 import { ServiceClient } from '../../src/cli/freshness/service-client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
@@ -67,12 +67,23 @@ export class FreshnessWatch {
     while (!this.#ending.signal.aborted) {
       await this.#check().catch(async (error: Error) => {
         if (this.#ending.signal.aborted) return;
-        if (!this.#isDisturbed) fault(`the freshness checker ended: ${error.message}`);
+        if (!this.#isDisturbed)
+          fault(`the freshness checker ended: ${error.message}; ${this.#circumstances()}`);
         await sleep(250);
       });
     }
     for (const sentence of this.#report.stale) fault(`a response was stale: ${sentence}`);
     if (this.#report.answers === 0) fault('the freshness checker has compared no response');
+  }
+
+  /** Describes what may explain a missing response. */
+  #circumstances(): string {
+    const logs = this.#services.flatMap((service) => service.logs().slice(-5));
+    return [
+      `${expect.getState().currentTestName ?? 'no test'} is running`,
+      `this process stalled ${Math.round(stalledIn(10_000))} ms within 10 s`,
+      ...logs,
+    ].join('\n');
   }
 
   async #check(): Promise<void> {

@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { Failure } from '../../lib/failure.ts';
 import type { Shown } from './database-state.ts';
 
-const DEADLINE_MS = 5_000;
+/** Longer than any deadline of the service, which responds with 503 after it. */
+const DEADLINE_MS = 30_000;
 
 /** A page of `GET /changes`. */
 interface Changes {
@@ -28,9 +30,7 @@ export class ServiceClient {
 
   /** Returns the state of a hotel in the response; undefined for 503. Throws a `Failure` for any other status. */
   async get(id: string): Promise<Shown | undefined> {
-    const answer = await this.#request('HEAD', `hotels/${encodeURIComponent(id)}`);
-    answer.resume();
-    const { statusCode: status, headers } = answer;
+    const { status, headers } = await this.#request('HEAD', `hotels/${encodeURIComponent(id)}`);
     if (status === 200) return headers.etag?.replaceAll('"', '') ?? '';
     if (status === 404) return null;
     if (status === 503) return undefined;
@@ -42,29 +42,35 @@ export class ServiceClient {
    * for any other status.
    */
   async changesAfter(token: string): Promise<Changes | 'expired' | undefined> {
-    const answer = await this.#request('GET', `changes?limit=1000&wait=1&after=${token}`);
-    const body = await text(answer);
-    const { statusCode: status } = answer;
+    const { status, body } = await this.#request('GET', `changes?limit=1000&wait=1&after=${token}`);
     if (status === 200) return JSON.parse(body);
     if (status === 410) return 'expired';
     if (status === 503) return undefined;
     throw this.#unexpected(status);
   }
 
-  async #request(method: string, path: string): Promise<http.IncomingMessage> {
+  /** Sends a request. Throws a `Failure` if the response is not complete in time. */
+  async #request(
+    method: string,
+    path: string,
+  ): Promise<{ status: number | undefined; headers: http.IncomingHttpHeaders; body: string }> {
     const url = new URL(path, this.#url);
     const { request } = url.protocol === 'https:' ? https : http;
-    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
-    request(url, {
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const sent = request(url, {
       agent: this.#agent,
       method,
       headers: { 'x-api-key': this.#key, 'accept-encoding': 'identity' },
-      signal: AbortSignal.timeout(DEADLINE_MS),
-    })
-      .on('response', resolve)
-      .on('error', (error) => reject(new Failure(`${url.origin}: ${error.message}`)))
-      .end();
-    return promise;
+      signal,
+    }).end();
+    try {
+      const [answer]: http.IncomingMessage[] = await once(sent, 'response');
+      const { statusCode: status, headers } = answer!;
+      return { status, headers, body: await text(answer!) };
+    } catch (error) {
+      const why = signal.aborted ? `no response within ${DEADLINE_MS / 1_000} s` : (error as Error).message;
+      throw new Failure(`${url.origin}: ${why}`);
+    }
   }
 
   #unexpected(status: number | undefined): Failure {
