@@ -7,6 +7,7 @@ export interface ArenaWasm {
   readonly INPUT_BYTES: Global;
   readonly ELEMENTS: Global;
   readonly GAPS: Global;
+  readonly HASHES: Global;
   readonly outputStart: Global;
   readonly indexSlots: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
@@ -25,7 +26,7 @@ export interface ArenaWasm {
     nowMs: number,
     minStoredAtMs: number,
     wallMs: number,
-    missesAbsent: number,
+    isRestricted: number,
   ): number;
   gatherElements(
     count: number,
@@ -35,7 +36,6 @@ export interface ArenaWasm {
     minStoredAtMs: number,
     wallMs: number,
   ): number;
-  hashHits(): number;
   hashId(ref: number): void;
   dropFromRedisSince(sinceMs: number, atMost: number): void;
   hasRoom(): number;

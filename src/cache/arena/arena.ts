@@ -237,8 +237,8 @@ export class CacheArena {
 
   /**
    * Looks up the channel or registry ids in a batch request body. The response keeps their order and omits absent and
-   * missed hotels. Times as in `find`. `missesAbsent`: known absences count as misses. Returns the arena's one
-   * `BatchLookup`, overwritten by each batch.
+   * missed hotels. Times as in `find`. `isRestricted`: not all hotels are visible (assembly/arena/gather.ts). Returns
+   * the arena's one `BatchLookup`, overwritten by each batch.
    */
   gather(
     namespace: 'channel' | 'registry',
@@ -247,15 +247,15 @@ export class CacheArena {
     nowMs: number,
     minStoredAtMs = 0,
     wallMs = nowMs,
-    missesAbsent = false,
+    isRestricted = false,
   ): BatchLookup {
     if (body.length > this.#inputBytes) return this.#batchLookup.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const gaps = missesAbsent ? 1 : 0;
+    const restricted = isRestricted ? 1 : 0;
     const { length } = body;
-    const status = this.#wasm.gatherBody(length, number, isFull, nowMs, minStoredAtMs, wallMs, gaps);
+    const status = this.#wasm.gatherBody(length, number, isFull, nowMs, minStoredAtMs, wallMs, restricted);
     return this.#batchLookup.take(status, undefined);
   }
 

@@ -44,7 +44,6 @@ export class BatchLookup {
   /** time of the first refresh due among the hits, epoch ms; Infinity without hits */
   soonestSoftMs = Infinity;
 
-  readonly #wasm: ArenaWasm;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
   readonly #floats: Float64Array;
@@ -53,13 +52,13 @@ export class BatchLookup {
   readonly #result: number;
   readonly #elements: number;
   readonly #gaps: number;
+  readonly #hashes: number;
   #outputLength = 0;
   #asked = 0;
   /** the keys, if the caller passed parsed keys */
   #keys: readonly string[] | undefined;
 
   constructor(wasm: ArenaWasm, memory: ArrayBuffer, outputBytes: number) {
-    this.#wasm = wasm;
     this.#bytes = Buffer.from(memory);
     this.#words = new Uint32Array(memory);
     this.#floats = new Float64Array(memory);
@@ -67,6 +66,7 @@ export class BatchLookup {
     this.#result = wasm.RESULT.value / 4;
     this.#elements = wasm.ELEMENTS.value / 4;
     this.#gaps = wasm.GAPS.value / 4;
+    this.#hashes = wasm.HASHES.value / 4;
   }
 
   /** Reads the results that wasm has just written. */
@@ -145,13 +145,19 @@ export class BatchLookup {
   }
 
   /**
-   * Turns hits that are not visible into misses, like absences of a lookup with `missesAbsent`, and drops the misses that
+   * Turns hits that are not visible into misses, like absences of a lookup with `isRestricted`, and drops the misses that
    * are known to be outside. Nothing then tells hidden hotels from absent ones. Needs OK; `view`: of the output.
    */
   retain(visible: Visible, namespace: Namespace, view: View): this {
     const [words, area] = [this.#words, this.#area];
-    // behind the gaps, which grow by no more than the hashes that were read
-    let hash = this.#wasm.hashHits() / 4;
+    let hash = this.#hashes;
+    // most keys of a collection are used for its own hotels only, and then the lengths need not be read
+    if (this.misses === 0) {
+      const end = hash + 2 * this.hits;
+      let at = hash;
+      while (at < end && visible.hasHash(words[at]!, words[at + 1]!)) at += 2;
+      if (at === end) return this;
+    }
     // of a record, in words: the length of its body, or of the part that both views have
     const [lengthAt, endBytes] =
       view === 'full' ? [BODY_LENGTH_WORD, 0] : [SHARED_LENGTH_WORD, NARROW_END_BYTES];

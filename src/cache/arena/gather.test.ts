@@ -264,4 +264,21 @@ describe('a batch of which only some ids are visible', () => {
       { numRuns: 300 },
     );
   });
+
+  it.each([0, 1, 2, 3])('of 1000 held hotels, with n mod 4 at most %i visible', (most) => {
+    const count = 1_000;
+    const large = new CacheArena(16 * MIB);
+    const all = Array.from({ length: count }, (_, n) => hotel({ id: `h${n}`, channel_id: `ch-${n}` }));
+    const seen = new IdSet(count);
+    for (const [n, entry] of all.entries()) {
+      large.put(entry.bytes, NOW_MS, SOFT_MS);
+      if (n % 4 <= most) seen.add(`h${n}`);
+    }
+    const body = Buffer.from(JSON.stringify({ channel_ids: all.map((_, n) => `ch-${n}`) }));
+    const found = large
+      .gather('channel', body, 'full', NOW_MS, 0, NOW_MS, true)
+      .retain({ hasHash: (low, high) => seen.hasHash(low, high), isOutside: () => false }, 'channel', 'full');
+    expect(Buffer.from(found.output).toString()).toBe(arrayOf(...all.filter((_, n) => n % 4 <= most)));
+    expect(found.misses).toBe(all.filter((_, n) => n % 4 > most).length);
+  });
 });

@@ -11,9 +11,8 @@ import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
 
-export { hashHits } from './gather';
 export { writeHotIds } from './hot-ids';
-export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, indexSlots, outputStart, RESULT } from './layout';
+export { ELEMENTS, GAPS, HASHES, INPUT, INPUT_BYTES, indexSlots, outputStart, RESULT } from './layout';
 export { maxEntryBytes } from './store';
 
 const STATUS_NOT_READ: u32 = 1;
@@ -64,11 +63,11 @@ export function gatherBody(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-  missesAbsent: bool,
+  isRestricted: bool,
 ): u32 {
   const count = readBody(length, namespace === 2);
   if (count < 0) return STATUS_NOT_READ;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, missesAbsent);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, isRestricted);
 }
 
 /** Looks up the `count` elements whose keys the caller wrote. */

@@ -7,7 +7,7 @@ import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, wr
 import { hashOf } from '../hash';
 import { idHashOf } from './eviction';
 import { candidateOf, homeOf, slotAt } from './index-table';
-import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from './layout';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from './layout';
 import { recordOf } from './links';
 import {
   bodyStartOf,
@@ -31,8 +31,8 @@ const NOTHING: u32 = 1;
 let batch: u32 = 0;
 
 /**
- * Looks up the first `count` elements and writes the array of their bodies to the output. `missesAbsent`: known absences count
- * as misses.
+ * Looks up the first `count` elements and writes the array of their bodies to the output. `isRestricted`: not all hotels are
+ * visible, so known absences count as misses, and the hash of each hit's id is written.
  */
 export function gather(
   count: u32,
@@ -41,14 +41,14 @@ export function gather(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-  missesAbsent: bool,
+  isRestricted: bool,
 ): u32 {
   nextBatch();
   store<u32>(RESULT, count, 32);
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(end, namespace);
   findCandidates(end);
-  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs, missesAbsent);
+  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs, isRestricted);
   return copy(end, isFull);
 }
 
@@ -94,7 +94,7 @@ function lookUp(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-  missesAbsent: bool,
+  isRestricted: bool,
 ): void {
   let hits: u32 = 0;
   let absences: u32 = 0;
@@ -109,13 +109,15 @@ function lookUp(
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
     let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);
-    if (missesAbsent && ref === ABSENT) ref = MISS;
+    if (isRestricted && ref === ABSENT) ref = MISS;
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;
       ref = NOTHING;
     } else if (stampOf(record) === batch) ref = NOTHING;
     else {
+      // here, because the id is in the processor's cache now
+      if (isRestricted) store<u64>(HASHES + 8 * hits, idHashOf(record + RECORD_HEADER_BYTES));
       hits++;
       setStamp(record, batch);
       touch(record);
@@ -152,23 +154,6 @@ function copy(end: usize, isFull: bool): u32 {
   }
   store<u32>(RESULT, closeArray(outputStart, output), 12);
   return OK;
-}
-
-/**
- * Writes the hash of each hit's id, as u64, behind the gaps of the last batch, and returns the address of the first. A
- * batch has at most MAX_ELEMENTS hits and misses together, so there is room.
- */
-export function hashHits(): usize {
-  const end = ELEMENTS + <usize>load<u32>(RESULT, 32) * ELEMENT_BYTES;
-  const start = GAPS + <usize>load<u32>(RESULT, 8) * GAP_BYTES;
-  let at = start;
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
-    const ref = load<u32>(element, 12);
-    if (ref === NOTHING || ref === MISS) continue;
-    store<u64>(at, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
-    at += 8;
-  }
-  return start;
 }
 
 /** Writes the narrow view of one record to the output. */

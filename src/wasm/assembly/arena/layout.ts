@@ -1,5 +1,6 @@
 /**
- * Layout of the arena's memory. Fixed places come first: results, elements, gaps, numbers, input. The parts sized by the
+ * Layout of the arena's memory. Fixed places come first: results, elements, gaps, hashes, numbers,
+ * input. The parts sized by the
  * budget follow: index, ghosts, small ring, main ring. The output is last.
  */
 
@@ -11,8 +12,10 @@ export const ELEMENT_BYTES: usize = 16;
 export const MAX_ELEMENTS: u32 = 1000;
 /** Misses of a batch, 8 bytes each: u32 index of the element, u32 offset in the output. */
 export const GAPS: usize = ELEMENTS + 16384;
+/** Hashes of the ids of a batch's hits, u64 each. */
+export const HASHES: usize = GAPS + 8192;
 /** Space for one 64-bit integer an element, for numbers written with a fraction or an exponent. */
-export const NUMBERS: usize = GAPS + 8192;
+export const NUMBERS: usize = HASHES + 8192;
 export const NUMBER_BYTES: usize = 20;
 /** Keys and request bodies that the caller writes: room for 1000 keys of maximum length. */
 export const INPUT: usize = NUMBERS + 20480;
