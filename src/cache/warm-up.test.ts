@@ -6,14 +6,16 @@ import { WarmUp } from './warm-up.ts';
 const SLOW_MS = 200;
 const IDS = Array.from({ length: 50 }, (_, i) => `h${String(i).padStart(2, '0')}`);
 
-/** Warms a cache of 1 MiB, 8 hotels a load, of which these, from 0, are slow. */
-function warmed(slow: number[]) {
+/** Warms a cache of 1 MiB, 8 hotels a load, of which these, from 0, are slow or fail. */
+function warmed(slow: number[], failing: number[] = []) {
   let loads = 0;
   return new WarmUp({
     local: { arena: new CacheArena(1024 ** 2) },
     reader: {
       load: async (_, ids) => {
-        if (slow.includes(loads++)) await sleep(SLOW_MS + 50);
+        const load = loads++;
+        if (slow.includes(load)) await sleep(SLOW_MS + 50);
+        if (failing.includes(load)) throw new Error('invalid page in block 7');
         return ids.map(() => null);
       },
     },
@@ -40,4 +42,9 @@ it('a warm-up continues after slow loads', async () => {
 
 it('a warm-up ends after three slow loads in a row', async () => {
   expect(await warmed([0, 2, 3, 4])).toMatchObject({ hotels: 5 * 8, end: 'slow' });
+});
+
+it('a warm-up that fails reports why, and the worker starts', async () => {
+  const reason = 'invalid page in block 7';
+  expect(await warmed([], [2])).toMatchObject({ hotels: 2 * 8, end: 'failed', reason });
 });

@@ -23,13 +23,15 @@ const SLOW_LOADS = 3;
 /** Maximum number of hotels that are counted to divide the list among the workers' starts. */
 const MAX_COUNTED = 500_000;
 
-type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped';
+type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped' | 'failed';
 
 export interface WarmUpResult {
   /** hotels loaded */
   hotels: number;
   tookMs: number;
   end: WarmUpEnd;
+  /** message of the error that ended it */
+  reason?: string | undefined;
 }
 
 /** Parts of a worker that are warmed. */
@@ -68,12 +70,15 @@ export class WarmUp {
   async run(timeoutMs: number): Promise<WarmUpResult> {
     const beganMs = performance.now();
     const untilMs = beganMs + timeoutMs;
-    const end = await withDeadline(this.#fill(untilMs), timeoutMs).catch((error): WarmUpEnd => {
+    let reason: string | undefined;
+    const end = await withDeadline(this.#fill(untilMs), timeoutMs).catch((error: Error): WarmUpEnd => {
       if (error instanceof DeadlineExceeded) return 'timeout';
       if (error instanceof Unavailable || this.#options.isStopping()) return 'unavailable';
-      throw error;
+      // requests for other hotels may succeed
+      reason = error.message;
+      return 'failed';
     });
-    return { hotels: this.#hotels, tookMs: performance.now() - beganMs, end };
+    return { hotels: this.#hotels, tookMs: performance.now() - beganMs, end, reason };
   }
 
   async #fill(untilMs: number): Promise<WarmUpEnd> {
