@@ -14,6 +14,7 @@ import type { Metrics } from '../observability/metrics.ts';
 import { type FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { Confirmation } from './confirmation.ts';
 import type { FeedStatus } from './feed-status.ts';
+import type { MarkerWatch } from './marker-watch.ts';
 import { announcedBy, type FeedMessage } from './messages.ts';
 
 /** Caches of a worker that the change feed invalidates. */
@@ -28,6 +29,7 @@ interface WorkerCaches {
   apiKeys: ApiKeyCache;
   redisHotels: RedisHotelCache | undefined;
   redisKeys: RedisKeyCache | undefined;
+  markerWatch: MarkerWatch | undefined;
   feedStatus: FeedStatus;
   feedSilence: FeedSilence;
   logPositions: PositionWatch;
@@ -54,7 +56,8 @@ export class FeedApplier {
     this.#parts.feedStatus.received(announcedBy(message), atMs);
     if (message.g !== '') this.useGeneration(message.g);
     const wasSilent = this.#confirmation.receive(message.b !== null);
-    if (message.l || wasSilent) this.#suspectRedis();
+    if (message.l || wasSilent) this.suspectRedis(this.#confirmation.confirmedMs);
+    this.#parts.markerWatch?.announced(message.b);
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
       collections.hotelChanged(id, channelId, registryId);
@@ -148,16 +151,17 @@ export class FeedApplier {
     parts.pageIndex.forget();
     parts.apiKeys.clear();
     parts.logPositions.follow(history);
+    parts.markerWatch?.follow(history);
     this.useGeneration(generation);
   }
 
-  /** Drops values read from Redis since its last confirmation, because Redis may have lost writes. */
-  #suspectRedis(): void {
+  /** Drops values read from Redis since a time, by `monotonicMs`, because Redis may lack writes. */
+  suspectRedis(sinceMs: number): void {
     const { hotelChanges, keyChanges, local, apiKeys, redisHotels } = this.#parts;
     if (!redisHotels) return;
     hotelChanges.noteAll();
     keyChanges.noteAll();
-    local?.dropFromRedisSince(this.#confirmation.confirmedMs);
+    local?.dropFromRedisSince(sinceMs);
     apiKeys.markAllStale();
   }
 

@@ -7,11 +7,8 @@ import type { RedisStore } from '../redis/store.ts';
 import type { NewerVersionsByKey } from '../redis/versioned-values.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
+import { isNoOlder, markerKey, markerOf } from './write-marker.ts';
 
-/** Key of the marker that the active invalidator leaves after every write. */
-const MARKER = 'marker';
-/** Separates the name of the term from its count in a marker. */
-const COUNTED = ':';
 /**
  * Timeout of a write, after which Redis is invalidated. Workers must not wait longer, and PostgreSQL ends a session
  * that is silent for 1200 ms.
@@ -68,7 +65,7 @@ export class RedisWriter {
    */
   constructor(stores: RedisStores, history: string, term: string, lastMarker: string | null) {
     this.#stores = stores;
-    this.#markerKey = `${history}:${MARKER}`;
+    this.#markerKey = markerKey(history);
     this.#term = term;
     this.writeMarker = lastMarker;
   }
@@ -112,7 +109,7 @@ export class RedisWriter {
     mustInvalidate: boolean,
   ): Promise<Written> {
     const count = ++this.#count;
-    const left = `${this.#term}${COUNTED}${count}`;
+    const left = markerOf(this.#term, count);
     const [taken, keysTaken] = await Promise.all([
       this.#writeHotels(entries, changes),
       keys.length > 0 ? this.#stores.keys.fill(keys) : NOTHING,
@@ -142,16 +139,4 @@ export class RedisWriter {
     }
     return this.#stores.hotels.storeTombstones(entries, carried);
   }
-}
-
-/**
- * Returns true if the found marker is the announced one, or a later one of the same term, whose session ended before
- * its announcement. Redis then holds everything that was written before the announced marker.
- */
-function isNoOlder(found: string, announced: string): boolean {
-  const [[foundTerm, foundCount], [announcedTerm, announcedCount]] = [
-    found.split(COUNTED),
-    announced.split(COUNTED),
-  ];
-  return foundTerm === announcedTerm && Number(foundCount) >= Number(announcedCount);
 }

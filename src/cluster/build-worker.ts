@@ -9,6 +9,7 @@ import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { WarmUp } from '../cache/warm-up.ts';
 import { FeedApplier } from '../change-feed/feed-applier.ts';
 import { FeedStatus } from '../change-feed/feed-status.ts';
+import { MarkerWatch } from '../change-feed/marker-watch.ts';
 import { ChangeLog } from '../changes/change-log.ts';
 import { ChangesReader } from '../changes/changes-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
@@ -28,6 +29,7 @@ import { AccessLog } from '../observability/access-log.ts';
 import { FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
+import { Redis } from '../redis/client.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
@@ -158,7 +160,13 @@ export function buildWorker(
   });
   const logPositions = new PositionWatch(() => feedStatus.up);
   const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions);
+  // a cluster's nodes are found by its topology, and a master without its majority stops
+  const markerWatch =
+    redisCache?.redis instanceof Redis
+      ? new MarkerWatch(redisCache.redis, (sinceMs) => feedApplier.suspectRedis(sinceMs))
+      : undefined;
   const feedApplier: FeedApplier = new FeedApplier({
+    markerWatch,
     logPositions,
     hotelChanges,
     keyChanges,
@@ -221,6 +229,7 @@ export function buildWorker(
     feedSilence,
     feedSilenceMs,
     logPositions,
+    markerWatch,
     pipeline,
     server,
     maxConnections,

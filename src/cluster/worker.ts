@@ -79,6 +79,7 @@ function startWorker({
       waiters: logPositions,
     });
     logPositions.follow(feed.history);
+    parts.markerWatch?.follow(feed.history);
     feedApplier.useGeneration(feed.generation);
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),

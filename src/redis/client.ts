@@ -32,6 +32,11 @@ const KEYS_PER_SCRIPT = 100;
 const READ_ONLY = /READONLY/;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
+/**
+ * Number of failed calls in a row after which the circuit breaker opens. One late response is not an outage, and while
+ * PostgreSQL is unavailable Redis is the only tier.
+ */
+const FAILURES_TO_OPEN = 3;
 /** Maximum number of concurrent calls of one script; more would make each wait beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
@@ -39,6 +44,13 @@ interface ScriptedClient extends Client {
   storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<(number | string)[]>;
   setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
   countWindow(keyCount: number, key: string, ...rest: number[]): Promise<unknown>;
+}
+
+/** Key whose value proves that a server is the right one. */
+export interface Proof {
+  readonly key: string;
+  /** `value`: undefined if the server has none */
+  isGivenBy(value: string | undefined): boolean;
 }
 
 /** Client of one Redis server: versioned values, one deadline, one circuit breaker. */
@@ -49,6 +61,8 @@ export class Redis implements RedisStore {
   readonly #call: BreakerCall;
   readonly #ownMarkers = new OwnMarkers();
   readonly #clients: Client[];
+  /** what a server must prove before it is used again */
+  #proof: Proof | undefined;
   #reconnectedAtMs = -Infinity;
 
   /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
@@ -77,9 +91,8 @@ export class Redis implements RedisStore {
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new CircuitBreaker({
-      probe: () => Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
-      // one late response is not an outage, and while PostgreSQL is unavailable Redis is the only tier
-      failuresToOpen: 3,
+      probe: () => this.#probe(),
+      failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 200,
       onChange: onBreaker,
     });
@@ -154,6 +167,16 @@ export class Redis implements RedisStore {
     );
   }
 
+  /**
+   * Opens the circuit breaker and new connections, because the present ones lead to the wrong server. The breaker closes
+   * when a server has proved to be the right one.
+   */
+  distrust(reason: string, proof: Proof): void {
+    this.#proof = proof;
+    this.#breaker.failed(reason, FAILURES_TO_OPEN);
+    this.#reconnect();
+  }
+
   useLogin(login: Login): void {
     for (const { options } of this.#clients) Object.assign(options, login);
   }
@@ -200,7 +223,20 @@ export class Redis implements RedisStore {
     return this.#call.call(this.#breaker, command);
   }
 
-  /** Opens new connections: after a planned failover the name of the server leads to the new master. */
+  async #probe(): Promise<void> {
+    const proof = this.#proof;
+    const [, values] = await Promise.all([
+      this.#call.inTime(this.#client.ping()),
+      this.#mget.read([proof?.key ?? 'probe']),
+    ]);
+    if (proof && !proof.isGivenBy(values.value(0)?.toString())) {
+      this.#reconnect();
+      throw new Error('another server than the right one');
+    }
+    this.#proof = undefined;
+  }
+
+  /** Opens new connections: after a failover the name of the server leads to the new master. */
   #reconnect(): void {
     const nowMs = performance.now();
     if (nowMs - this.#reconnectedAtMs < RECONNECT_EVERY_MS) return;

@@ -129,6 +129,7 @@ export class InProcessWorker {
       apiKeys: this.apiKeys,
       redisHotels: redisCache,
       redisKeys: redisKeys,
+      markerWatch: undefined,
       feedStatus: this.#feedStatus,
       feedSilence: this.#feedSilence,
       logPositions: new PositionWatch(isFeedUp),
