@@ -8,6 +8,7 @@ async function wrongOf(...seconds: [announced: string | null, found: string | nu
   let held: string | null = null;
   let distrusted = 0;
   const redis = {
+    connection: 1,
     readMany: async () => {
       const bytes = Buffer.from(held ?? '');
       return new Values(bytes, [0, held === null ? -1 : bytes.length]);
@@ -29,10 +30,19 @@ async function wrongOf(...seconds: [announced: string | null, found: string | nu
   return wrong;
 }
 
-it('the announced marker and later ones are right, and so is none', async () => {
-  expect(await wrongOf(['t:9', 't:9'], ['t:10', 't:12'], ['t:13', null], [null, 't:1'])).toEqual(
-    new Array(4).fill(false),
+it('the announced marker and later ones are right, and none is if it is left again', async () => {
+  const seconds = await wrongOf(
+    ['t:9', 't:9'],
+    ['t:10', 't:12'],
+    ['t:13', null],
+    [null, 't:1'],
+    ['t:14', 't:14'],
   );
+  expect(seconds).toEqual(new Array(5).fill(false));
+});
+
+it('no marker is wrong if it stays so while others are announced', async () => {
+  expect(await wrongOf(['t:9', null], ['t:10', null])).toEqual([false, true]);
 });
 
 it('an older marker of the same term is wrong', async () => {

@@ -4,6 +4,8 @@ import { isNoOlder, isOfSameTerm, markerKey } from './write-marker.ts';
 
 /** Minimum interval of the checks, each of which reads one key. */
 const CHECK_EVERY_MS = 1_000;
+/** In place of a marker that Redis does not hold. */
+const NONE = '';
 const ELSEWHERE = "the connection leads to another server than the invalidator's";
 
 /**
@@ -13,21 +15,22 @@ const ELSEWHERE = "the connection leads to another server than the invalidator's
  */
 export class MarkerWatch implements Proof {
   readonly #redis: Redis;
-  readonly #onElsewhere: (sinceMs: number) => void;
+  readonly #onSuspect: (sinceMs: number) => void;
   /** key of the marker */
   key = '';
   /** the last announced marker; null: unknown, or the invalidator could not leave one */
   #announced: string | null = null;
   #checkedAtMs = -Infinity;
-  /** start of the last check that found the invalidator's marker */
+  /** start of the last check that found the invalidator's marker, and the number of its connection */
   #confirmedAtMs = -Infinity;
-  /** marker of another term that the last check found, and the one announced then */
+  #confirmedConnection = 1;
+  /** marker of another term that the last check found, '' for none, and the one announced then */
   #unknown: { found: string; announced: string } | undefined;
 
-  /** `onElsewhere` is called with the time since which values read from Redis are suspect, by `monotonicMs`. */
-  constructor(redis: Redis, onElsewhere: (sinceMs: number) => void) {
+  /** `onSuspect` is called with the time since which values read from Redis are suspect, by `monotonicMs`. */
+  constructor(redis: Redis, onSuspect: (sinceMs: number) => void) {
     this.#redis = redis;
-    this.#onElsewhere = onElsewhere;
+    this.#onSuspect = onSuspect;
   }
 
   /** Follows the invalidators of this history from now on. */
@@ -53,20 +56,27 @@ export class MarkerWatch implements Proof {
   async #check(announced: string, nowMs: number): Promise<void> {
     const { key } = this;
     const values = await this.#redis.readMany([key], '');
-    // without a marker, Redis has evicted it or is empty: the invalidator leaves another
-    if (!values || values.isNull(0) || key !== this.key) return;
-    const found = String(values.value(0));
+    if (!values || key !== this.key) return;
+    const found = String(values.value(0) ?? NONE);
     const before = this.#unknown;
     this.#unknown = undefined;
-    if (isNoOlder(found, announced)) this.#confirmedAtMs = nowMs;
+    if (isNoOlder(found, announced)) this.#confirm(nowMs);
     else if (isOfSameTerm(found, announced)) this.#elsewhere();
-    // it may be the first marker of a new term, whose announcement is under way
+    // it may be the first marker of a new term, whose announcement is under way, or evicted until the next one
     else if (before?.found === found && before.announced !== announced) this.#elsewhere();
     else this.#unknown = { found, announced };
   }
 
+  #confirm(nowMs: number): void {
+    const { connection } = this.#redis;
+    // the connections since the last check may have led elsewhere
+    if (connection !== this.#confirmedConnection) this.#onSuspect(this.#confirmedAtMs);
+    this.#confirmedConnection = connection;
+    this.#confirmedAtMs = nowMs;
+  }
+
   #elsewhere(): void {
     this.#redis.distrust(ELSEWHERE, this);
-    this.#onElsewhere(this.#confirmedAtMs);
+    this.#onSuspect(this.#confirmedAtMs);
   }
 }

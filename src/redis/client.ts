@@ -102,6 +102,11 @@ export class Redis implements RedisStore {
     return untilReady(() => this.#client.status === 'ready' && this.#mget.ready, timeoutMs);
   }
 
+  /** Number of the present connection for reads, from 1. */
+  get connection(): number {
+    return this.#mget.connection;
+  }
+
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
     return this.#guard(() => this.#mget.read(keys, prefix));
   }
@@ -233,6 +238,7 @@ export class Redis implements RedisStore {
       this.#reconnect();
       throw new Error('another server than the right one');
     }
+    if (this.#proof !== proof) throw new Error('distrusted meanwhile');
     this.#proof = undefined;
   }
 
