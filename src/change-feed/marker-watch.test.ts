@@ -57,3 +57,23 @@ it('the marker of a new term is right, however long its announcement takes', asy
   const late = await wrongOf(['t:9', 'u:1'], ['t:9', 'u:1'], ['t:10', 'u:2'], ['u:2', 'u:2']);
   expect(late).toEqual([false, false, false, false]);
 });
+
+it('after a new connection, what came over the one before since its last check is suspect', async () => {
+  const redis = { connection: 1, readMany: async () => new Values(Buffer.from('t:9'), [0, 3]) };
+  const suspect: number[] = [];
+  const watch = new MarkerWatch(redis as never, (sinceMs) => suspect.push(sinceMs));
+  watch.follow('d');
+  const checks: [connection: number, atMs: number][] = [
+    [1, 1_000],
+    [1, 2_000],
+    [3, 3_000],
+    [3, 4_000],
+    [4, 5_000],
+  ];
+  for (const [connection, atMs] of checks) {
+    redis.connection = connection;
+    watch.announced('t:9', atMs);
+    await setImmediate();
+  }
+  expect(suspect).toEqual([2_000, 4_000]);
+});

