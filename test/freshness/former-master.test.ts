@@ -53,7 +53,7 @@ async function copyOf({ options }: Redis): Promise<string> {
   return url;
 }
 
-/** Starts an instance whose connections to Redis lead to this address for now. */
+/** Starts an instance whose connections to Redis lead to this address until `path` moves. */
 async function startAt(url: string, env: Record<string, string>) {
   const path = await FaultProxy.before(url);
   const instance = await startBeside(service, { redisDatabase: { ...redisAt(url), url: path.url }, env });
