@@ -46,7 +46,7 @@ export async function compareCommits(
     commits.push({ root, databaseUrl, redisUrl });
   }
   const scenarios = SCENARIOS.filter(({ name }) => (only ?? COMPARED).includes(name));
-  console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);
+  console.log(`A = ${a}, B = ${b}; CPU time a request in us; B / A below 1: B is cheaper\n`);
   for (const [mode, environment] of [
     ['local cache', {}],
     ['Redis only', { L1_MAX_BYTES: '0' }],

@@ -23,7 +23,7 @@ export async function splitCores(): Promise<Cores> {
     return {
       server: [],
       move: async () => {},
-      sentence: 'Servers and load generators share all cores: rates are unreliable, processor time is valid.',
+      sentence: 'Servers and load generators share all cores: rates are unreliable, CPU time is valid.',
     };
   const others = count === 2 ? '1' : `1-${count - 1}`;
   const pin = (cores: string, pid: number) =>

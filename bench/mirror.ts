@@ -34,9 +34,9 @@ export async function runMirror(options: MirrorOptions, shutdown: Shutdown): Pro
   const ratio = (pairs: [number, number][]) =>
     median(pairs.map(([ours, theirs]) => ours / theirs)).toFixed(2);
   const ms = (values: number[]) => median(values).toFixed(1);
-  console.log(`nothing new / GET, by processor time: ${ratio(upToDateUs)} (bound 1.5)`);
+  console.log(`nothing new / GET, by CPU time: ${ratio(upToDateUs)} (bound 1.5)`);
   console.log(`page of 1000 changes / cold batch of 1000, by time: ${ratio(pages.pageMs)} (bound 2)`);
-  console.log(`the same by processor time: ${ratio(pages.pageProcessorMs)}`);
+  console.log(`the same by CPU time: ${ratio(pages.pageProcessorMs)}`);
   console.log(
     `first copy: ${copy.requests} requests, ${copy.seconds.toFixed(1)} s (bounds 1,000 and 60 for a million)`,
   );

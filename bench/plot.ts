@@ -42,7 +42,7 @@ const color = {
   },
 } as const;
 
-/** Plots processor time a request as bars, for GET by id and batches of 1000. Returns SVG. */
+/** Plots CPU time a request as bars, for GET by id and batches of 1000. Returns SVG. */
 export function plotProcessorTime(results: Results): Promise<string> {
   const panel = (scenario: string, title: string): object => ({
     title,
@@ -72,7 +72,7 @@ export function plotProcessorTime(results: Results): Promise<string> {
       x: {
         field: 'us',
         type: 'quantitative',
-        title: 'µs of processor time a request',
+        title: 'µs of CPU time a request',
         axis: { tickCount: 4 },
       },
     },

@@ -5,7 +5,7 @@ import { descendantsOf } from '../src/demo/servers/processes.ts';
 const TICK_MS = 10;
 const UTIME = 11;
 
-/** Returns the processor time (user and system) of a process and all its descendants, exited ones included, in ms. */
+/** Returns the CPU time (user and system) of a process and all its descendants, exited ones included, in ms. */
 export async function processorTimeMs(pid: number): Promise<number> {
   let ticks = 0;
   for (const each of [pid, ...(await descendantsOf(pid))]) {

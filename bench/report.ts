@@ -16,9 +16,9 @@ export function report(results: Results): string {
     `${machine.processor}, ${machine.cores} cores, Linux ${machine.kernel}, Node ${machine.node}; commit ${results.commit}; ${hotels} hotels of ${Math.round(meanHotelBytes)} bytes on average; one worker.`,
     ...results.sentences,
     '',
-    'Medians of the rounds; ± is half the distance from the smallest to the largest. "us/req": processor time of the',
+    'Medians of the rounds; ± is half the distance from the smallest to the largest. "us/req": CPU time of the',
     'server\'s processes a request, user and system, from /proc/PID/stat. "busy": of one core; where it is marked with ~',
-    'the server was not the bottleneck; its processor time is then more reliable than its rate.',
+    'the server was not the bottleneck; its CPU time is then more reliable than its rate.',
   ];
   for (const [name, cells] of Map.groupBy(results.cells, ({ scenario }) => scenario)) {
     const title = SCENARIOS.find((scenario) => scenario.name === name)?.title ?? name;
@@ -89,7 +89,7 @@ function compressionTable({ compression }: Results): string[] {
 
 function ratioTable(ratios: Ratio[]): string[] {
   return [
-    'Ratios to the named target. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
+    'Ratios to the named target. By CPU time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
     'better. "other": the same by the other measure.',
     `  ${''.padEnd(56)}${'by'.padEnd(16)}${columns(['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'], 9)}`,
     ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, decision }) => {

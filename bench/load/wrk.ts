@@ -25,7 +25,7 @@ export async function writeCalls(file: string, calls: Call[]): Promise<void> {
 }
 
 /**
- * Closed loop by wrk, which takes a tenth of the processor time of a generator in Node for small responses. It counts
+ * Closed loop by wrk, which takes a tenth of the CPU time of a generator in Node for small responses. It counts
  * statuses from 400 and the bytes of all responses, whose sum is known except for requests in flight at the end.
  * `headBytes`: the length of the head of a response of this target.
  */

@@ -8,7 +8,7 @@ import type { Probe } from './probe.ts';
 const SECONDS = 1;
 
 /**
- * A key of a collection that holds all hotels of the run beside a key without a collection: processor time a request in us. Both
+ * A key of a collection that holds all hotels of the run beside a key without a collection: CPU time a request in us. Both
  * get the same responses.
  */
 export async function collection(world: World, target: Target, rounds: number): Promise<Probe[]> {

@@ -12,7 +12,7 @@ const WARM_UP_SECONDS = 8;
 /** Of a hotel in the local cache, beside its JSON: header, keys and index. */
 const OVERHEAD_BYTES = 250;
 
-/** A service whose local cache holds a third of the hotels beside one without a local cache: processor time a request, us. */
+/** A service whose local cache holds a third of the hotels beside one without a local cache: CPU time a request, us. */
 export async function partialCache(world: World, rounds: number): Promise<Probe[]> {
   const { hotels } = world;
   const allBytes = hotels.reduce((sum, { fullBytes }) => sum + fullBytes + OVERHEAD_BYTES, 0);

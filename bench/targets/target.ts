@@ -20,7 +20,7 @@ export const TITLES = {
   fastify: 'Fastify + ioredis',
   nginx: 'nginx + Lua',
   'nginx-redis': 'nginx + Lua, Redis only',
-  limit: 'the limit: a constant body',
+  limit: 'upper bound: a constant body',
   bare: 'this service, nothing observed',
   before: 'this service, before it was made faster',
 };

@@ -47,7 +47,7 @@ const oneOf = <const Value extends string>(
 
 const addressFile = (name: string) =>
   text(
-    `File with the value of \`${name}\`, used instead of it. It is reread every second, so that a login can change`,
+    `File with the value of \`${name}\`, which must then be unset. It is reread every second, so that a login can change`,
   );
 
 const MIB = 1024 * 1024;
@@ -106,7 +106,7 @@ export const VARIABLES = {
   PORT: whole('Port of the API', 8080, 1, 65_535),
   ADMIN_HOST: text('Address of the admin port', { default: '0.0.0.0' }),
   ADMIN_PORT: whole(
-    'Admin port with `/livez`, `/readyz` and `/metrics`. It must not be public',
+    'Admin port with `/livez`, `/readyz` and `/metrics`. It must not be public, and differs from `PORT`',
     9090,
     1,
     65_535,
@@ -149,7 +149,7 @@ export const VARIABLES = {
   RATE_LIMIT_SCOPE: oneOf(
     ['instance', 'redis'],
     'instance',
-    'Whether each instance applies the rate limits of keys by itself, or all instances together, counted in Redis',
+    'Whether each instance applies the rate limits of keys by itself, or all instances together, counted in Redis. `redis` needs `REDIS_URL`',
   ),
   WARMUP_TIMEOUT_MS: whole(
     'Maximum time that an instance fills its local caches before it is ready. 0: it starts with empty caches',

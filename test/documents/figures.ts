@@ -76,6 +76,20 @@ export function throughput(): string {
   return table(['Requests/s (CPU µs/request)', ...head], rows, 1);
 }
 
+/** The main scenarios by autocannon, with the share of a core that each server used. */
+export function autocannon(): string {
+  const byScenario = Map.groupBy(results().autocannon, ({ scenario }) => scenario);
+  const rows = [...byScenario].map(([scenario, cells]) => [
+    scenario === 'get' ? 'GET by id' : 'batch of 1000',
+    ...cells.map(({ rounds: [round] }) => {
+      const { requests, seconds, processorUs, busy } = round!;
+      return `${whole(requests / seconds)} (${significant(processorUs)}), ${whole(100 * busy)} %`;
+    }),
+  ]);
+  const titles = byScenario.get('get')!.map(({ target }) => (target === 'fastify' ? 'Fastify' : target));
+  return table(['Requests/s (CPU µs/request), busy', ...titles], rows, 1);
+}
+
 export function ratios(): string {
   const rows = ratiosOf(results()).map(({ title, by, value, rounds, other, atMost, floor, aim }) => {
     const bound = (limit: number) => `${atMost ? '≤' : '≥'} ${limit}`;

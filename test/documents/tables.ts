@@ -101,7 +101,7 @@ function alerts(): string {
     alert?: string;
     for?: string;
     labels: { severity: string };
-    annotations: { description: string };
+    annotations: { summary: string; description: string };
   }
   const groups: { rules: Rule[] }[] = parse(read('k8s/monitoring/rules.yaml')).groups;
   return groups
@@ -110,7 +110,11 @@ function alerts(): string {
     .map(({ alert, labels, annotations, ...rule }) => {
       const severity = labels.severity.replace(/^./, (letter) => letter.toUpperCase());
       const pending = rule.for ? `after ${rule.for}` : 'at once';
-      return `### ${code(alert!)}\n\n${severity}, ${pending}. ${plain(annotations.description)}`;
+      const summary = plain(annotations.summary)
+        .replace(/\{\{ with .*\{\{ end \}\}/, '')
+        .replace(/\{\{[^}]*?\$labels\.(\w+).*?\}\}/g, (_, label: string) => label.toUpperCase())
+        .replace(/\{\{.*?\}\}/g, 'N');
+      return `### ${code(alert!)}\n\n${severity}, ${pending}: *${summary}.* ${plain(annotations.description)}`;
     })
     .join('\n\n');
 }

@@ -395,6 +395,24 @@ describe('production', () => {
   });
 });
 
+it('the pod for commands in docs/operations/kubernetes.md has the rights of the migration Job', async () => {
+  const document = await readFile(new URL('../../docs/operations/kubernetes.md', import.meta.url), 'utf8');
+  const pod: Manifest = parse(/^kubectl apply -f - <<'EOF'\n(.*?)^EOF$/ms.exec(document)![1]!);
+  expect(await faultsBySchema(pod)).toEqual([]);
+  expect(await unknownFields([pod])).toBe('');
+  const job = one('production', 'Job', 'hotel-api-migrate-1.0.0');
+  const { securityContext, automountServiceAccountToken } = podOf(job);
+  expect(pod.spec).toMatchObject({ securityContext, automountServiceAccountToken });
+  const [container] = pod.spec.containers;
+  expect(container.securityContext).toEqual(podOf(job).containers[0].securityContext);
+  expect(container.image).toBe(podOf(job).containers[0].image);
+  const { name, key } = podOf(job).containers[0].env[0].valueFrom.secretKeyRef;
+  expect([{ secretRef: { name } }, 'DATABASE_URL']).toEqual([container.envFrom[0], key]);
+  // the network policy that admits PostgreSQL
+  const { podSelector } = one('production', 'NetworkPolicy', 'hotel-api-jobs').spec;
+  expect(pod.metadata.labels).toMatchObject(podSelector.matchLabels);
+});
+
 it('fields that the API would reject or drop are found', async () => {
   const broken = structuredClone(one('production', 'Deployment'));
   podOf(broken).containers[0].readinessProbe.periodSeconds = 'often';

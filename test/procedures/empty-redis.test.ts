@@ -21,8 +21,8 @@ describe('Redis', () => {
     const hotelsInRedis = async () => (await redisDatabase.client.keys('*:h:chaos-*')).length;
     expect(await hotelsInRedis()).toBeGreaterThanOrEqual(REQUESTS.length);
 
-    const operator = await Operator.set({ REDIS_URL: url });
-    expect(await operator.types('redis-cli -u "$REDIS_URL" flushall async')).toBe('OK\n');
+    const operator = await Operator.set({ CACHE_ADMIN_URL: url });
+    expect(await operator.types('redis-cli -u "$CACHE_ADMIN_URL" flushall async')).toBe('OK\n');
     await service.sql`update hotels set name = 'changed' where id = 'chaos-500'`;
     const allWorkers = await AllWorkers.of(service, bare);
     await allWorkers.until('/hotels/chaos-500', named('changed'));

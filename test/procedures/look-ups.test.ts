@@ -16,8 +16,9 @@ let lookUps: string[];
 beforeAll(async () => {
   service = await startService({ hotels: [{ id: 'a' }] });
   operator = await Operator.set({
-    ADMIN_URL: service.database.ownerUrl,
-    REDIS_URL: service.redisDatabase!.url,
+    MONITOR_URL: service.database.ownerUrl,
+    OWNER_URL: service.database.ownerUrl,
+    CACHE_ADMIN_URL: service.redisDatabase!.url,
   });
   const section = /^## Look-ups\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
   lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
@@ -45,7 +46,7 @@ it('the session of the active invalidator is found by its lock, and another take
   const pidIn = (printed: string) => /^ *(\d+) \| hotel-api invalidate /m.exec(printed)?.[1];
   const pid = pidIn(await lookUp('1869899117'));
   expect(pid).toBeDefined();
-  await operator.types(`psql "$ADMIN_URL" -c 'select pg_terminate_backend(${pid})'`);
+  await operator.types(`psql "$MONITOR_URL" -c 'select pg_terminate_backend(${pid})'`);
   await expect.poll(async () => pidIn(await lookUp('1869899117'))).toMatch(new RegExp(`^(?!${pid}$)\\d+$`));
 });
 

@@ -14,9 +14,9 @@ import { Operator } from './operator.ts';
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
 
 const BESIDE = [
-  'createdb --maintenance-db="$ADMIN_URL" hotels_restored',
+  'createdb --maintenance-db="$MAINTENANCE_URL" hotels_restored',
   'pg_restore --exit-on-error --single-transaction --dbname="$RESTORED_URL" hotels.dump',
-  `psql "$ADMIN_URL" -qv ON_ERROR_STOP=1 <<'SQL'
+  `psql "$MAINTENANCE_URL" -qv ON_ERROR_STOP=1 <<'SQL'
 alter database hotels allow_connections false;
 select pg_terminate_backend(pid) from pg_stat_activity where datname = 'hotels';
 alter database hotels rename to hotels_broken;
@@ -68,7 +68,7 @@ describe('PostgreSQL', () => {
       const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
       const allWorkers = await AllWorkers.of(service, bare);
       const operator = await Operator.set({
-        ADMIN_URL: server.ownerUrl,
+        MAINTENANCE_URL: server.ownerUrl,
         OWNER_URL: ownerUrl,
         RESTORED_URL: addressOf(server.ownerUrl, { database: 'hotels_restored' }),
       });

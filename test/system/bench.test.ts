@@ -19,7 +19,7 @@ const HOTELS = 200;
 const run = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args]);
 
 describe('a small run', () => {
-  it('measures the service and the limit, and writes the results', async () => {
+  it('measures the service and the upper bound, and writes the results', async () => {
     const folder = await temporaryFolder('bench-');
     const small = `--quick --only batch-10 --beside limit --hotels ${HOTELS} --rounds 1`;
     const { stdout } = await run(...small.split(' '), '--out', folder);
@@ -59,7 +59,7 @@ describe('a small run', () => {
       }
     }
     expect(stdout).toMatch(/^batch of 10 by channel id\n.*\n +this service +\d+/m);
-    expect(stdout).toMatch(/^ +the limit: a constant body +\d+/m);
+    expect(stdout).toMatch(/^ +upper bound: a constant body +\d+/m);
   });
 
   it('rejects a wrong name or count before it starts', async () => {
