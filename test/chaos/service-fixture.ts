@@ -2,16 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { readPosition } from '../../src/change-feed/history.ts';
-import { Client } from '../support/client.ts';
+import { AllWorkers } from '../support/all-workers.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { promisedMs } from '../support/run-length.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { untilEqual } from '../support/stall-detector.ts';
 import { hotelRow } from './hotels.ts';
 import { Load } from './load.ts';
-import { batchRequest, send } from './requests.ts';
+import { batchRequest } from './requests.ts';
 import { now, type Sample } from './sample.ts';
 
 interface FixtureOptions {
@@ -28,8 +29,6 @@ interface FixtureOptions {
 }
 
 const INSERTED_AT_ONCE = 2_000;
-/** Number of connections that reach each of two workers, except with a probability of 2^-15. */
-const WARMING_CONNECTIONS = 16;
 const BATCH = 1_000;
 /** Time in which a batch to be cached is repeated. */
 const FILLED_MS = 60_000;
@@ -130,28 +129,20 @@ export class Fixture {
 
   /** Requests every hotel to be cached from every worker, by either id. */
   async warm(): Promise<void> {
-    const { port, fullKey } = this.service;
     const { warm } = this.hotels;
-    for (let connection = 0; connection < WARMING_CONNECTIONS; connection++) {
-      const client = new Client(port, { full: fullKey, narrow: '' });
-      for (let i = 0; i < warm; i += BATCH) {
-        const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
-        for (const namespace of ['channel', 'registry'] as const) {
-          let reply = await send(client, batchRequest(namespace, numbers));
-          // a busy machine rejects batches that would wait too long
-          const untilMs = performance.now() + FILLED_MS;
-          while (typeof reply !== 'string' && reply.status === 503 && performance.now() < untilMs) {
-            await sleep(100);
-            reply = await send(client, batchRequest(namespace, numbers));
-          }
-          if (typeof reply === 'string' || reply.status !== 200)
-            throw new Error(
-              `the caches could not be filled: ${typeof reply === 'string' ? reply : `${reply.status} ${reply.text.slice(0, 100)}`}`,
-            );
-        }
+    const allWorkers = await AllWorkers.of(this.service);
+    for (let i = 0; i < warm; i += BATCH) {
+      const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
+      for (const namespace of ['channel', 'registry'] as const) {
+        const { path, body } = batchRequest(namespace, numbers);
+        const statuses = async () => [
+          ...new Set((await allWorkers.post(path, body!)).map(({ status }) => status)),
+        ];
+        // a busy machine rejects batches that would wait too long
+        await untilEqual(FILLED_MS, statuses, [200]);
       }
-      client.close();
     }
+    allWorkers.close();
   }
 
   /** Waits until Redis holds every hotel to be cached under each of its ids; for a service without local caches. */

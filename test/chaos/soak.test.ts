@@ -17,7 +17,7 @@ import { Fixture } from './service-fixture.ts';
 await needs('redis-server');
 
 /** Duration: 20 minutes; SOAK_S sets another in seconds. */
-const LASTS_MS = shortOrLong(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
+const LASTS_MS = shortOrLong(6_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
 /** Seed of the faults, their order and their times; SOAK_SEED repeats them. */
 const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
 /** Time after a repair until the service is normal again. */

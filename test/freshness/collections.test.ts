@@ -16,7 +16,7 @@ await needs('redis');
 const PATH = '/hotels/channel/C1';
 
 describe('the members in a worker, concurrently with changes:', () => {
-  const ROUNDS = shortOrLong(40, 200);
+  const ROUNDS = shortOrLong(20, 200);
   let inProcess: InProcessService;
   let one: InProcessWorker;
   let round = 0;

@@ -2,12 +2,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
-import { promisedMs } from '../support/run-length.ts';
+import { promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
-const CHANGES = 60;
+const CHANGES = shortOrLong(30, 60);
 
 let service: Service;
 let allWorkers: AllWorkers;

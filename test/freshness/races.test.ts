@@ -12,7 +12,7 @@ import { shortOrLong } from '../support/run-length.ts';
 
 await needs('redis');
 
-const ROUNDS = shortOrLong(40, 200);
+const ROUNDS = shortOrLong(20, 200);
 
 let inProcess: InProcessService;
 let one: InProcessWorker;

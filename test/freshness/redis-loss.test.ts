@@ -6,6 +6,7 @@ import { needs } from '../support/needs.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { REDIS_HITS } from '../support/redis-hits.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis-server');
@@ -153,7 +154,7 @@ describe('no old version is served after a newer one was received', () => {
   });
 
   it('when the connection of the invalidator is closed in the middle of its write', async () => {
-    for (let i = 0; i < 20; i++) {
+    for (let i = 0; i < shortOrLong(10, 20); i++) {
       await redis.client.call('CLIENT', 'PAUSE', '60000', 'WRITE');
       const name = await change();
       await untilHeldWrite();

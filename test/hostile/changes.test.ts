@@ -14,7 +14,7 @@ const DESCRIPTION = 'A hotel near the sea. '.repeat(30);
 /** Connections of the hostile clients. */
 const WALKS = shortOrLong(8, 32);
 const WAITS = shortOrLong(200, 1_000);
-const WATCHED_MS = shortOrLong(3_000, 15_000);
+const WATCHED_MS = shortOrLong(2_000, 15_000);
 
 let service: Service;
 let pids: number[];
@@ -57,7 +57,7 @@ async function underAttack(
   what: string,
   attack: () => Promise<() => Promise<Record<string, string | number>>>,
 ): Promise<void> {
-  const quietMs = shortOrLong(1_000, 5_000);
+  const quietMs = shortOrLong(200, 5_000);
   const quietHit = await new Bystander(service, cached).watch(quietMs);
   const quietMiss = await new Bystander(service, uncached(quietMs)).watch(quietMs);
   const beforeMiB = await residentMiB(pids);

@@ -6,6 +6,8 @@ import { ownTimeMs } from './stall-detector.ts';
 
 /** Connections a worker on average: with 8, one of two workers is missed with a probability of 2^-15. */
 const PER_WORKER = 8;
+/** Connections kept to each worker once all are reached. */
+const KEPT_PER_WORKER = 2;
 const ATTEMPTS = 20;
 /** Idle time after which the server closes a connection; a new one may reach another worker. */
 const IDLE_MS = 4_000;
@@ -32,8 +34,9 @@ class Instance {
       const responses = await Promise.all(
         this.clients.map((client) => client.request('/nowhere', { key: 'none' })),
       );
-      reached = new Set(responses.map(workerOf)).size;
-      if (reached >= this.#workers) return;
+      const byWorker = Map.groupBy(this.clients, (_, i) => workerOf(responses[i]!));
+      reached = byWorker.size;
+      if (reached >= this.#workers) return this.#keep([...byWorker.values()]);
       this.close();
     }
     throw new Error(`on port ${this.#port} only ${reached} of ${this.#workers} workers respond`);
@@ -41,6 +44,12 @@ class Instance {
 
   close(): void {
     for (const client of this.clients.splice(0)) client.close();
+  }
+
+  #keep(byWorker: Client[][]): void {
+    const kept = new Set(byWorker.flatMap((clients) => clients.slice(0, KEPT_PER_WORKER)));
+    for (const client of this.clients) if (!kept.has(client)) client.close();
+    this.clients = [...kept];
   }
 }
 
@@ -64,11 +73,13 @@ export class AllWorkers {
       async (service) => new Instance(service, keys, (await service.workerPids()).length),
     );
     const all = new AllWorkers(await Promise.all(instances));
-    closeAtEnd('connections to every worker', async () => {
-      for (const instance of all.#instances) instance.close();
-    });
+    closeAtEnd('connections to every worker', async () => all.close());
     await all.#clients();
     return all;
+  }
+
+  close(): void {
+    for (const instance of this.#instances) instance.close();
   }
 
   /** Returns the response of each connection. */
@@ -78,7 +89,7 @@ export class AllWorkers {
   }
 
   async post(path: string, body: object): Promise<HttpResponse[]> {
-    const bytes = Buffer.from(JSON.stringify(body));
+    const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const clients = await this.#clients();
     return Promise.all(clients.map((client) => client.request(path, { method: 'POST' }, bytes)));
   }

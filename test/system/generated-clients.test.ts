@@ -7,7 +7,7 @@ import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { needsPackages } from '../support/own-packages.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const HOTELS = 20_000;
+const HOTELS = 2_000;
 /** Rows at the bounds of what may be stored. */
 const ODD = [
   {

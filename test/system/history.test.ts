@@ -4,9 +4,9 @@ import { needs } from '../support/needs.ts';
 
 await needs('redis-server');
 
-const SECONDS = Number(process.env.HISTORY_SECONDS ?? 120);
+const SECONDS = Number(process.env.HISTORY_SECONDS ?? 60);
 /** Each run repeats the same histories; `node test/history/main.ts` searches for others. */
-const SEED = Number(process.env.HISTORY_SEED ?? 160_000);
+const SEED = Number(process.env.HISTORY_SEED ?? 160_001);
 /** An episode that has begun is not interrupted; see its deadline. */
 const EPISODE_SECONDS = 500;
 

@@ -7,6 +7,7 @@ import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { untilEqual, within } from '../support/stall-detector.ts';
 
@@ -261,7 +262,7 @@ describe('a change is served by every worker', () => {
     } finally {
       process.kill(active.pid, 'SIGCONT');
     }
-    for (let round = 0; round < 20; round++) await changed(2_000);
+    for (let round = 0; round < shortOrLong(8, 20); round++) await changed(2_000);
     await expect.poll(async () => (await roles())[0].port).toBe(standby.port);
   });
 

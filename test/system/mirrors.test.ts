@@ -13,7 +13,8 @@ const SEEDS = Number(process.env.MIRROR_SEEDS ?? 6);
 const FIRST_SEED = Number(process.env.MIRROR_SEED ?? 1);
 const WRITERS = 3;
 const VIEWS: View[] = ['full', 'narrow', 'collection', 'full', 'collection'];
-const IMPORTED = 100_000;
+/** Several messages of the change feed, and several pages. */
+const IMPORTED = 30_000;
 const SETTLED = { timeout: 120_000, interval: 5 };
 
 let system: System;
@@ -57,7 +58,7 @@ describe('mirrors equal PostgreSQL, row by row', () => {
     console.log(`seed ${seed}: ${(await disturbing).join(', ')}; begun again ${restarts.join(', ')} times`);
   });
 
-  it('through an import of 100,000, their update and their deletion', async () => {
+  it('through an import of 30,000, their update and their deletion', async () => {
     const { sql } = system;
     const ids = sql`select 'bulk-' || i as id from generate_series(1, ${IMPORTED}::integer) as i`;
     const changing = async () => {
