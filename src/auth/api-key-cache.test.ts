@@ -38,13 +38,10 @@ class Tiers {
     },
   };
   readonly postgres = {
-    query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
+    rows: async (_: string, [sha256]: string[]) => {
       this.requested.postgres++;
       if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
-      const rows = await run({
-        unsafe: async (_: string, parameters?: [string]) =>
-          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.prefixes,
-      });
+      const rows = sha256 === undefined ? this.prefixes : [this.rows.get(sha256)].filter(Boolean);
       await this.#held;
       return rows;
     },

@@ -122,11 +122,10 @@ export class ApiKeyCache {
    * unknown key.
    */
   async preload(): Promise<void> {
-    const rows = await this.#options.postgres.query((sql) =>
-      sql.unsafe<{ prefix: string; version: number }[]>(
-        `select left(encode(key_sha256, 'hex'), ${PREFIX_DIGITS}) as prefix, version::float8 from api_keys
-        order by version desc limit ${MAX_EXPECTED}`,
-      ),
+    const rows = await this.#options.postgres.rows<{ prefix: string; version: number }>(
+      `select left(encode(key_sha256, 'hex'), ${PREFIX_DIGITS}) as prefix, version::float8 from api_keys
+      order by version desc limit ${MAX_EXPECTED}`,
+      [],
     );
     for (const { prefix, version } of rows) this.#unknownKeys.expect(prefix, version);
   }
@@ -209,12 +208,9 @@ export class ApiKeyCache {
 
   async #loadFromPostgres(sha256: string, began: number): Promise<VersionedKey> {
     const { postgres, redisCache } = this.#options;
-    const rows = await postgres.query((sql) =>
-      sql.unsafe<KeyRow[]>(
-        `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
-        [sha256],
-        { prepare: true },
-      ),
+    const rows = await postgres.rows<KeyRow>(
+      `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
+      [sha256],
     );
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = rows[0] ? keyOf(rows[0]) : { version: 0, record: null };

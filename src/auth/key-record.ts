@@ -37,7 +37,6 @@ export interface VersionedKey {
 
 /** HEK4. Each format of the record has its own number, so that no release reads a record of another format. */
 const MAGIC = 0x344b4548;
-const FORMER_MAGICS = [0x314b4548, 0x324b4548, 0x334b4548];
 const MAC_AT = 16;
 const RECORD_AT = MAC_AT + MAC_BYTES;
 
@@ -82,9 +81,4 @@ export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): Versi
 /** Input of the code of a value. It contains the length of the name, so that no byte moves from one part to another. */
 function signed(name: string, bytes: Buffer): string {
   return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
-}
-
-/** Returns true for a value of an earlier release. It is read again from PostgreSQL and does not count as corrupt. */
-export function isOfFormerRelease(bytes: Buffer): boolean {
-  return bytes.length > MAC_AT && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
 }

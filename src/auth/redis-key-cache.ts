@@ -6,7 +6,7 @@ import {
   type RedisCacheOptions,
   VersionedValues,
 } from '../redis/versioned-values.ts';
-import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './key-record.ts';
+import { decodeKey, encodeKey, type VersionedKey } from './key-record.ts';
 
 type RedisKeyValues = [sha256: string, key: VersionedKey];
 
@@ -15,10 +15,8 @@ const codecBy = (secret: MacSecret): Codec<RedisKeyValues> => ({
   keyOf: ([sha256]) => sha256,
   encode: ([sha256, key], prefix) => encodeKey(prefix + sha256, key, secret),
   decode: (sha256, bytes, start, end, prefix) => {
-    const value = bytes.subarray(start, end);
-    const key = decodeKey(prefix + sha256, value, secret);
-    if (key) return [sha256, key];
-    return isOfFormerRelease(value) ? null : undefined;
+    const key = decodeKey(prefix + sha256, bytes.subarray(start, end), secret);
+    return key && [sha256, key];
   },
 });
 

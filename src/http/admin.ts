@@ -1,12 +1,10 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. */
 const MAX_CONNECTIONS = 128;
 
 interface Admin {
-  port: number;
   close(): Promise<void>;
 }
 
@@ -72,7 +70,6 @@ export function openAdmin(
     server.once('error', (error) => reject(new Error(`cannot listen on ${host}:${port}: ${error.message}`)));
     server.listen(port, host, () => {
       resolve({
-        port: (server.address() as AddressInfo).port,
         close: () =>
           new Promise((done) => {
             server.close(() => done());

@@ -153,10 +153,77 @@ export class Postgres {
   }
 
   /**
-   * Runs one query. Throws `Unavailable` immediately if the breaker is open or the queue is full. Owners of waiting
-   * queries are served in turn; queries without an owner share one turn.
+   * Runs one query and returns its rows. Throws `Unavailable` immediately if the breaker is open or the queue is full.
+   * Owners of waiting queries are served in turn; queries without an owner share one turn.
    */
-  async query<T>(run: Run<T>, owner = '', kind: Lane = 'load'): Promise<T> {
+  rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
+    return this.#query(
+      (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
+      owner,
+      lane,
+    );
+  }
+
+  /**
+   * Runs one query like `rows` and passes on its rows, at most `maxRows` at a time. PostgreSQL sends the next ones when
+   * `take` has returned, so a large result never occupies an event-loop iteration. The deadline applies to each portion.
+   */
+  async portions<Row>(
+    text: string,
+    parameters: unknown[],
+    maxRows: number,
+    take: (rows: Row[]) => void,
+    owner?: string,
+    lane?: Lane,
+  ): Promise<void> {
+    let isOver = false;
+    let hasBegun = false;
+    const run: Run<unknown> = async (sql, onPortion) => {
+      // a repetition would take the first rows again
+      if (hasBegun) throw Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
+      return await sql
+        .unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true })
+        .cursor(maxRows, (rows) => {
+          // ends the query
+          if (isOver) throw new Error('the deadline has passed');
+          hasBegun = true;
+          onPortion();
+          take(withoutHoles(rows));
+        });
+    };
+    await this.#query(run, owner, lane).finally(() => {
+      isOver = true;
+    });
+  }
+
+  /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
+  async connected(timeoutMs: number): Promise<void> {
+    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
+    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
+  }
+
+  /** Queries the server, unless such a query runs, so that an outage is noticed without requests. */
+  async check(): Promise<void> {
+    if (this.#checking || this.#breaker.open) return;
+    this.#checking = true;
+    // the circuit breaker counts a failure
+    await this.#query(PROBE, '', 'background').catch(() => {});
+    this.#checking = false;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#breaker.close();
+    clearTimeout(this.#watching);
+    await this.#sql.end({ timeout: 1 });
+  }
+
+  /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
+  get #maxWaitMs(): number {
+    return 0.75 * this.#limits.timeoutMs;
+  }
+
+  async #query<T>(run: Run<T>, owner = '', kind: Lane = 'load'): Promise<T> {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
@@ -196,73 +263,6 @@ export class Postgres {
       }
       throw error;
     }
-  }
-
-  /**
-   * Runs one query like `query` and passes on its rows, at most `maxRows` at a time. PostgreSQL sends the next ones when
-   * `take` has returned, so a large result never occupies an event-loop iteration. The deadline applies to each portion.
-   */
-  async portions<Row>(
-    text: string,
-    parameters: unknown[],
-    maxRows: number,
-    take: (rows: Row[]) => void,
-    owner?: string,
-    lane?: Lane,
-  ): Promise<void> {
-    let isOver = false;
-    let hasBegun = false;
-    const run: Run<unknown> = async (sql, onPortion) => {
-      // a repetition would take the first rows again
-      if (hasBegun) throw Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
-      return await sql
-        .unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true })
-        .cursor(maxRows, (rows) => {
-          // ends the query
-          if (isOver) throw new Error('the deadline has passed');
-          hasBegun = true;
-          onPortion();
-          take(withoutHoles(rows));
-        });
-    };
-    await this.query(run, owner, lane).finally(() => {
-      isOver = true;
-    });
-  }
-
-  rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
-    return this.query(
-      (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
-      owner,
-      lane,
-    );
-  }
-
-  /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
-  async connected(timeoutMs: number): Promise<void> {
-    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
-    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
-  }
-
-  /** Queries the server, unless such a query runs, so that an outage is noticed without requests. */
-  async check(): Promise<void> {
-    if (this.#checking || this.#breaker.open) return;
-    this.#checking = true;
-    // the circuit breaker counts a failure
-    await this.query(PROBE, '', 'background').catch(() => {});
-    this.#checking = false;
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#breaker.close();
-    clearTimeout(this.#watching);
-    await this.#sql.end({ timeout: 1 });
-  }
-
-  /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
-  get #maxWaitMs(): number {
-    return 0.75 * this.#limits.timeoutMs;
   }
 
   /** Returns true if a new query would time out in the queue. */

@@ -18,9 +18,9 @@ export interface Codec<Value> {
   encode(value: Value, prefix: string): Buffer;
   /**
    * Decodes the bytes from `start` to `end`, possibly as a view. Undefined for a corrupt or foreign value, or one of
-   * another key; null for a valid value that is not usable.
+   * another key.
    */
-  decode(key: string, bytes: Buffer, start: number, end: number, prefix: string): Value | null | undefined;
+  decode(key: string, bytes: Buffer, start: number, end: number, prefix: string): Value | undefined;
 }
 
 /** Newer versions in Redis that rejected values, as text and by key. */
@@ -57,7 +57,7 @@ export class VersionedValues<Value> {
       if (found.isNull(i)) return undefined;
       const value = this.#codec.decode(key, found.bytes, found.start(i), found.end(i), prefix);
       if (value === undefined) invalid.push(prefix + key);
-      return value ?? undefined;
+      return value;
     });
     for (const _ of invalid) this.#options.onInvalidValue();
     // it is removed before the valid one is stored, because it may claim any version

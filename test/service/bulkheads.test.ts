@@ -1,4 +1,3 @@
-import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { type Lane, Postgres } from '../../src/postgres/client.ts';
@@ -27,7 +26,7 @@ function open(url: string) {
   const limits = { connections: CONNECTIONS, queueLimit: 1_000, timeoutMs: TIMEOUT_MS };
   const postgres = new Postgres(connect, limits, (isOpen) => openings.push(isOpen));
   closeAtEnd('PostgreSQL', () => postgres.close());
-  const slow = (lane: Lane) => postgres.query((sql: Sql) => sql`select pg_sleep(${SLOW_S})`, '', lane);
+  const slow = (lane: Lane) => postgres.rows(`select pg_sleep(${SLOW_S})`, [], '', lane);
   const quick = (lane: Lane) => postgres.rows<{ one: number }>('select 1 as one', [], '', lane);
   // a ping needs no new connection
   const connected = () => postgres.connected(30_000);

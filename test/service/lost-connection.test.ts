@@ -60,7 +60,7 @@ it('a query of a worker on a lost connection is repeated on another, and never y
     );
     const send = async () =>
       (await postgres.rows('select id, pg_sleep(0.02) from hotels where id = any($1::text[])', [IDS])).length;
-    const reconnect = () => postgres.query((sql) => sql`select pg_sleep(0.1)`);
+    const reconnect = () => postgres.rows('select pg_sleep(0.1)', []);
     expect(await resultsDuringReset(proxy, send, reconnect)).toEqual(Array(8).fill(IDS.length));
     await postgres.close();
   }

@@ -79,13 +79,12 @@ export class InProcessWorker {
     const { hotels: redisCache, keys: redisKeys } = storesOf(redis, KEY_SECRET);
     hold(redisCache, ['fill', 'rememberAbsent'], this.beforeFill);
     hold(redisKeys, ['fill', 'rememberUnknown'], this.beforeFill);
-    const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
-      const result = await run(sql);
+    const rows = async (text: string, parameters: never[]) => {
+      const found = await sql.unsafe(text, parameters);
       await this.afterQuery.pass();
-      return result;
+      return found;
     };
-    const rows = (text: string, parameters: never[]) => query((sql) => sql.unsafe(text, parameters));
-    const origin = new HotelRepository({ query, rows } as never);
+    const origin = new HotelRepository({ rows } as never);
     const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
     const isFeedUp = () => this.#feedStatus.up;
     this.local = new LocalCache(1024 ** 2, {
@@ -96,7 +95,7 @@ export class InProcessWorker {
     });
     this.apiKeys = new ApiKeyCache({
       redisCache: redisKeys,
-      postgres: { query } as never,
+      postgres: { rows } as never,
       recent: keyChanges,
       isFeedUp,
       mayUseOld: () => true,

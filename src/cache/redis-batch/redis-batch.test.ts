@@ -35,7 +35,6 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
     expect(result).toBeInstanceOf(PartialResponse);
     left = (result as PartialResponse).keys;
   });
-  redisBatch.close();
   return left!;
 }
 
