@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 const CHECKED: TargetName[] = ['service', 'fastify', 'nginx'];
 
-/** Repeats the two main scenarios with autocannon, whose CPU times must agree. */
+/** Repeats the two main scenarios with autocannon. It is the bottleneck, so the servers sleep more and pay more for a request. */
 export async function checkWithAutocannon(world: World, targets: Target[], seconds: number): Promise<Cell[]> {
   const { hotels, keys } = world;
   const cells: Cell[] = [];

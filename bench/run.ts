@@ -217,9 +217,8 @@ function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results 
     sentences: [
       cores.sentence,
       'Requests with small responses are sent by wrk, others by a generator over plain sockets. autocannon would be the',
-      'bottleneck; it repeats the main scenarios as a check of the CPU times, not of the rates. The peers send',
-      'content-type, content-length and the headers of their servers; the service and the upper bound also send ETag,',
-      'Cache-Control, Vary, Keep-Alive and x-request-id.',
+      'bottleneck; it repeats the main scenarios. The peers send content-type, content-length and the headers of their',
+      'servers; the service and the upper bound also send ETag, Cache-Control, Vary, Keep-Alive and x-request-id.',
       ...tools.sentences,
     ],
     cells: [],

@@ -22,7 +22,7 @@ export async function startFastify({ pin, peerRedisUrl, databaseUrl, keys }: Tar
   return { name: 'fastify', ...(await startScript('fastify-server.ts', pin, ...args)) };
 }
 
-/** Starts the limit. */
+/** Starts the upper bound. */
 export async function startLimit({ pin }: TargetOptions): Promise<Target> {
   const server = await startScript('limit-server.ts', pin);
   const answerWith = async (bodyBytes: number) => {

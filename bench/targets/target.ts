@@ -7,7 +7,7 @@ export interface Target {
   stop(): Promise<unknown>;
   /** of the service: port of /metrics */
   adminPort?: number;
-  /** of the limit: sets the length of its responses in bytes */
+  /** of the upper bound: sets the length of its responses in bytes */
   answerWith?(bodyBytes: number): Promise<void>;
 }
 

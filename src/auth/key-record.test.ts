@@ -90,7 +90,7 @@ it.each([
 });
 
 it('a value of another format is not read', () => {
-  const former = encodeKey(NAME, key, secret);
-  former.write('HEK1', 4, 'latin1');
-  expect(decodeKey(NAME, former, secret)).toBeUndefined();
+  const other = encodeKey(NAME, key, secret);
+  other.write('HEK1', 4, 'latin1');
+  expect(decodeKey(NAME, other, secret)).toBeUndefined();
 });

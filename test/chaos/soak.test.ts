@@ -17,7 +17,9 @@ import { Fixture } from './service-fixture.ts';
 await needs('redis-server');
 
 /** Duration: 20 minutes; SOAK_S sets another in seconds. */
-const LASTS_MS = shortOrLong(6_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
+const LASTS_MS = shortOrLong(60_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
+/** A short run ends with this many. */
+const MOST_FAULTS = shortOrLong(6, Infinity);
 /** Seed of the faults, their order and their times; SOAK_SEED repeats them. */
 const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
 /** Time after a repair until the service is normal again. */
@@ -110,7 +112,7 @@ it(
     const footprints: Footprint[] = [];
     const outages = everyOutage(fixture, random);
     const anyOf = Math.floor(random() * outages.length);
-    while (now() - beganMs < LASTS_MS) {
+    while (now() - beganMs < LASTS_MS && windows.length < MOST_FAULTS) {
       await sleep(shortOrLong(200, 2_000 + 4_000 * random()));
       const footprint = await footprintOf(fixture.service.pid, fixture.service.port, now());
       if (footprint) footprints.push(footprint);

@@ -10,6 +10,7 @@ await needs('redis');
 
 const CLIENTS = 500;
 const ENTRIES = shortOrLong(5_000, 10_000);
+const MANY = ENTRIES.toLocaleString('en');
 const WINDOW_MS = 1_000;
 
 /** Returns the number of keys loaded from PostgreSQL. */
@@ -130,12 +131,12 @@ async function evenly(
   expect(most / mean).toBeLessThanOrEqual(2);
 }
 
-describe(`${ENTRIES} entries stored at once are reloaded at an even rate`, () => {
+describe(`${MANY} entries stored at once are reloaded at an even rate`, () => {
   it('from Redis', async (context) => {
     const ttlS = shortOrLong(10, 20);
     await evenly(
       context,
-      `${ENTRIES} entries expire in Redis`,
+      `${MANY} entries expire in Redis`,
       // an entry is loaded because it has expired, not because a busy machine is late
       { env: { L1_MAX_BYTES: '0', REDIS_TTL_S: String(ttlS), REDIS_TIMEOUT_MS: '2000' } },
       1.2 * ttlS * 1_000,

@@ -14,11 +14,11 @@ import { Operator } from './operator.ts';
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
 
 const BESIDE = [
-  'createdb --maintenance-db="$MAINTENANCE_URL" hotels_restored',
+  'createdb --maintenance-db="$MAINTENANCE_URL" --owner="$OWNER" hotels_restored',
   'pg_restore --exit-on-error --single-transaction --dbname="$RESTORED_URL" hotels.dump',
   `psql "$MAINTENANCE_URL" -qv ON_ERROR_STOP=1 <<'SQL'
 alter database hotels allow_connections false;
-select pg_terminate_backend(pid) from pg_stat_activity where datname = 'hotels';
+select pg_terminate_backend(pid) from pg_stat_activity where datname = 'hotels' and usename is not null;
 alter database hotels rename to hotels_broken;
 alter database hotels_restored rename to hotels;
 SQL`,
@@ -26,8 +26,9 @@ SQL`,
 const IN_PLACE = [
   'pg_restore --exit-on-error --clean --if-exists --single-transaction --dbname="$OWNER_URL" hotels.dump',
 ];
+/** Only a superuser may disable every trigger. */
 const ROWS_ALONE = [
-  `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 <<'SQL'
+  `psql "$SUPERUSER_URL" -qv ON_ERROR_STOP=1 <<'SQL'
 begin;
 alter table hotels disable trigger all;
 alter table api_keys disable trigger all;
@@ -37,7 +38,7 @@ commit;
 SQL`,
   // the sequence is restored last
   `pg_restore --exit-on-error --data-only --disable-triggers --table=hotels --table=api_keys \\
-  --table=hotel_api_versions --dbname="$OWNER_URL" hotels.dump`,
+  --table=hotel_api_versions --dbname="$SUPERUSER_URL" hotels.dump`,
 ];
 
 const programs = await serverPrograms();
@@ -52,9 +53,14 @@ describe('PostgreSQL', () => {
     'is restored %s under running instances: they serve its content, and later changes within 1 s',
     async (_, restoring) => {
       const server = await ownPostgres(100, programs);
-      const admin = postgresClient(server.ownerUrl);
-      await admin`create database hotels`;
-      const ownerUrl = addressOf(server.ownerUrl, { database: 'hotels' });
+      const superuser = postgresClient(server.ownerUrl);
+      // the rights that the runbook demands
+      await superuser`create role owner login password 'of-owner' createdb createrole in role pg_signal_backend`;
+      await superuser`create database hotels owner owner`;
+      // an owner's login needs it if another database has the role
+      await superuser`grant hotel_api_serve to owner with admin option`;
+      const ofOwner = { username: 'owner', password: 'of-owner' };
+      const ownerUrl = addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels' });
       const sql = postgresClient(ownerUrl, { backoff: () => 0.1 });
       const redisDatabase = redisAt((await ownRedis()).url);
       await migrate(sql);
@@ -68,9 +74,11 @@ describe('PostgreSQL', () => {
       const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
       const allWorkers = await AllWorkers.of(service, bare);
       const operator = await Operator.set({
-        MAINTENANCE_URL: server.ownerUrl,
+        MAINTENANCE_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'postgres' }),
+        OWNER: ofOwner.username,
         OWNER_URL: ownerUrl,
-        RESTORED_URL: addressOf(server.ownerUrl, { database: 'hotels_restored' }),
+        RESTORED_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels_restored' }),
+        SUPERUSER_URL: addressOf(server.ownerUrl, { database: 'hotels' }),
       });
       await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
 

@@ -9,7 +9,7 @@ const PER_WORKER = 8;
 /** Connections kept to each worker once all are reached. */
 const KEPT_PER_WORKER = 2;
 const ATTEMPTS = 20;
-/** Idle time after which the server closes a connection; a new one may reach another worker. */
+/** Idle time after which new connections are opened: the server closes idle ones after 8 s, perhaps beside a request. */
 const IDLE_MS = 4_000;
 
 /** Connections to one instance that reach each of its workers. */
@@ -29,15 +29,14 @@ class Instance {
   async reachAll(): Promise<void> {
     let reached = 0;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const count = PER_WORKER * this.#workers;
-      if (this.clients.length === 0) this.clients = Array.from({ length: count }, this.#connect);
+      this.close();
+      this.clients = Array.from({ length: PER_WORKER * this.#workers }, this.#connect);
       const responses = await Promise.all(
         this.clients.map((client) => client.request('/nowhere', { key: 'none' })),
       );
       const byWorker = Map.groupBy(this.clients, (_, i) => workerOf(responses[i]!));
       reached = byWorker.size;
       if (reached >= this.#workers) return this.#keep([...byWorker.values()]);
-      this.close();
     }
     throw new Error(`on port ${this.#port} only ${reached} of ${this.#workers} workers respond`);
   }
@@ -62,6 +61,9 @@ export function workerOf({ headers }: Pick<HttpResponse, 'headers'>): string {
 export class AllWorkers {
   readonly #instances: Instance[];
   #usedAtMs = -Infinity;
+  #inProgress = 0;
+  /** set while connections are opened, which concurrent requests share */
+  #reaching: Promise<unknown> | undefined;
 
   private constructor(instances: Instance[]) {
     this.#instances = instances;
@@ -84,14 +86,12 @@ export class AllWorkers {
 
   /** Returns the response of each connection. */
   async get(path: string, key?: string): Promise<HttpResponse[]> {
-    const clients = await this.#clients();
-    return Promise.all(clients.map((client) => client.request(path, key === undefined ? {} : { key })));
+    return this.#send((client) => client.request(path, key === undefined ? {} : { key }));
   }
 
   async post(path: string, body: object): Promise<HttpResponse[]> {
     const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
-    const clients = await this.#clients();
-    return Promise.all(clients.map((client) => client.request(path, { method: 'POST' }, bytes)));
+    return this.#send((client) => client.request(path, { method: 'POST' }, bytes));
   }
 
   /**
@@ -118,10 +118,24 @@ export class AllWorkers {
     }
   }
 
+  /** Sends a request over each connection. */
+  async #send(request: (client: Client) => Promise<HttpResponse>): Promise<HttpResponse[]> {
+    const clients = await this.#clients();
+    this.#inProgress++;
+    try {
+      return await Promise.all(clients.map(request));
+    } finally {
+      this.#inProgress--;
+      this.#usedAtMs = performance.now();
+    }
+  }
+
   async #clients(): Promise<Client[]> {
-    if (performance.now() - this.#usedAtMs > IDLE_MS)
-      await Promise.all(this.#instances.map((instance) => instance.reachAll()));
-    this.#usedAtMs = performance.now();
+    if (this.#inProgress === 0 && performance.now() - this.#usedAtMs > IDLE_MS)
+      this.#reaching ??= Promise.all(this.#instances.map((instance) => instance.reachAll())).finally(() => {
+        this.#reaching = undefined;
+      });
+    await this.#reaching;
     return this.#instances.flatMap(({ clients }) => clients);
   }
 }

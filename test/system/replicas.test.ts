@@ -122,19 +122,20 @@ describe('a replica that keeps up', () => {
 
   it('serves absences', async () => {
     await replicaIsRead();
-    expect((await allWorkers.get('/hotels/nowhere')).map(({ status }) => status)).toEqual(
-      Array(16).fill(404),
-    );
-    expect((await allWorkers.get(`/hotels?offset=${HOTELS}`)).map(({ text }) => text)).toEqual(
-      Array(16).fill('[]'),
-    );
+    const absent = await allWorkers.get('/hotels/nowhere');
+    expect(new Set(absent.map(({ status }) => status))).toEqual(new Set([404]));
+    const beyond = await allWorkers.get(`/hotels?offset=${HOTELS}`);
+    expect(new Set(beyond.map(({ text }) => text))).toEqual(new Set(['[]']));
   });
 
   it('serves deep pages of the list, with counts from the replica', async () => {
     await replicaIsRead();
     await expect
-      .poll(async () => (await allWorkers.get('/hotels?limit=1&offset=900')).map(({ text }) => text))
-      .toEqual(Array(16).fill(expect.stringContaining('"id":"h0900"')));
+      .poll(async () => {
+        const pages = await allWorkers.get('/hotels?limit=1&offset=900');
+        return [...new Set(pages.map((page) => page.json()[0]?.id))];
+      })
+      .toEqual(['h0900']);
   });
 
   it('is read while hotels change continuously', async () => {

@@ -107,6 +107,7 @@ function open(places: Place[]) {
     around,
     answer,
     loadedKeys: () => gaps,
+    close: () => reader.close(),
   };
 }
 
@@ -131,8 +132,9 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => chosen[random(chosen.length)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer } = open(places);
+      const { answer, close } = open(places);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
+      close();
     }
   });
 
@@ -143,7 +145,7 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => PLACES[random(4)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer, requested, loadedKeys, local } = open(places);
+      const { answer, requested, loadedKeys, close, local } = open(places);
       const seen = numbers.filter((i) => i % 4 < 2);
       expect(await answer(numbers, view, visible)).toBe(expected(seen, places, view));
       const pointed = new Set(seen.filter((i) => places[i] === 'redis')).size;
@@ -158,13 +160,14 @@ describe('a batch that the local cache holds in part', () => {
           (i) => i % 4 >= 2 && places[i] === 'redis' && local.find('channel', `ch-${i}`) === ABSENT,
         ),
       ).toEqual([]);
+      close();
     }
   });
 
   it('fills the local cache, which then holds all of it', async () => {
     const places = hotels.map((_, i) => PLACES[i % 3]!);
     const all = [...hotels.keys()];
-    const { answer, requested, local } = open(places);
+    const { answer, requested, local, close } = open(places);
     expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
     expect(requested).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
     for (const i of all) {
@@ -179,33 +182,36 @@ describe('a batch that the local cache holds in part', () => {
       true,
     )!;
     expect(again.misses).toBe(0);
+    close();
   });
 
   it('stores nothing that may have changed since its request', async () => {
     const places = hotels.map((_, i) => PLACES[1 + (i % 2)]!);
     const all = [...hotels.keys()];
-    const { answer, around, recent, local } = open(places);
+    const { answer, around, recent, local, close } = open(places);
     around.beforeReply = (round) => {
       if (round === 1) recent.noteAll();
     };
     expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
     for (const i of all) expect(local.find('channel', `ch-${i}`)).toBe(MISS);
+    close();
   });
 
   it('stores a sample while the local cache is full', async () => {
     const places = hotels.map((): Place => 'redis');
-    const { answer, local } = open(places);
+    const { answer, local, close } = open(places);
     for (let i = 0; local.arena.hasRoom; i++)
       local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }));
     const { puts } = local.arena.stats();
     await answer([...hotels.keys()], 'full');
     expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 32));
+    close();
   });
 });
 
 it('what Redis supplies is not stored if the feed is no longer up at its reply: the process may have been stopped', async () => {
   const places: Place[] = ['redis', 'absent', 'local'];
-  const { local, around, answer } = open(places);
+  const { local, around, answer, close } = open(places);
   around.beforeReply = () => {
     around.isFeedUp = false;
   };
@@ -217,4 +223,5 @@ it('what Redis supplies is not stored if the feed is no longer up at its reply: 
   around.beforeReply = () => {};
   await answer(all, 'full');
   expect(held()).toEqual([true, true, true]);
+  close();
 });

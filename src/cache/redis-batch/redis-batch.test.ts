@@ -35,6 +35,7 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
     expect(result).toBeInstanceOf(PartialResponse);
     left = (result as PartialResponse).keys;
   });
+  redisBatch.close();
   return left!;
 }
 

@@ -37,6 +37,7 @@ export class RedisBatchReader {
   readonly #local: LocalCache | undefined;
   readonly #recent: RecentChanges;
   readonly #memory = new RedisBatchMemory();
+  readonly #rotation: NodeJS.Timeout;
 
   /** While `isFeedUp` returns false, Redis may be outdated, so every batch is declined. */
   constructor(
@@ -55,7 +56,12 @@ export class RedisBatchReader {
     this.#count = count;
     const { wasm } = this.#memory;
     wasm.init(...HASH_SEED);
-    setInterval(() => wasm.rotateChanges(), ROTATE_CHANGES_MS).unref();
+    this.#rotation = setInterval(() => wasm.rotateChanges(), ROTATE_CHANGES_MS);
+    this.#rotation.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#rotation);
   }
 
   /** Drops all changes, because their versions are no longer valid. */
