@@ -17,18 +17,19 @@ const COMPARED = ['batch-1000-go', 'page-20-go'];
 /** Requests compressed batches and pages from the service before those were made faster, and from the present one. */
 export async function before(world: World, pace: Pace): Promise<Cell[]> {
   const { targetOptions, redis, shutdown, hotels, keys } = world;
-  const start = async (name: 'service' | 'before', database: number, root?: string) => {
-    const redisUrl = redisUrlOf(redis, database);
-    const databaseUrl = root ? await databaseOf(root, world) : targetOptions.databaseUrl;
-    const around = { ...targetOptions, databaseUrl, redisUrl };
-    const target = await startService(around, { name, ...(root && { root }) });
+  const start = async (name: 'service' | 'before', root?: string) => {
+    const own = root && {
+      databaseUrl: await databaseOf(root, world),
+      redisUrl: redisUrlOf(redis, REDIS_DATABASE),
+    };
+    const target = await startService({ ...targetOptions, ...own }, { name, ...(root && { root }) });
     shutdown.push(`${name}, compared`, target.stop, 12_000);
     await warm(target, world);
     return target;
   };
   const pair = [
-    await start('before', REDIS_DATABASE, checkOut(BEFORE, join(world.folder, 'before'))),
-    await start('service', REDIS_DATABASE + 1),
+    await start('before', checkOut(BEFORE, join(world.folder, 'before'))),
+    await start('service'),
   ] as const;
   const cells: Cell[] = [];
   for (const scenario of SCENARIOS.filter(({ name }) => COMPARED.includes(name))) {

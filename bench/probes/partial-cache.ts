@@ -2,10 +2,9 @@ import { runScenario } from '../rounds.ts';
 import { batch, SCENARIOS } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';
 import { warm } from '../warm.ts';
-import { redisUrlOf, type World } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Probe } from './probe.ts';
 
-const REDIS_DATABASE = 6;
 const SECONDS = 1;
 /** Batches took 1.4 ms in the first seconds, 1.0 ms after four and 0.8 ms after ten: V8 compiles, and the cache fills. */
 const WARM_UP_SECONDS = 8;
@@ -16,19 +15,14 @@ const OVERHEAD_BYTES = 250;
 export async function partialCache(world: World, rounds: number): Promise<Probe[]> {
   const { hotels } = world;
   const allBytes = hotels.reduce((sum, { fullBytes }) => sum + fullBytes + OVERHEAD_BYTES, 0);
-  const start = async (name: 'service' | 'service-redis', maxBytes: number, database: number) => {
-    const target = await startService(
-      { ...world.targetOptions, redisUrl: redisUrlOf(world.redis, database) },
-      { name, environment: { L1_MAX_BYTES: String(maxBytes) } },
-    );
+  const start = async (name: 'service' | 'service-redis', maxBytes: number) => {
+    const environment = { L1_MAX_BYTES: String(maxBytes) };
+    const target = await startService(world.targetOptions, { name, environment });
     world.shutdown.push(`${name} of ${maxBytes} bytes`, target.stop, 12_000);
     await warm(target, world);
     return target;
   };
-  const pair = [
-    await start('service', Math.round(allBytes / 3), REDIS_DATABASE),
-    await start('service-redis', 0, REDIS_DATABASE + 1),
-  ];
+  const pair = [await start('service', Math.round(allBytes / 3)), await start('service-redis', 0)];
   const probes: Probe[] = [];
   const zipf = { ...batch(1000, 400, 8, true, true), name: 'batch-1000-zipf', title: 'batch of 1000, Zipf' };
   for (const [scenario, name] of [
