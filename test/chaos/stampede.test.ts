@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
+import { whole } from '../../bench/figures.ts';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { needs } from '../support/needs.ts';
 import { addResult, shortOrLong } from '../support/run-length.ts';
@@ -10,7 +11,7 @@ await needs('redis');
 
 const CLIENTS = 500;
 const ENTRIES = shortOrLong(5_000, 10_000);
-const MANY = ENTRIES.toLocaleString('en');
+const MANY = whole(ENTRIES);
 const WINDOW_MS = 1_000;
 
 /** Returns the number of keys loaded from PostgreSQL. */

@@ -76,11 +76,14 @@ export function throughput(): string {
   return table(['Requests/s (CPU µs/request)', ...head], rows, 1);
 }
 
+/** Returns the title of one of the two main scenarios. */
+const mainTitle = (scenario: string) => (scenario === 'get' ? 'GET by id' : 'batch of 1000');
+
 /** The main scenarios by autocannon, with the share of a core that each server used. */
 export function autocannon(): string {
   const byScenario = Map.groupBy(results().autocannon, ({ scenario }) => scenario);
   const rows = [...byScenario].map(([scenario, cells]) => [
-    scenario === 'get' ? 'GET by id' : 'batch of 1000',
+    mainTitle(scenario),
     ...cells.map(({ rounds: [round] }) => {
       const { requests, seconds, processorUs, busy } = round!;
       return `${whole(requests / seconds)} (${significant(processorUs)}), ${whole(100 * busy)} %`;
@@ -117,7 +120,7 @@ export function latency(): string {
       if (!found) return '';
       return `${ms(found.p50Us)} / ${ms(found.p99Us)}${found.faultCount > 0 ? ` (${found.faultCount} failed)` : ''}`;
     });
-    return [scenario === 'get' ? 'GET by id' : 'batch of 1000', grouped(perSecond), ...cells];
+    return [mainTitle(scenario), grouped(perSecond), ...cells];
   });
   return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, 1);
 }

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
@@ -41,8 +42,14 @@ SQL`,
   --table=hotel_api_versions --dbname="$SUPERUSER_URL" hotels.dump`,
 ];
 
+const RUNBOOK = new URL('../../docs/operations/runbook.md', import.meta.url);
 const programs = await serverPrograms();
 await needs('bash', 'psql', 'pg_dump', 'redis-server');
+
+it('the runbook prints the lines that are typed here', async () => {
+  const runbook = (await readFile(RUNBOOK, 'utf8')).replaceAll(/^ {3}/gm, '');
+  for (const lines of BESIDE) expect(runbook).toContain(lines);
+});
 
 describe('PostgreSQL', () => {
   it.each([

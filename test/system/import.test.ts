@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { whole } from '../../bench/figures.ts';
 import { seed } from '../../src/cli/seed.ts';
 import { counts, Program } from '../cli/program.ts';
 import { AllWorkers } from '../support/all-workers.ts';
@@ -12,7 +13,7 @@ import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs } from '../support/stall-detector.ts';
 
 const HOTELS = shortOrLong(30_000, 100_000);
-const MANY = HOTELS.toLocaleString('en');
+const MANY = whole(HOTELS);
 /** Time after the commit of an import until all of it is visible. */
 const VISIBLE_MS = promisedMs(5_000);
 /** Maximum number of waiting queries during an import: a fraction of DATABASE_QUEUE_LIMIT, of which there are two. */
