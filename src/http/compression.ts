@@ -3,13 +3,13 @@ import {
   brotliCompress,
   brotliCompressSync,
   constants,
-  gzip,
-  gzipSync,
+  gzip as gzipOfZlib,
   zstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
 import Negotiator from 'negotiator';
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { gzip, gzipNow } from './gzip.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;
@@ -18,25 +18,19 @@ export const MIN_COMPRESSED_BYTES = 1025;
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
-const NOW = { zstd: zstdCompressSync, br: brotliCompressSync, gzip: gzipSync };
-const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress), gzip: promisify(gzip) };
-
-/** Compression of one response, of many responses with one hotel, or of a constant page. */
-type Effort = 'quick' | 'small' | 'smallest';
+const NOW = { zstd: zstdCompressSync, br: brotliCompressSync };
+const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress) };
+const zlibGzip = promisify(gzipOfZlib);
 
 /**
- * Levels. Quick: a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. By gzip 1 it
- * takes 3.9 ms for 167 kB, by gzip 2 4.2 ms for 160 kB, by gzip 3 4.8 ms for 155 kB. Small: a hotel of 1.2 kB takes 16
- * µs by gzip 6 (630 bytes), 32 by br 5 (570) and 45 by zstd 3 (650). Smallest is for what never changes; Brotli's last
- * levels would take seconds for a megabyte.
+ * Levels. Quick: one response; a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. Small:
+ * many responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Smallest: what never
+ * changes; Brotli's last levels would take seconds for a megabyte. Gzip has its own encoder for responses (gzip.ts).
  */
 const LEVELS = {
   zstd: { quick: 1, small: 3, smallest: 15 },
   br: { quick: 1, small: 5, smallest: 9 },
-  gzip: { quick: 1, small: 6, smallest: 9 },
 };
-/** gzip's memory level: the maximum makes a batch 0.5 % smaller in the same time. */
-const GZIP_MEM_LEVEL = 9;
 /** Size of output chunks. Most JSON shrinks to one chunk; each further chunk is another hop between threads. */
 const CHUNK_SHARE = 1 / 4;
 const MIN_CHUNK_BYTES = 1_024;
@@ -104,16 +98,17 @@ export function mayCompress(): boolean {
   return underWay < MAX_UNDER_WAY;
 }
 
-/** Compresses off the event loop. The body may be overwritten after the call. */
-export async function compress(
-  body: Uint8Array,
-  encoding: Encoding,
-  effort: Effort = 'quick',
-): Promise<Buffer> {
+/**
+ * Compresses in pieces or on another thread, so that the event loop is not blocked. The body may be overwritten after the
+ * call.
+ */
+export async function compress(body: Uint8Array, encoding: Encoding): Promise<Buffer> {
   underWay++;
   const kept = pool.copy(body);
   try {
-    return await LATER[encoding](kept, { ...optionsOf(kept, encoding, effort), memLevel: GZIP_MEM_LEVEL });
+    return await (encoding === 'gzip'
+      ? gzip(kept)
+      : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
   } finally {
     pool.release(kept);
     underWay--;
@@ -121,8 +116,19 @@ export async function compress(
 }
 
 /** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */
-export function compressNow(body: Uint8Array, encoding: Encoding, effort: Effort = 'quick'): Buffer {
-  return NOW[encoding](body, optionsOf(body, encoding, effort));
+export function compressNow(
+  body: Uint8Array,
+  encoding: Encoding,
+  effort: 'quick' | 'small' = 'quick',
+): Buffer {
+  return encoding === 'gzip' ? gzipNow(body) : NOW[encoding](body, optionsOf(body, encoding, effort));
+}
+
+/** Compresses a constant page on another thread. */
+export function compressPage(body: Uint8Array, encoding: Encoding): Promise<Buffer> {
+  return encoding === 'gzip'
+    ? zlibGzip(body, { level: constants.Z_BEST_COMPRESSION })
+    : LATER[encoding](body, optionsOf(body, encoding, 'smallest'));
 }
 
 /** Returns true if the compressed form is smaller than the body by a tenth or more. */
@@ -130,14 +136,12 @@ export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean 
   return compressed.length <= WORTHWHILE_SHARE * body.length;
 }
 
-function optionsOf(body: Uint8Array, encoding: Encoding, effort: Effort) {
+function optionsOf(body: Uint8Array, encoding: 'zstd' | 'br', effort: keyof typeof LEVELS.br) {
   const level = LEVELS[encoding][effort];
-  const chunkSize = Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE));
-  if (encoding === 'gzip') return { level, chunkSize };
   const { ZSTD_c_compressionLevel, BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT } = constants;
   const params: Record<number, number> =
     encoding === 'zstd'
       ? { [ZSTD_c_compressionLevel]: level }
       : { [BROTLI_PARAM_QUALITY]: level, [BROTLI_PARAM_SIZE_HINT]: body.length };
-  return { params, chunkSize };
+  return { params, chunkSize: Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE)) };
 }

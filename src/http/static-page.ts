@@ -1,4 +1,4 @@
-import { compress, type Encoding } from './compression.ts';
+import { compressPage, type Encoding } from './compression.ts';
 import { tagOf } from './etag.ts';
 import { Heads, KEEP_ALIVE } from './head.ts';
 
@@ -41,6 +41,6 @@ export class StaticPage {
 
   async #compress(encoding: Encoding): Promise<Copy> {
     const { body, tag } = await this.read(undefined);
-    return { body: await compress(body, encoding, 'smallest'), tag };
+    return { body: await compressPage(body, encoding), tag };
   }
 }

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import asc from 'assemblyscript/asc';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const MODULES = ['batch-body', 'arena', 'redis-batch', 'id-hash'];
+const MODULES = ['batch-body', 'arena', 'redis-batch', 'id-hash', 'deflate'];
 const OPTIONS =
   '--runtime stub --importMemory --noExportMemory --zeroFilledMemory --enable simd -O3 --noAssert --converge'.split(
     ' ',

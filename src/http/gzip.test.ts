@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Draw } from '../cli/seed/draw.ts';
+import { hotelAt } from '../cli/seed/hotel.ts';
+import { forAll } from '../lib/for-all.fixture.ts';
+import { gzip, gzipNow } from './gzip.ts';
+
+const PIECE = 128 * 1024;
+const MIB = 1024 ** 2;
+
+/** Bytes that repeat earlier bytes at any distance, runs, noise and text of few letters. */
+const segment = fc.oneof(
+  fc.record({ kind: fc.constant('noise' as const), length: fc.integer({ min: 1, max: 40_000 }) }),
+  fc.record({
+    kind: fc.constant('run' as const),
+    length: fc.integer({ min: 1, max: 40_000 }),
+    byte: fc.nat(255),
+  }),
+  fc.record({
+    kind: fc.constant('letters' as const),
+    length: fc.integer({ min: 1, max: 40_000 }),
+    letters: fc.integer({ min: 1, max: 80 }),
+  }),
+  fc.record({
+    kind: fc.constant('copy' as const),
+    length: fc.integer({ min: 1, max: 300 }),
+    distance: fc.integer({ min: 1, max: 70_000 }),
+  }),
+);
+const body = fc.tuple(fc.array(segment, { maxLength: 30 }), fc.nat()).map(([segments, seed]) => {
+  const draw = new Draw(seed, 0);
+  const bytes: number[] = [];
+  for (const one of segments) {
+    for (let i = 0; i < one.length; i++) {
+      if (one.kind === 'run') bytes.push(one.byte);
+      else if (one.kind === 'noise') bytes.push(draw.below(256));
+      else if (one.kind === 'letters') bytes.push(97 + draw.below(one.letters));
+      else bytes.push(bytes[Math.max(0, bytes.length - one.distance)] ?? 0);
+    }
+  }
+  return Uint8Array.from(bytes);
+});
+
+/** Returns bytes of which each value is as frequent as the two rarer ones together, in an order without repetitions. */
+function skewed(values: number): Buffer {
+  const bytes: number[] = [];
+  let [count, next] = [1, 1];
+  for (let value = 0; value < values; value++) {
+    for (let i = 0; i < count; i++) bytes.push(value);
+    [count, next] = [next, count + next];
+  }
+  const draw = new Draw(1, values);
+  for (let i = bytes.length - 1; i > 0; i--) {
+    const other = draw.below(i + 1);
+    [bytes[i], bytes[other]] = [bytes[other]!, bytes[i]!];
+  }
+  return Buffer.from(bytes);
+}
+
+function expectReadable(bytes: Uint8Array): void {
+  expect(gunzipSync(gzipNow(bytes)).equals(bytes), `${bytes.length} bytes`).toBe(true);
+}
+
+describe('gzip', () => {
+  it('is read by zlib, whatever the bytes', () => {
+    forAll(body, expectReadable);
+  });
+
+  it('is read at the limits of pieces, of the window and of matches', () => {
+    const lengths = [0, 1, 7, 8, 9, 257, 258, 259, 16_383, 16_384, 32_768, PIECE, 2 * PIECE, MIB];
+    for (const length of lengths) {
+      for (const near of [length - 1, length, length + 1].filter((bytes) => bytes >= 0)) {
+        expectReadable(Buffer.alloc(near));
+        expectReadable(Buffer.alloc(near, 'hotel'));
+        expectReadable(randomBytes(near));
+      }
+    }
+    for (const distance of [32_767, 32_768, 32_769]) {
+      const repeated = randomBytes(distance);
+      expectReadable(Buffer.concat(new Array(9).fill(repeated)));
+    }
+  });
+
+  it('is read if the best codes are longer than the format allows', () => {
+    for (let values = 1; values <= 24; values++) expectReadable(skewed(values));
+  });
+
+  it('of hotels is about as small as that of zlib', () => {
+    const hotels = Array.from({ length: 1_000 }, (_, i) => JSON.stringify(hotelAt(i, 1, '2026-06-01')));
+    const batch = Buffer.from(`[${hotels.join(',')}]`);
+    expect(gzipNow(batch).length).toBeLessThan(gzipSync(batch, { level: 1 }).length);
+    const lengthOf = (compress: (bytes: Buffer) => Buffer) =>
+      hotels.reduce((sum, hotel) => sum + compress(Buffer.from(hotel)).length, 0);
+    expect(lengthOf(gzipNow)).toBeLessThan(1.03 * lengthOf(gzipSync));
+  });
+
+  it('is the same for the same bytes, whatever was compressed before', () => {
+    const bytes = skewed(20);
+    const first = gzipNow(bytes);
+    for (const before of [randomBytes(MIB), Buffer.alloc(MIB, 'a'), bytes]) {
+      gzipNow(before);
+      expect(gzipNow(bytes)).toEqual(first);
+    }
+  });
+
+  it('is read after 4 GiB', { timeout: 60_000 }, () => {
+    const large = Buffer.alloc(64 * MIB);
+    const bytes = skewed(18);
+    const expected = gzipNow(bytes);
+    for (let i = 0; i < 64; i++) {
+      gzipNow(large);
+      expect(gzipNow(bytes)).toEqual(expected);
+    }
+    expectReadable(bytes);
+  });
+});
+
+describe('a long body', () => {
+  it('is compressed in one event-loop iteration per 128 KiB', async () => {
+    let iterations = 0;
+    let isOver = false;
+    const countIterations = () => {
+      iterations++;
+      if (!isOver) setImmediate(countIterations);
+    };
+    setImmediate(countIterations);
+    const bytes = randomBytes(MIB);
+    const compressed = await gzip(bytes);
+    isOver = true;
+    expect(iterations).toBeGreaterThanOrEqual(MIB / PIECE);
+    expect(gunzipSync(compressed).equals(bytes)).toBe(true);
+  });
+
+  it('is not changed by others that are compressed meanwhile', async () => {
+    const bodies = [3, 1, 2].map((pieces) => randomBytes(pieces * PIECE));
+    const finished: number[] = [];
+    const compressed = bodies.map((bytes, i) =>
+      gzip(bytes).then((result) => {
+        finished.push(i);
+        return result;
+      }),
+    );
+    await new Promise(setImmediate);
+    expectReadable(Buffer.alloc(1_000, 'hotel'));
+    const results = await Promise.all(compressed);
+    expect(results.map((result, i) => gunzipSync(result).equals(bodies[i]!))).toEqual([true, true, true]);
+    expect(finished).toEqual([0, 1, 2]);
+  });
+});
