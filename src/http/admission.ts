@@ -66,7 +66,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * iteration answers batches for 5 ms at most. The other batches are read and wait here, so a rejection or a single
  * hotel never waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The
  * delay is the signal, not a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is
- * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or a compression thread takes part
+ * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or compression takes part
  * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
  * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
  * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. API keys share both queues fairly. A

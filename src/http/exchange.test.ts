@@ -106,7 +106,7 @@ describe('a response that is compressed', () => {
     vi.mocked(compress).mockReturnValue(compression.promise);
   });
 
-  it('is sent when the other threads have finished', async () => {
+  it('is sent when it is finished', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');
     exchange.whenMade(made);
@@ -119,7 +119,7 @@ describe('a response that is compressed', () => {
   it.each([
     ['before the callback was set', true],
     ['after', false],
-  ])('is not finished while they work on it, although its client disconnected %s', async (_, before) => {
+  ])('is not made while it is compressed, although its client disconnected %s', async (_, before) => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');
     if (before) client.abort();

@@ -93,7 +93,7 @@ export class Exchange {
   #over = false;
   #deferred = false;
   #made = false;
-  /** while another thread compresses the response */
+  /** while the response is compressed in later iterations or on another thread */
   #compressing = false;
   /** the unsent rest of the response */
   #pending: PendingWrite | undefined;
@@ -233,7 +233,7 @@ export class Exchange {
     return header !== '' && matches(header, String(tag));
   }
 
-  /** Compresses off the event loop. */
+  /** Compresses in later iterations of the event loop or on another thread. */
   #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
     this.defer();
     this.#compressing = true;
