@@ -140,6 +140,11 @@ export class Exchange {
     return this.#pending !== undefined;
   }
 
+  /** Returns the id of the API key. */
+  get owner(): string {
+    return this.principal!.keyId;
+  }
+
   /** Returns true if no response can be sent any more. */
   get over(): boolean {
     return this.#over;
@@ -237,15 +242,20 @@ export class Exchange {
   #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
     this.defer();
     this.#compressing = true;
-    compress(body, encoding)
+    compress(body, encoding, this)
       .finally(() => {
         this.#compressing = false;
         if (this.#over) this.#onMade?.();
       })
-      .then(send, (error) => {
-        this.fault = error;
-        this.fail(publicErrors.internal);
-      });
+      .then(
+        (compressed) => {
+          if (!this.#over) send(compressed);
+        },
+        (error) => {
+          this.fault = error;
+          this.fail(publicErrors.internal);
+        },
+      );
   }
 
   #write(

@@ -1,11 +1,11 @@
-/** Compresses a stream of pieces (DEFLATE, RFC 1951) at about twice the speed of zlib's level 1, to its size. */
+/** Compresses a stream of pieces (DEFLATE, RFC 1951). Hotels take half of the time of zlib's level 1, and its size. */
 import { beginBlock, beginStream, writeBlock } from './block';
 import { INPUT, PIECE_BYTES, WINDOW_BYTES } from './layout';
 import { beginMatches, findMatches } from './matches';
 
 export { INPUT, OUTPUT, OUTPUT_BYTES, PIECE_BYTES } from './layout';
 
-/** Streams below this size find few matches, so that shorter ones are looked for. */
+/** Streams below this size find few matches, so shorter ones are looked for. */
 const SMALL_BYTES: u32 = 0x4000;
 const HASHED_OF_SMALL: u32 = 4;
 const HASHED: u32 = 6;

@@ -17,29 +17,38 @@ export function lengthOf(alphabet: usize, symbol: u32): u32 {
   return load<u8>(alphabet + symbol, LENGTHS_AT);
 }
 
-/** Makes the codes of an alphabet from its counts. A symbol that was not counted has the length 0. */
+/**
+ * Makes the codes of an alphabet from its counts. A symbol that was not counted has the length 0. At least two symbols get a
+ * code, as in zlib: some decoders read complete codes only.
+ */
 export function makeCodes(alphabet: usize, symbols: u32, maxLength: u32): void {
   memory.fill(alphabet + LENGTHS_AT, 0, symbols);
   memory.fill(LENGTH_COUNTS, 0, 4 * 16);
   const used = sortSymbols(alphabet, symbols);
-  if (used === 0) return;
-  if (used === 1) store<u32>(LENGTH_COUNTS, 1, 4);
-  else {
-    makeTree(used);
-    countLengths(used, maxLength);
-  }
+  makeTree(used);
+  countLengths(used, maxLength);
   assignLengths(alphabet, maxLength);
   numberCodes(alphabet, symbols, maxLength);
 }
 
-/** Sorts the used symbols by count into SORTED, the rarest first. Returns their number. */
+/** Sorts the used symbols by count into SORTED, the rarest first, and two at least. Returns their number. */
 function sortSymbols(alphabet: usize, symbols: u32): u32 {
   let used: u32 = 0;
+  for (let symbol: u32 = 0; symbol < symbols; symbol++) {
+    if (load<u32>(alphabet + 4 * symbol) !== 0) used++;
+  }
+  for (let symbol: u32 = 0; used < 2; symbol++) {
+    if (load<u32>(alphabet + 4 * symbol) !== 0) continue;
+    store<u32>(alphabet + 4 * symbol, 1);
+    used++;
+  }
+  let end = SORTED;
   for (let symbol: u32 = 0; symbol < symbols; symbol++) {
     const times = load<u32>(alphabet + 4 * symbol);
     if (times === 0) continue;
     const key = (times << SYMBOL_BITS) | symbol;
-    let place = SORTED + 4 * used++;
+    let place = end;
+    end += 4;
     for (; place > SORTED && load<u32>(place - 4) > key; place -= 4) store<u32>(place, load<u32>(place - 4));
     store<u32>(place, key);
   }
@@ -47,7 +56,7 @@ function sortSymbols(alphabet: usize, symbols: u32): u32 {
 }
 
 /**
- * Replaces the counts in TREE by the depths of the leaves, the deepest first (A. Moffat, J. Katajainen, "In-Place
+ * Fills TREE with the depths of the sorted symbols, the deepest first (A. Moffat, J. Katajainen, "In-Place
  * Calculation of Minimum-Redundancy Codes", 1995).
  */
 function makeTree(used: u32): void {
@@ -126,7 +135,7 @@ function move(length: u32, by: i32): void {
   store<u32>(LENGTH_COUNTS + 4 * length, lengthCount(length) + by);
 }
 
-/** The rarest symbols get the longest codes. */
+/** The rarest symbols, which are first in SORTED, get the longest codes. */
 function assignLengths(alphabet: usize, maxLength: u32): void {
   let sorted = SORTED;
   for (let length = maxLength; length > 0; length--) {

@@ -27,11 +27,14 @@ export const TREE: usize = SORTED + 4 * MAX_SYMBOLS;
 /** Number of codes of each length, and the next code of each length, u32. */
 export const LENGTH_COUNTS: usize = TREE + 4 * MAX_SYMBOLS;
 export const NEXT_CODES: usize = LENGTH_COUNTS + 4 * 16;
-/** Symbols of a block's header, u16. */
+/** Symbols of a block's header, u8 each with u8 extra bits. */
 export const HEADER: usize = NEXT_CODES + 4 * 16;
 
 /** The piece, behind the window before it. */
 export const INPUT: usize = 0x100000;
-/** Compressed bytes of a piece: a code of 9 bits for each byte at most, and a header. */
+/**
+ * Compressed bytes of a piece: 9 bits for each byte at most on average, because codes of 9 bits for all symbols are possible,
+ * and a header.
+ */
 export const OUTPUT: usize = INPUT + PIECE_BYTES;
 export const OUTPUT_BYTES: u32 = PIECE_BYTES + PIECE_BYTES / 4;

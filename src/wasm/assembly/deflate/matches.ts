@@ -4,7 +4,7 @@
  */
 import { DISTANCES, HASH_BITS, INPUT, LITERALS, POSITIONS, TOKENS, WINDOW_BYTES } from './layout';
 
-/** Flag of a token that is a match: the length is in bits 16 to 24, the distance less one in bits 0 to 14. */
+/** Flag of a token that is a match: the length is in bits 16 to 24, the distance minus one in bits 0 to 14. */
 export const MATCH: u32 = 0x80000000;
 export const LENGTH_SHIFT: u32 = 16;
 export const LENGTH_MASK: u32 = 0x1ff;
@@ -12,11 +12,11 @@ export const DISTANCE_MASK: u32 = 0x7fff;
 
 /** One less than DEFLATE allows: the length 258 has a code outside the scheme of the others. */
 const MAX_MATCH: u32 = 257;
-/** Bytes that a look at a position may read. */
-const READ_BYTES: u32 = 8;
+/** Bytes behind which nothing is looked up: what the hashes of a position and of the next one read. */
+const READ_BYTES: u32 = 9;
 // biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
 const MULTIPLIER: u64 = 0x9e3779b185ebca87;
-/** Position after which the table is cleared, before positions exceed 32 bits. */
+/** Position after which a new stream clears the table. A stream of up to 1 GiB does not exceed 32 bits. */
 const MAX_POSITION: u32 = 0xc0000000;
 
 /** Position of the first byte of the next piece. Positions of an earlier stream are farther away than the window. */
@@ -37,11 +37,12 @@ export function beginMatches(hashed: u32): void {
 export function findMatches(length: u32): usize {
   const end = INPUT + length;
   // the last bytes are literals, so that nothing behind them is read
-  const lookUntil = length > READ_BYTES ? end - READ_BYTES : INPUT;
+  const lookUntil = length >= READ_BYTES ? end - READ_BYTES : INPUT - 1;
   const offset = position - <u32>INPUT;
+  position += length;
   let token = TOKENS;
   let at = INPUT;
-  while (at < lookUntil) {
+  while (at <= lookUntil) {
     const bytes = load<u64>(at);
     const place = placeOf(bytes);
     const here = <u32>at + offset;
@@ -57,7 +58,7 @@ export function findMatches(length: u32): usize {
         count(DISTANCES, distanceSymbol(distance));
         store<u32>(placeOf(load<u64>(at + 1)), here + 1);
         at += matched;
-        if (at < lookUntil) store<u32>(placeOf(load<u64>(at - 2)), here + matched - 2);
+        if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), here + matched - 2);
         continue;
       }
     }
@@ -73,14 +74,12 @@ export function findMatches(length: u32): usize {
     token += 4;
     count(LITERALS, literal);
   }
-  position += length;
   return token;
 }
 
-/** Returns the length of a match whose first eight bytes are the same. */
+/** Returns the length of a match whose first eight bytes are the same; READ_BYTES are left. */
 function matchLength(at: usize, distance: u32, end: usize): u32 {
   const longest = min<u32>(MAX_MATCH, <u32>(end - at));
-  // at least READ_BYTES are left
   let length: u32 = 8;
   for (; length + 8 <= longest; length += 8) {
     const different = load<u64>(at + length) ^ load<u64>(at + length - distance);
