@@ -6,8 +6,8 @@ import { beginMatches, findMatches } from './matches';
 export { INPUT, OUTPUT, OUTPUT_BYTES, PIECE_BYTES } from './layout';
 
 /** Streams below this size find few matches, so shorter ones are looked for. */
-const SMALL_BYTES: u32 = 0x4000;
-const HASHED_OF_SMALL: u32 = 4;
+const SMALL_BYTES: u32 = 0x8000;
+const HASHED_OF_SMALL: u32 = 5;
 const HASHED: u32 = 6;
 
 /** Begins a stream of `bytes`. */

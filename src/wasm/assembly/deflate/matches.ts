@@ -12,8 +12,8 @@ export const DISTANCE_MASK: u32 = 0x7fff;
 
 /** One less than DEFLATE allows: the length 258 has a code outside the scheme of the others. */
 const MAX_MATCH: u32 = 257;
-/** Bytes behind which nothing is looked up: what the hashes of a position and of the next one read. */
-const READ_BYTES: u32 = 9;
+/** Bytes at the end where nothing is looked up: the hashes of a position and of the third after it read as many. */
+const READ_BYTES: u32 = 11;
 // biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
 const MULTIPLIER: u64 = 0x9e3779b185ebca87;
 /** Position after which a new stream clears the table. A stream of up to 1 GiB does not exceed 32 bits. */
@@ -57,6 +57,7 @@ export function findMatches(length: u32): usize {
         count(LITERALS, lengthSymbol(matched));
         count(DISTANCES, distanceSymbol(distance));
         store<u32>(placeOf(load<u64>(at + 1)), here + 1);
+        store<u32>(placeOf(load<u64>(at + 3)), here + 3);
         at += matched;
         if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), here + matched - 2);
         continue;
