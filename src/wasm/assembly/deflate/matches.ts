@@ -21,6 +21,8 @@ const MAX_POSITION: u32 = 0xc0000000;
 
 /** Position of the first byte of the next piece. Positions of an earlier stream are farther away than the window. */
 let position: u32 = WINDOW_BYTES + 1;
+/** Position of the first byte of the stream. */
+let streamStart: u32 = 0;
 /** bits to the left of the hashed bytes */
 let shift: u64 = 16;
 
@@ -28,9 +30,11 @@ let shift: u64 = 16;
 export function beginMatches(hashed: u32): void {
   position += WINDOW_BYTES;
   shift = 64 - 8 * hashed;
-  if (position < MAX_POSITION) return;
-  memory.fill(POSITIONS, 0, 4 << HASH_BITS);
-  position = WINDOW_BYTES + 1;
+  if (position >= MAX_POSITION) {
+    memory.fill(POSITIONS, 0, 4 << HASH_BITS);
+    position = WINDOW_BYTES + 1;
+  }
+  streamStart = position;
 }
 
 /** Writes the tokens of the piece and counts their symbols. Returns the address behind the last token. */
@@ -51,15 +55,31 @@ export function findMatches(length: u32): usize {
     if (distance <= WINDOW_BYTES) {
       const different = bytes ^ load<u64>(at - distance);
       if (<u32>different === 0) {
-        const matched = different === 0 ? matchLength(at, distance, end) : <u32>ctz(different) >> 3;
+        let matched = different === 0 ? matchLength(at, distance, end) : <u32>ctz(different) >> 3;
+        const next = at + matched;
+        // the bytes before it may match too
+        const reach = here - distance - streamStart;
+        for (
+          let back: u32 = 0;
+          back < reach && matched < MAX_MATCH && token > TOKENS && <i32>load<u32>(token - 4) >= 0;
+          back++
+        ) {
+          const literal = <u32>load<u8>(at - 1);
+          if (load<u8>(at - 1 - distance) !== literal) break;
+          token -= 4;
+          uncount(LITERALS, literal);
+          matched++;
+          at--;
+        }
         store<u32>(token, MATCH | (matched << LENGTH_SHIFT) | (distance - 1));
         token += 4;
         count(LITERALS, lengthSymbol(matched));
         count(DISTANCES, distanceSymbol(distance));
-        store<u32>(placeOf(load<u64>(at + 1)), here + 1);
-        store<u32>(placeOf(load<u64>(at + 3)), here + 3);
-        at += matched;
-        if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), here + matched - 2);
+        const found = <usize>(here - offset);
+        store<u32>(placeOf(load<u64>(found + 1)), here + 1);
+        store<u32>(placeOf(load<u64>(found + 3)), here + 3);
+        at = next;
+        if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), <u32>at + offset - 2);
         continue;
       }
     }
@@ -98,6 +118,11 @@ function placeOf(bytes: u64): usize {
 export function count(alphabet: usize, symbol: u32): void {
   const counter = alphabet + ((<usize>symbol) << 2);
   store<u32>(counter, load<u32>(counter) + 1);
+}
+
+function uncount(alphabet: usize, symbol: u32): void {
+  const counter = alphabet + ((<usize>symbol) << 2);
+  store<u32>(counter, load<u32>(counter) - 1);
 }
 
 /** Returns the symbol of a length less than 258 (RFC 1951, 3.2.5). */
