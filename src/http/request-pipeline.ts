@@ -244,7 +244,7 @@ export class RequestPipeline implements Observer {
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       reject: () => this.#failed(exchange, OVERLOADED),
-      owner: exchange.principal!.keyId,
+      owner: exchange.owner,
       get over() {
         return exchange.over;
       },

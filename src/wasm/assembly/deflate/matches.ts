@@ -45,6 +45,8 @@ export function findMatches(length: u32): usize {
   const offset = position - <u32>INPUT;
   position += length;
   let token = TOKENS;
+  // number of them since the last match
+  let literals: u32 = 0;
   let at = INPUT;
   while (at <= lookUntil) {
     const bytes = load<u64>(at);
@@ -55,46 +57,29 @@ export function findMatches(length: u32): usize {
     if (distance <= WINDOW_BYTES) {
       const different = bytes ^ load<u64>(at - distance);
       if (<u32>different === 0) {
-        let matched = different === 0 ? matchLength(at, distance, end) : <u32>ctz(different) >> 3;
-        const next = at + matched;
-        // the bytes before it may match too
-        const reach = here - distance - streamStart;
-        for (
-          let back: u32 = 0;
-          back < reach && matched < MAX_MATCH && token > TOKENS && <i32>load<u32>(token - 4) >= 0;
-          back++
-        ) {
-          const literal = <u32>load<u8>(at - 1);
-          if (load<u8>(at - 1 - distance) !== literal) break;
-          token -= 4;
-          uncount(LITERALS, literal);
-          matched++;
-          at--;
-        }
-        store<u32>(token, MATCH | (matched << LENGTH_SHIFT) | (distance - 1));
+        const matched = different === 0 ? matchLength(at, distance, end) : <u32>ctz(different) >> 3;
+        const reach = min(literals, min(here - distance - streamStart, MAX_MATCH - matched));
+        const before = matchLengthBefore(at, distance, reach);
+        for (let i: u32 = 1; i <= before; i++) count(LITERALS, load<u8>(at - i), -1);
+        token -= before << 2;
+        const length = matched + before;
+        store<u32>(token, MATCH | (length << LENGTH_SHIFT) | (distance - 1));
         token += 4;
-        count(LITERALS, lengthSymbol(matched));
+        count(LITERALS, lengthSymbol(length));
         count(DISTANCES, distanceSymbol(distance));
-        const found = <usize>(here - offset);
-        store<u32>(placeOf(load<u64>(found + 1)), here + 1);
-        store<u32>(placeOf(load<u64>(found + 3)), here + 3);
-        at = next;
-        if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), <u32>at + offset - 2);
+        literals = 0;
+        store<u32>(placeOf(load<u64>(at + 1)), here + 1);
+        store<u32>(placeOf(load<u64>(at + 3)), here + 3);
+        at += matched;
+        if (at <= lookUntil) store<u32>(placeOf(load<u64>(at - 2)), here + matched - 2);
         continue;
       }
     }
-    const literal = <u32>(bytes & 0xff);
-    store<u32>(token, literal);
-    token += 4;
-    count(LITERALS, literal);
+    token = appendLiteral(token, <u32>(bytes & 0xff));
+    literals++;
     at++;
   }
-  for (; at < end; at++) {
-    const literal = <u32>load<u8>(at);
-    store<u32>(token, literal);
-    token += 4;
-    count(LITERALS, literal);
-  }
+  for (; at < end; at++) token = appendLiteral(token, load<u8>(at));
   return token;
 }
 
@@ -114,15 +99,24 @@ function placeOf(bytes: u64): usize {
   return POSITIONS + ((<usize>(((bytes << shift) * MULTIPLIER) >> (64 - HASH_BITS))) << 2);
 }
 
-/** Counts a symbol of an alphabet. */
-export function count(alphabet: usize, symbol: u32): void {
-  const counter = alphabet + ((<usize>symbol) << 2);
-  store<u32>(counter, load<u32>(counter) + 1);
+/** Returns the number of equal bytes before a match, at most `longest`. */
+function matchLengthBefore(at: usize, distance: u32, longest: u32): u32 {
+  let length: u32 = 0;
+  while (length < longest && load<u8>(at - length - 1) === load<u8>(at - length - 1 - distance)) length++;
+  return length;
 }
 
-function uncount(alphabet: usize, symbol: u32): void {
+/** Counts a symbol of an alphabet. */
+export function count(alphabet: usize, symbol: u32, by: i32 = 1): void {
   const counter = alphabet + ((<usize>symbol) << 2);
-  store<u32>(counter, load<u32>(counter) - 1);
+  store<u32>(counter, load<u32>(counter) + by);
+}
+
+/** Writes the token of a byte; returns the address behind it. */
+function appendLiteral(token: usize, literal: u32): usize {
+  store<u32>(token, literal);
+  count(LITERALS, literal);
+  return token + 4;
 }
 
 /** Returns the symbol of a length less than 258 (RFC 1951, 3.2.5). */
