@@ -74,6 +74,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   let applied: Applied[];
   try {
     await requireServer(sql);
+    await requireVisibleRows(sql);
     applied = await appliedTo(sql);
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
@@ -102,6 +103,30 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   const newer = applied.filter((row) => row.version > expected);
   const breaking = newer.find((migration) => !worksWith(expected, migration));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
+}
+
+/**
+ * Throws a `Failure` if row-level security hides all rows of a table, as if no hotel and no key existed. A policy may show
+ * a part of them.
+ */
+async function requireVisibleRows(sql: Sql): Promise<void> {
+  const hidden = await sql<{ name: string; login: string }[]>`
+    select relname as name, quote_ident(current_user) as login from pg_class as tables
+    where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels')) and relkind in ('r', 'p')
+      and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
+        or starts_with(relname, 'hotel_api_'))
+      and row_security_active(oid)
+      and not exists (
+        select from pg_policy, unnest(polroles) as role
+        where polrelid = tables.oid and polpermissive and polcmd in ('r', '*')
+          and (role = 0 or pg_has_role(role, 'usage')))
+    order by relname`;
+  const [first] = hidden;
+  if (!first) return;
+  throw new Failure(
+    `Row-level security hides all rows of ${hidden.map(({ name }) => name).join(', ')} from ${first.login}. ` +
+      `Run, as the owner of each table: create policy hotel_api on ${first.name} to ${first.login} using (true)`,
+  );
 }
 
 /** Throws a `Failure` if the tables are in a schema that the search path of the service lacks. */

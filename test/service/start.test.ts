@@ -104,6 +104,23 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
   });
 });
 
+it('a service from which row-level security hides the hotels is not ready, and reports what to do', async () => {
+  const database = await freshDatabase();
+  const { sql } = database;
+  await insertHotels(sql, [{ id: 'a' }]);
+  await sql`alter table hotels enable row level security`;
+  await sql`create policy others on hotels to pg_monitor using (true)`;
+  await sql`create policy writers on hotels for update using (true)`;
+  const service = stopAfterTest(await startService({ database, redis: false, awaitReady: false }));
+  await expect.poll(() => notReadyReasons(service.logs()).length).toBe(1);
+  const [reason] = notReadyReasons(service.logs());
+  expect(reason).toMatch(/^Row-level security hides all rows of hotels from hotel_api_serve\. Run, /);
+  expect(await readiness(service)()).toBe(503);
+  await sql.unsafe(reason!.slice(reason!.indexOf('create policy')));
+  await expect.poll(readiness(service)).toBe(200);
+  expect((await service.get('/hotels/a')).status).toBe(200);
+});
+
 describe('a service whose Redis is unavailable at the start', () => {
   it('is ready without it, and uses it within 2 s of its start', async () => {
     const redisDatabase = await freshRedis();
