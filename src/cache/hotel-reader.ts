@@ -59,7 +59,7 @@ export class HotelReader {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
     const began = this.#options.recent.position;
     const feedUp = this.#options.isFeedUp();
-    const held = this.#cachedLocally(namespace, keys);
+    const held: (Found | undefined)[] | undefined = this.#options.local?.currentOf(namespace, keys);
     const found: (Found | undefined)[] =
       this.#redis && feedUp && !held?.every(Boolean)
         ? await this.#redis.read(namespace, keys, held)
@@ -159,13 +159,6 @@ export class HotelReader {
     });
   }
 
-  /** Returns the entries in the local cache; undefined if it has none of the keys. */
-  #cachedLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
-    const { local } = this.#options;
-    const held = local && keys.map((key) => local.current(namespace, key));
-    return held?.some(Boolean) ? held : undefined;
-  }
-
   /** Returns entries of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
   async #lastKnown(
     namespace: Namespace,
@@ -216,9 +209,13 @@ export class HotelReader {
     queriedAtMs: number | undefined,
   ): void {
     const { local, recent } = this.#options;
-    const name = LETTER.id + entry.id;
-    // a shared load may have begun before a change received since
-    if (!recent.mayStore(name, began) || recent.isOutdated(name, entry.version)) return;
+    // entries from Redis were compared with the changes before; without another change there is no need to read the id
+    const isCompared = queriedAtMs === undefined && recent.position === began;
+    if (!isCompared) {
+      const name = LETTER.id + entry.id;
+      // a shared load may have begun before a change received since
+      if (!recent.mayStore(name, began) || recent.isOutdated(name, entry.version)) return;
+    }
     if (queriedAtMs === undefined) local?.offer(namespace, key, entry);
     else local?.store(entry, queriedAtMs);
   }

@@ -57,8 +57,9 @@ export class LoadBatcher {
   ): Promise<Found[]> {
     if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner, collection);
     const whose = this.#isContended() ? owner : '';
+    // of most requests a constant, whose hash is known
     const name =
-      collection === null ? `${namespace} ${whose}` : JSON.stringify([namespace, whose, collection]);
+      whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
     const batch = this.#open.get(name) ?? this.#begin(namespace, name, whose, collection);
     const places = keys.map((key) => {
       if (!mayExist(namespace, key)) return NO_KEY;

@@ -31,7 +31,7 @@ it('a batch response stays valid while some of its entries are refreshed', async
   const refreshed: [Namespace, string[]][] = [];
   // like the reader, which looks up keys in the cache again
   local = cacheWith((namespace, keys) => {
-    for (const key of keys) local.current(namespace, key);
+    local.currentOf(namespace, keys);
     refreshed.push([namespace, keys]);
   });
   for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
@@ -60,7 +60,7 @@ describe('a local cache marked stale', () => {
     store();
     expect(isHeld()).toBe(true);
     local.markAllStale();
-    expect([isHeld(), local.current('channel', 'CH')]).toEqual([false, undefined]);
+    expect([isHeld(), local.currentOf('channel', ['CH'])]).toEqual([false, undefined]);
     vi.advanceTimersByTime(1);
     store();
     expect(isHeld()).toBe(true);

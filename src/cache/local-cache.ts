@@ -152,22 +152,22 @@ export class LocalCache {
   }
 
   /**
-   * Returns the current entry of a key that `find` missed. It is found if only its certification flipped, which is
-   * updated here, or if it has been stored meanwhile.
+   * Returns the current entries of keys that `find` missed; undefined if there are none. An entry is found if only its
+   * certification flipped, which is updated here, or if it has been stored meanwhile.
    */
-  current(namespace: Namespace, key: string): Entry | undefined {
+  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] | undefined {
     const nowMs = monotonicMs();
-    // at time -Infinity no certification has flipped
-    const ref = this.arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
-    if (ref <= 0) return undefined;
-    const [storedAtMs, softUntilMs] = [this.arena.storedAt(ref), this.arena.refreshAtMs(ref)];
-    const wallMs = wallAt(nowMs);
-    const refreshed = this.arena.validUntilMs(ref) <= wallMs;
-    // the caller may be the refresh of this entry
-    if (!refreshed && softUntilMs <= nowMs) return undefined;
-    const entry = new Entry(this.arena.read(ref)).at(wallMs);
-    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs, this.arena.isFromRedis(ref));
-    return entry;
+    const oldestMs = this.#oldestMs(nowMs);
+    let found: (Entry | undefined)[] | undefined;
+    for (const [i, key] of keys.entries()) {
+      // at time -Infinity no certification has flipped
+      const ref = this.arena.find(namespace, key, -Infinity, oldestMs);
+      const entry = ref > 0 ? this.#updated(ref, nowMs) : undefined;
+      if (!entry) continue;
+      found ??= new Array<Entry | undefined>(keys.length).fill(undefined);
+      found[i] = entry;
+    }
+    return found;
   }
 
   /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
@@ -219,6 +219,18 @@ export class LocalCache {
     this.#counts.miss += batchLookup.misses;
     if (batchLookup.soonestSoftMs <= nowMs) this.#refresh(namespace, batchLookup.softKeys(nowMs));
     return batchLookup;
+  }
+
+  /** Returns the entry as it reads now; undefined if it is due for a refresh. */
+  #updated(ref: number, nowMs: number): Entry | undefined {
+    const [storedAtMs, softUntilMs] = [this.arena.storedAt(ref), this.arena.refreshAtMs(ref)];
+    const wallMs = wallAt(nowMs);
+    const refreshed = this.arena.validUntilMs(ref) <= wallMs;
+    // the caller may be the refresh of this entry
+    if (!refreshed && softUntilMs <= nowMs) return undefined;
+    const entry = new Entry(this.arena.read(ref)).at(wallMs);
+    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs, this.arena.isFromRedis(ref));
+    return entry;
   }
 
   #refresh(namespace: Namespace, keys: string[]): void {

@@ -75,9 +75,11 @@ export class RedisHotelReader {
   /** Returns the entries as they read today; undefined for a version older than a known change. */
   #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
     const nowMs = Date.now();
+    const { recent } = this.#options;
+    const hasChanges = recent.size > 0;
     const refreshed: Entry[] = [];
     const checked = entries.map((entry) => {
-      if (!entry || this.#options.recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
+      if (!entry || (hasChanges && recent.isOutdated(LETTER.id + entry.id, entry.version))) return undefined;
       if (!entry.present) return null;
       const today = entry.at(nowMs);
       if (today !== entry && !this.#refreshing.has(today.id)) refreshed.push(today);

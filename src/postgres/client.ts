@@ -122,10 +122,10 @@ export class Postgres {
   }
 
   get waiting(): number {
-    return Object.values(this.#lanes).reduce(
-      (sum, { waiting }) => sum + waiting.length,
-      this.#all.waiting.length,
-    );
+    const { load, list, changes, background } = this.#lanes;
+    const ofLanes =
+      load.waiting.length + list.waiting.length + changes.waiting.length + background.waiting.length;
+    return this.#all.waiting.length + ofLanes;
   }
 
   get running(): number {
