@@ -1,7 +1,8 @@
 /**
- * Batch lookup. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys, find all
- * candidates, check all records, copy all bodies. No branch depends on a value that is read for the first time, because
- * a misprediction would serialize the reads.
+ * Batch lookup. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys; then, for each
+ * group of elements, find all candidates, check all records, copy all bodies. The records of a group stay in the first-level
+ * cache between its passes. No branch depends on a value that is read for the first time, because a misprediction would
+ * serialize the reads.
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
@@ -27,6 +28,13 @@ export const TOO_LARGE: u32 = 2;
 /** Ref of an element that adds nothing to the response: absent, or a repetition. */
 const NOTHING: u32 = 1;
 
+/** Size of a group. As one group, batches of 1000 hotels of 1.1 kB took 9 % longer. */
+const GROUP_BYTES: usize = 64 * ELEMENT_BYTES;
+
+/** Ends of what `copy` has written. */
+let output: usize = 0;
+let gap: usize = 0;
+
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
@@ -44,12 +52,21 @@ export function gather(
   isRestricted: bool,
 ): u32 {
   nextBatch();
+  memory.fill(RESULT, 0, 16);
+  store<f64>(RESULT, Infinity, 16);
   store<u32>(RESULT, count, 32);
+  output = openArray(outputStart);
+  gap = GAPS;
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(end, namespace);
-  findCandidates(end);
-  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs, isRestricted);
-  return copy(end, isFull);
+  for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
+    const groupEnd = min(end, start + GROUP_BYTES);
+    findCandidates(start, groupEnd);
+    lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, isRestricted);
+    if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
+  }
+  store<u32>(RESULT, closeArray(outputStart, output), 12);
+  return OK;
 }
 
 /** Hashes every key. */
@@ -64,15 +81,15 @@ function hashKeys(end: usize, namespace: u32): void {
  * Finds the candidate of every element and reads its header. Memory is first read in short loops, so that many reads
  * overlap; WebAssembly has no prefetch.
  */
-function findCandidates(end: usize): void {
+function findCandidates(start: usize, end: usize): void {
   let sum: u32 = 0;
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES)
+  for (let element = start; element < end; element += ELEMENT_BYTES)
     sum += load<u8>(slotAt(homeOf(load<u32>(element, 8))));
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES)
+  for (let element = start; element < end; element += ELEMENT_BYTES)
     store<u32>(element, <u32>(candidateOf(load<u32>(element, 8)) >> 3), 12);
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+  for (let element = start; element < end; element += ELEMENT_BYTES) {
     const record = (<usize>load<u32>(element, 12)) << 3;
-    sum += load<u8>(record) + load<u8>(record, 64) + load<u8>(record, 128);
+    sum += load<u8>(record) + load<u8>(record, 64) + load<u8>(record, 128) + load<u8>(record, 192);
   }
   // the store keeps the compiler from dropping the reads
   store<u32>(RESULT, sum, 36);
@@ -87,8 +104,9 @@ function nextBatch(): void {
   }
 }
 
-/** Replaces the candidates of the elements by refs and counts them. */
+/** Replaces the candidates of the elements by refs, and adds to the counts. */
 function lookUp(
+  start: usize,
   end: usize,
   namespace: u32,
   nowMs: f64,
@@ -96,11 +114,11 @@ function lookUp(
   wallMs: f64,
   isRestricted: bool,
 ): void {
-  let hits: u32 = 0;
-  let absences: u32 = 0;
-  let misses: u32 = 0;
-  let soonestSoftMs: f64 = Infinity;
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+  let hits = load<u32>(RESULT);
+  let absences = load<u32>(RESULT, 4);
+  let misses = load<u32>(RESULT, 8);
+  let soonestSoftMs = load<f64>(RESULT, 16);
+  for (let element = start; element < end; element += ELEMENT_BYTES) {
     const key: usize = load<u32>(element);
     const length = load<u32>(element, 4);
     let record = (<usize>load<u32>(element, 12)) << 3;
@@ -131,11 +149,12 @@ function lookUp(
   store<f64>(RESULT, soonestSoftMs, 16);
 }
 
-/** Writes `[body,body,…]` and, for each miss, the offset in the output at which its body belongs. */
-function copy(end: usize, isFull: bool): u32 {
-  let output = openArray(outputStart);
-  let gap = GAPS;
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+/**
+ * Adds bodies to the array and, for each miss, the offset in the output at which its body belongs. Returns false if the output
+ * has no room.
+ */
+function copy(start: usize, end: usize, isFull: bool): bool {
+  for (let element = start; element < end; element += ELEMENT_BYTES) {
     const ref = load<u32>(element, 12);
     if (ref === NOTHING) continue;
     if (ref === MISS) {
@@ -145,15 +164,11 @@ function copy(end: usize, isFull: bool): u32 {
     }
     const record = (<usize>ref) << 3;
     const length = isFull ? fullLengthOf(record) : sharedLengthOf(record);
-    if (length + MAX_END_BYTES > outputEnd - output) {
-      store<u32>(RESULT, 0, 12);
-      return TOO_LARGE;
-    }
+    if (length + MAX_END_BYTES > outputEnd - output) return false;
     memory.copy(output, bodyStartOf(record), length);
     output = endBody(output + length, isFull);
   }
-  store<u32>(RESULT, closeArray(outputStart, output), 12);
-  return OK;
+  return true;
 }
 
 /** Writes the narrow view of one record to the output. */
