@@ -8,7 +8,7 @@ import { median } from './figures.ts';
 import { runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
-import type { Target } from './targets/target.ts';
+import type { Target, TargetOptions } from './targets/target.ts';
 import { warm } from './warm.ts';
 import { makeDatabase, redisUrlOf, startInvalidator, startWorld, type World } from './world.ts';
 
@@ -41,9 +41,7 @@ export async function compareCommits(
   const commits: Commit[] = [];
   for (const [i, commit] of [a, b].entries()) {
     const root = checkOut(commit, join(world.folder, `tree_${i}`));
-    const databaseUrl = await databaseOf(root, world);
-    const redisUrl = redisUrlOf(world.redis, FIRST_REDIS_DATABASE + i);
-    commits.push({ root, databaseUrl, redisUrl });
+    commits.push({ root, ...(await addressesOf(root, world, FIRST_REDIS_DATABASE + i)) });
   }
   const scenarios = SCENARIOS.filter(({ name }) => (only ?? COMPARED).includes(name));
   console.log(`A = ${a}, B = ${b}; CPU time a request in us; B / A below 1: B is cheaper\n`);
@@ -59,8 +57,11 @@ export async function compareCommits(
       for (const i of order) {
         // the first name is measured first
         const name = pair.length === 0 ? 'service' : 'service-redis';
-        const { root, ...urls } = commits[i]!;
-        const target = await startService({ ...world.targetOptions, ...urls }, { name, root, environment });
+        const { root, databaseUrl, redisUrl } = commits[i]!;
+        const target = await startService(
+          { ...world.targetOptions, databaseUrl, redisUrl },
+          { name, root, environment },
+        );
         shutdown.push(`${mode}, round ${round}`, target.stop, 12_000);
         await warm(target, world);
         pair.push(target);
@@ -77,11 +78,11 @@ export async function compareCommits(
 }
 
 /** One of the two commits: its files, and its database and Redis database. */
-interface Commit {
+interface Commit extends Addresses {
   root: string;
-  databaseUrl: string;
-  redisUrl: string;
 }
+
+type Addresses = Pick<TargetOptions, 'databaseUrl' | 'redisUrl'>;
 
 function report(title: string, a: number[], b: number[]): void {
   const ratios = b.map((time, i) => time / a[i]!);
@@ -95,16 +96,20 @@ function report(title: string, a: number[], b: number[]): void {
   );
 }
 
-/** Returns the database of the world or, if the tree needs another schema, makes one with the same hotels and keys. */
-export async function databaseOf(root: string, world: World): Promise<string> {
+/**
+ * Returns the database and the Redis of the world. If the tree needs another schema, makes a database with the same hotels and
+ * keys, whose invalidator uses this Redis database: a service on another Redis than the invalidator works without it.
+ */
+export async function addressesOf(root: string, world: World, redisDatabase: number): Promise<Addresses> {
   const directory = join(root, 'sql/');
   const [own, needed] = [ROOT, root].map((each) => readdirSync(join(each, 'sql')).sort());
-  if (isDeepStrictEqual(own, needed)) return world.targetOptions.databaseUrl;
+  if (isDeepStrictEqual(own, needed)) return world.targetOptions;
   const { sql, databaseUrl } = await makeDatabase(world, basename(root), world.hotels.length, directory);
   const keys = await world.sql`select id, name, key_sha256, scopes from api_keys`;
   await sql`insert into api_keys ${sql(keys)}`;
-  await startInvalidator({ ...world.targetOptions, databaseUrl }, sql, world.shutdown, root);
-  return databaseUrl;
+  const addresses = { databaseUrl, redisUrl: redisUrlOf(world.redis, redisDatabase) };
+  await startInvalidator({ ...world.targetOptions, ...addresses }, sql, world.shutdown, root);
+  return addresses;
 }
 
 /** Checks out a commit into a folder, with the packages of the working tree if it depends on the same, else its own. */

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import { checkOut, databaseOf } from '../compare.ts';
+import { addressesOf, checkOut } from '../compare.ts';
 import { type Cell, type Pace, runScenario } from '../rounds.ts';
 import { SCENARIOS } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';
 import { bodyOf } from '../verify.ts';
 import { warm } from '../warm.ts';
-import { redisUrlOf, type World } from '../world.ts';
+import type { World } from '../world.ts';
 
 /** The last commit that compressed each response anew, in chunks of 16 KiB, and queried each page of the list. */
 const BEFORE = 'd6d84e8^';
@@ -16,12 +16,9 @@ const COMPARED = ['batch-1000-go', 'page-20-go'];
 
 /** Requests compressed batches and pages from the service before those were made faster, and from the present one. */
 export async function before(world: World, pace: Pace): Promise<Cell[]> {
-  const { targetOptions, redis, shutdown, hotels, keys } = world;
+  const { targetOptions, shutdown, hotels, keys } = world;
   const start = async (name: 'service' | 'before', root?: string) => {
-    const own = root && {
-      databaseUrl: await databaseOf(root, world),
-      redisUrl: redisUrlOf(redis, REDIS_DATABASE),
-    };
+    const own = root && (await addressesOf(root, world, REDIS_DATABASE));
     const target = await startService({ ...targetOptions, ...own }, { name, ...(root && { root }) });
     shutdown.push(`${name}, compared`, target.stop, 12_000);
     await warm(target, world);
