@@ -97,8 +97,9 @@ function report(title: string, a: number[], b: number[]): void {
 }
 
 /**
- * Returns the database and the Redis of the world. If the tree needs another schema, makes a database with the same hotels and
- * keys, whose invalidator uses this Redis database: a service on another Redis than the invalidator works without it.
+ * Returns the database and the Redis of the world: commits with the same schema must encode hotels alike. If the tree needs
+ * another schema, makes a database with the same hotels and keys, whose invalidator uses this Redis database: a service on
+ * another Redis than the invalidator works without it.
  */
 export async function addressesOf(root: string, world: World, redisDatabase: number): Promise<Addresses> {
   const directory = join(root, 'sql/');

@@ -61,7 +61,11 @@ function lastOf(migrations: Applied[]): number {
 /** Reads the applied migrations in order of version; empty for a database that was never migrated. */
 async function appliedTo(sql: Sql): Promise<Applied[]> {
   const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
-  return found!.present ? sql<Applied[]>`select version, name from schema_migrations order by version` : [];
+  return found!.present ? readApplied(sql) : [];
+}
+
+function readApplied(sql: Sql | TransactionSql): PromiseLike<Applied[]> {
+  return sql<Applied[]>`select version, name from schema_migrations order by version`;
 }
 
 /**
@@ -74,8 +78,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   let applied: Applied[];
   try {
     await requireServer(sql);
-    await requireVisibleRows(sql);
-    applied = await appliedTo(sql);
+    applied = (await requireVisibleRows(sql)) ? await readApplied(sql) : [];
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     // the server may translate the rest of the message
@@ -106,26 +109,32 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
 }
 
 /**
- * Throws a `Failure` if row-level security hides all rows of a table, as if no hotel and no key existed. A policy may show
- * a part of them.
+ * Throws a `Failure` if row-level security hides all rows of a table from the service, as if no hotel and no key existed.
+ * Beside a pooler, the change feed still reads as the serving role. Returns true if migrations were applied.
  */
-async function requireVisibleRows(sql: Sql): Promise<void> {
-  const hidden = await sql<{ name: string; login: string }[]>`
-    select relname as name, quote_ident(current_user) as login from pg_class as tables
-    where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels')) and relkind in ('r', 'p')
-      and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
-        or starts_with(relname, 'hotel_api_'))
-      and row_security_active(oid)
-      and not exists (
-        select from pg_policy, unnest(polroles) as role
-        where polrelid = tables.oid and polpermissive and polcmd in ('r', '*')
-          and (role = 0 or pg_has_role(role, 'usage')))
-    order by relname`;
-  const [first] = hidden;
-  if (!first) return;
+async function requireVisibleRows(sql: Sql): Promise<boolean> {
+  const [found] = await sql<{ migrated: boolean; hidden: string[] }[]>`
+    select to_regclass('schema_migrations') is not null as migrated, array(
+      select oid::regclass::text from pg_class as tables
+      where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
+        and relkind in ('r', 'p') and relrowsecurity
+        and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
+          or starts_with(relname, 'hotel_api_'))
+        and has_table_privilege('hotel_api_serve', oid, 'select')
+        and not (select rolbypassrls from pg_roles where rolname = 'hotel_api_serve')
+        and not exists (
+          select from pg_policy, unnest(polroles) as role
+          where polrelid = tables.oid and polpermissive and polcmd in ('r', '*')
+            and (role = 0 or pg_has_role('hotel_api_serve', role, 'usage')))
+      order by relname) as hidden`;
+  const { migrated, hidden } = found!;
+  if (hidden.length === 0) return migrated;
+  const policies = hidden.map(
+    (name) => `create policy hotel_api on ${name} to hotel_api_serve using (true);`,
+  );
   throw new Failure(
-    `Row-level security hides all rows of ${hidden.map(({ name }) => name).join(', ')} from ${first.login}. ` +
-      `Run, as the owner of each table: create policy hotel_api on ${first.name} to ${first.login} using (true)`,
+    `Row-level security hides all rows of ${hidden.join(', ')} from hotel_api_serve. ` +
+      `Run, as their owner: ${policies.join(' ')}`,
   );
 }
 

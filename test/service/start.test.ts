@@ -109,12 +109,17 @@ it('a service from which row-level security hides the hotels is not ready, and r
   const { sql } = database;
   await insertHotels(sql, [{ id: 'a' }]);
   await sql`alter table hotels enable row level security`;
+  await sql`alter table schema_migrations enable row level security`;
+  // the service does not read it
+  await sql`alter table hotel_api_secrets enable row level security`;
   await sql`create policy others on hotels to pg_monitor using (true)`;
   await sql`create policy writers on hotels for update using (true)`;
   const service = stopAfterTest(await startService({ database, redis: false, awaitReady: false }));
   await expect.poll(() => notReadyReasons(service.logs()).length).toBe(1);
   const [reason] = notReadyReasons(service.logs());
-  expect(reason).toMatch(/^Row-level security hides all rows of hotels from hotel_api_serve\. Run, /);
+  expect(reason).toMatch(
+    /^Row-level security hides all rows of hotels, schema_migrations from hotel_api_serve\. Run, /,
+  );
   expect(await readiness(service)()).toBe(503);
   await sql.unsafe(reason!.slice(reason!.indexOf('create policy')));
   await expect.poll(readiness(service)).toBe(200);

@@ -115,6 +115,17 @@ describe('behind a pooler is rejected', () => {
   it('a login that may write, because the service cannot drop its rights', () =>
     expectRejection(database.ownerUrl, /may write/));
 
+  it('row-level security that hides the hotels from the change feed', async () => {
+    const { sql } = database;
+    const [login] = await sql`select quote_ident(${new URL(database.url).username}) as name`;
+    await sql`alter table hotels enable row level security`;
+    // the feed reads as the serving role, beside the pooler
+    await sql.unsafe(`create policy own on hotels to ${login!.name} using (true)`);
+    await expectRejection(database.url, /hides all rows of hotels from hotel_api_serve/);
+    await sql`drop policy own on hotels`;
+    await sql`alter table hotels disable row level security`;
+  });
+
   it('a setting that changes results, because the service cannot change it', async () => {
     await database.sql.unsafe(`alter database ${database.name} set bytea_output = 'escape'`);
     await expectRejection(

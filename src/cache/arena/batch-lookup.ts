@@ -35,7 +35,7 @@ type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
  */
 export class BatchLookup {
   status: BatchLookupStatus = NOT_READ;
-  /** hotels found; without meaning, like the following fields, if the status is NOT_READ */
+  /** hotels found; without meaning, like the following fields, unless the status is OK */
   hits = 0;
   /** known absent keys, repetitions included */
   absences = 0;
