@@ -57,9 +57,9 @@ export async function compareCommits(
       for (const i of order) {
         // the first name is measured first
         const name = pair.length === 0 ? 'service' : 'service-redis';
-        const { root, databaseUrl, redisUrl } = commits[i]!;
+        const { root, ...addresses } = commits[i]!;
         const target = await startService(
-          { ...world.targetOptions, databaseUrl, redisUrl },
+          { ...world.targetOptions, ...addresses },
           { name, root, environment },
         );
         shutdown.push(`${mode}, round ${round}`, target.stop, 12_000);

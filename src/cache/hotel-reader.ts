@@ -59,7 +59,7 @@ export class HotelReader {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
     const began = this.#options.recent.position;
     const feedUp = this.#options.isFeedUp();
-    const held: (Found | undefined)[] | undefined = this.#options.local?.currentOf(namespace, keys);
+    const held = this.#options.local?.currentOf(namespace, keys);
     const found: (Found | undefined)[] =
       this.#redis && feedUp && !held?.every(Boolean)
         ? await this.#redis.read(namespace, keys, held)

@@ -76,6 +76,7 @@ export class RedisHotelReader {
   #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
     const nowMs = Date.now();
     const { recent } = this.#options;
+    // without changes there is no need to read the ids
     const hasChanges = recent.size > 0;
     const refreshed: Entry[] = [];
     const checked = entries.map((entry) => {

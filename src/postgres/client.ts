@@ -88,6 +88,8 @@ export class Postgres {
   #repliedAtMs = -Infinity;
   readonly #all: Queries;
   readonly #lanes: Record<Lane, Queries>;
+  /** all of them, because each request reads their lengths */
+  readonly #queues: readonly Queries[];
   #watching: NodeJS.Timeout | undefined;
   #pinging = false;
   #checking = false;
@@ -109,6 +111,7 @@ export class Postgres {
     // slow queries leave connections for others
     const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * limits.connections)));
     this.#lanes = { load: laneOf(1), list: laneOf(1 / 2), changes: laneOf(1 / 4), background: laneOf(1 / 4) };
+    this.#queues = [this.#all, ...Object.values(this.#lanes)];
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
@@ -122,10 +125,9 @@ export class Postgres {
   }
 
   get waiting(): number {
-    const { load, list, changes, background } = this.#lanes;
-    const ofLanes =
-      load.waiting.length + list.waiting.length + changes.waiting.length + background.waiting.length;
-    return this.#all.waiting.length + ofLanes;
+    let sum = 0;
+    for (const { waiting } of this.#queues) sum += waiting.length;
+    return sum;
   }
 
   get running(): number {
