@@ -127,6 +127,33 @@ describe('batches from the local cache', () => {
     expect(next.state).toBe('answered');
   });
 
+  it('are not rejected because the process paused while others waited', async () => {
+    const admission = new Admission();
+    const batches = many(12, { takesMs: 1 });
+    enter(admission, batches);
+    await tick();
+    expect(admission.waiting).toBe(2);
+    const pause = () => {
+      spent += 1_000;
+    };
+    pause();
+    expect(admission.isFull('me')).toBe(false);
+    const next = many(3, { takesMs: 1 });
+    enter(admission, next);
+    // within the service of the queue too
+    next[0]!.run = (...parameters) => {
+      pause();
+      return Batch.prototype.run.apply(next[0]!, parameters);
+    };
+    await tick();
+    expect(admission.waiting).toBe(2);
+    const last = many(100, { takesMs: 0.1 });
+    enter(admission, last);
+    expect(count([...batches, ...next, ...last], 'rejected')).toBe(0);
+    while (admission.waiting > 0) await tick();
+    expect(count([...batches, ...next, ...last], 'answered')).toBe(115);
+  });
+
   it('are not begun if their clients disconnected before', () => {
     const admission = new Admission();
     const batch = new Batch();

@@ -168,6 +168,17 @@ it('responses are never mixed between clients, for any cuts of requests and with
   const requests = shortOrLong(150, 2_000);
   const faults: string[] = [];
   let answered = 0;
+  const turns = Array.from({ length: BATCHES_AT_ONCE }, () => Promise.resolve());
+  /** Completes a request when the batch before it in its lane is answered. */
+  const inTurn = <T>(complete: () => Promise<T>): Promise<T> => {
+    const lane = made % BATCHES_AT_ONCE;
+    const completed = turns[lane]!.then(complete);
+    turns[lane] = completed.then(
+      () => {},
+      () => {},
+    );
+    return completed;
+  };
   const client = async (number: number) => {
     const random = randomFrom(SEED + number);
     let connection = new RawConnection(service.port);
@@ -191,12 +202,16 @@ it('responses are never mixed between clients, for any cuts of requests and with
         reconnect();
         continue;
       }
-      await connection.write(requested.text.slice(at));
-      if (random() < 0.03) {
+      const leaves = random() < 0.03;
+      const complete = async () => {
+        await connection.write(requested.text.slice(at));
+        return leaves ? undefined : connection.read();
+      };
+      const answer = await (requested.text.startsWith('GET') ? complete() : inTurn(complete));
+      if (leaves) {
         reconnect();
         continue;
       }
-      const answer = await connection.read();
       if (!answer) {
         faults.push(`${requested.requestId}: the connection was closed`);
         reconnect();
