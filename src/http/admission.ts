@@ -1,4 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { Pauses } from '../lib/pauses.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** Maximum time that batches occupy one event-loop iteration. Other requests wait at most this long. */
@@ -62,17 +63,17 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
 
 /**
  * Decides which batches a worker answers now, which wait, and which are rejected, so that the worker accepts no more
- * than it can do. Unread requests wait in the kernel, where their number is unknown. Therefore an event-loop iteration
- * answers batches for 5 ms at most. The other batches are read and wait here, so a rejection or a single hotel never
- * waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The delay is the
- * signal, not a length, as in CoDel (RFC 8289). A single pause of the process is no signal. CoDel drops from the head;
- * here an accepted batch is answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or
- * compression takes part of a limit until its response is made. It waits for that in a queue of its own, so locally
- * cached batches never wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix,
- * "Performance Under Load", 2018). It falls after a load of over 30 ms and rises slightly after faster ones. API keys
- * share both queues fairly. A key is rejected because of its own waiting batches, and may use everything while no
- * other key waits. Single hotels and list pages are not queued here. Rejecting one costs as much as answering it, and
- * all loads of one iteration are one query.
+ * than it can do. Unread requests wait in the kernel, where their number is unknown. Therefore an event-loop
+ * iteration answers batches for 5 ms at most. The other batches are read and wait here, so a rejection or a single
+ * hotel never waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The
+ * delay is the signal, not a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is
+ * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or compression takes part
+ * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
+ * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
+ * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. API keys share both queues fairly. A
+ * key is rejected because of its own waiting batches, and may use everything while no other key waits. Single hotels
+ * and list pages are not queued here. Rejecting one costs as much as answering it, and all loads of one iteration are
+ * one query.
  */
 export class Admission {
   /** batches that wait for the event loop */
@@ -87,11 +88,8 @@ export class Admission {
   #untried = 0;
   /** start of the first batch of this iteration */
   #tickBeganMs: number | undefined;
-  /**
-   * Start of the last service of the queues. The wait for the event loop is judged as of then: a pause of the process
-   * since then delayed the batches, but is over.
-   */
-  #servedAtMs = 0;
+  /** pauses while batches wait for the event loop, which are no overload */
+  readonly #pauses = new Pauses();
   #armed = false;
 
   get waiting(): number {
@@ -101,9 +99,10 @@ export class Admission {
   /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
-    if (isFull(this.#arrived, owner, this.#servedAtMs)) return true;
+    const nowMs = performance.now();
+    if (this.#arrived.length > 0 && isFull(this.#arrived, owner, this.#pauses.without(nowMs))) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
-    if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, performance.now())) return false;
+    if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
@@ -116,9 +115,16 @@ export class Admission {
       this.#tickBeganMs = nowMs;
       this.#arm();
     }
-    if (this.#arrived.length === 0 && nowMs - this.#tickBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
-    else if (isFull(this.#arrived, work.owner, this.#servedAtMs)) work.reject();
-    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
+    if (this.#arrived.length === 0) {
+      if (nowMs - this.#tickBeganMs < SLICE_MS) {
+        this.#begin(work, body, nowMs);
+        return;
+      }
+      this.#pauses.begin(nowMs);
+    }
+    const sinceMs = this.#pauses.without(nowMs);
+    if (isFull(this.#arrived, work.owner, sinceMs)) work.reject();
+    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), sinceMs);
   }
 
   /** Answers what may be answered now, and queues batches that need a load. */
@@ -149,29 +155,29 @@ export class Admission {
     this.#armed = false;
     this.#tickBeganMs = undefined;
     if (this.waiting === 0) return;
-    const beganMs = performance.now();
-    this.#serve(this.#toLoad, beganMs, beganMs);
-    this.#serve(this.#arrived, beganMs, this.#servedAtMs);
-    this.#servedAtMs = beganMs;
+    const untilMs = performance.now() + SLICE_MS;
+    this.#serve(this.#toLoad, untilMs);
+    this.#serve(this.#arrived, untilMs);
     // if the limit blocks the queue, the end of a load continues it
     if (this.#arrived.length > 0 || (this.#toLoad.length > 0 && this.#mayLoad)) this.#arm();
   };
 
-  /** Serves a queue until the slice that began at `beganMs` ends. Waits are judged as of `judgedAtMs`. */
-  #serve(queue: WaitQueue<QueuedWork>, beganMs: number, judgedAtMs: number): void {
-    const untilMs = beganMs + SLICE_MS;
+  #serve(queue: WaitQueue<QueuedWork>, untilMs: number): void {
+    if (queue.length === 0) return;
+    // a wait for the limit is one for other processes
+    const judgedMs = (ms: number) => (queue === this.#arrived ? this.#pauses.without(ms) : ms);
     let nowMs = performance.now();
     while (queue.length > 0 && nowMs < untilMs && (queue === this.#arrived || this.#mayLoad)) {
       const { item, sinceMs } = queue.shift()!;
       if (!item.work.over) {
-        if (judgedAtMs - sinceMs > MAX_WAIT_MS) item.work.reject();
+        if (judgedMs(nowMs) - sinceMs > MAX_WAIT_MS) item.work.reject();
         else if (queue === this.#arrived) this.#begin(item.work, item.body, nowMs);
         else this.#run(item.work, item.body, nowMs);
       }
       pool.release(item.body);
       nowMs = performance.now();
     }
-    queue.measure(nowMs);
+    queue.measure(judgedMs(nowMs));
   }
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {

@@ -38,14 +38,6 @@ describe('a wait queue', () => {
     expect(queue.isFull('me', 310, 3_000)).toBe(false);
   });
 
-  it('does not take a pause of the process for the rate', () => {
-    const queue = queueOf('a');
-    queue.shift();
-    queue.measure(60_000);
-    queue.append('me', 'b', 1_000, 60_000);
-    expect(queue.isFull('me', 30, 60_000)).toBe(false);
-  });
-
   it('is full when the first item has waited too long, at any rate', () => {
     const queue = queueOf('a');
     expect(queue.isFull('me', 100, 100)).toBe(false);

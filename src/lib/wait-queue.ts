@@ -1,7 +1,5 @@
 /** Weight of a new measurement of the rate against the earlier ones. */
 const WEIGHT = 0.2;
-/** A measurement counts as this multiple of the estimate at most, so one pause of the process does not distort it. */
-const MAX_RISE = 5;
 
 interface QueuedItem<Item> {
   item: Item;
@@ -95,9 +93,7 @@ export class WaitQueue<Item> {
   /** Updates the rate; must be called after items have left. */
   measure(nowMs: number): void {
     if (this.#left === 0) return;
-    const measured = (nowMs - this.#measuredAtMs) / this.#left;
-    const bounded = Math.min(measured, MAX_RISE * this.#msPerUnit || measured);
-    this.#msPerUnit += WEIGHT * (bounded - this.#msPerUnit);
+    this.#msPerUnit += WEIGHT * ((nowMs - this.#measuredAtMs) / this.#left - this.#msPerUnit);
     this.#measuredAtMs = nowMs;
     this.#left = 0;
   }
