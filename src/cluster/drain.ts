@@ -4,6 +4,9 @@ import type { Server } from '../http/server.ts';
 
 /** Idle time after which a connection may be closed during shutdown. */
 const IDLE_MS = 500;
+/** Interval of the checks, and idle time between two of them at most: after a pause, requests have yet to be read. */
+const CHECK_MS = 10;
+const MAX_IDLE_BETWEEN_MS = 2 * CHECK_MS;
 
 /**
  * Stops accepting connections. Resolves when every request is answered and clients are idle, or after `timeoutMs`.
@@ -13,12 +16,14 @@ export async function drain(pipeline: RequestPipeline, server: Server, timeoutMs
   server.stopAccepting();
   const untilMs = performance.now() + timeoutMs;
   let finished = pipeline.finishedCount;
-  let idleSinceMs = performance.now();
-  while (server.connections > 0 && performance.now() < untilMs) {
-    if (pipeline.unfinished > 0 || pipeline.finishedCount !== finished) {
-      finished = pipeline.finishedCount;
-      idleSinceMs = performance.now();
-    } else if (performance.now() - idleSinceMs > IDLE_MS) break;
-    await wait(10);
+  let idleMs = 0;
+  let checkedAtMs = performance.now();
+  while (server.connections > 0 && checkedAtMs < untilMs && idleMs <= IDLE_MS) {
+    await wait(CHECK_MS);
+    const nowMs = performance.now();
+    const isIdle = pipeline.unfinished === 0 && pipeline.finishedCount === finished;
+    idleMs = isIdle ? idleMs + Math.min(nowMs - checkedAtMs, MAX_IDLE_BETWEEN_MS) : 0;
+    finished = pipeline.finishedCount;
+    checkedAtMs = nowMs;
   }
 }

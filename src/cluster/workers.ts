@@ -1,8 +1,8 @@
 import cluster, { type Worker } from 'node:cluster';
-import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { systemMs } from '../lib/clock.ts';
+import { StallTolerantDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
@@ -117,7 +117,10 @@ export class Workers {
       ({ reported }) => new Promise<void>((resolve) => reported.push(resolve)),
     );
     this.broadcast({ type: 'report metrics' });
-    await Promise.race([Promise.all(reports), wait(REPORT_TIMEOUT_MS)]);
+    const deadline = new StallTolerantDeadline(REPORT_TIMEOUT_MS);
+    // then with what a worker reported before
+    await deadline.bound(Promise.all(reports)).catch(() => {});
+    deadline.end();
     const all = [...this.#handles].flatMap(({ metrics, defaultMetrics }) => [metrics, defaultMetrics]);
     return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
   }
