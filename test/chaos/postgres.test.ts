@@ -17,7 +17,7 @@ let fixture: Fixture;
 beforeAll(async () => {
   // without a local cache Redis is the only cache; both-down.test.ts tests the local cache. The timeout of Redis is long,
   // so that a busy machine does not open its circuit breaker.
-  const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '400' };
+  const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '2000' };
   fixture = await Fixture.open({ env, workers: WORKERS, maxConnections: MAX_CONNECTIONS });
 });
 

@@ -23,8 +23,8 @@ beforeAll(async () => {
     certified_until: '9999-12-31',
     certification_url: `https://badge.example/${i}`,
   }));
-  // without a local cache, every response uses Redis
-  service = await startService({ hotels, env: { L1_MAX_BYTES: '0' } });
+  // without a local cache, every response uses Redis, however late it replies
+  service = await startService({ hotels, env: { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '10000' } });
 });
 
 const PATHS = [

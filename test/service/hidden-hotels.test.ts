@@ -30,8 +30,10 @@ let syncs = 0;
 
 beforeAll(async () => {
   const members = Array.from({ length: MEMBERS }, (_, i) => hotelOf(1_000 + i));
-  service = await startService({ hotels: members });
-  other = await startBeside(service);
+  // a lookup in Redis that times out would be one in PostgreSQL
+  const env = { REDIS_TIMEOUT_MS: '10000' };
+  service = await startService({ hotels: members, env });
+  other = await startBeside(service, { env });
   await insertCollection(
     service.sql,
     'some',

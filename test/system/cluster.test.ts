@@ -261,7 +261,8 @@ describe('the exit', () => {
   );
 
   it('is announced: the service is not ready, but still accepts requests', async () => {
-    const waitMs = 10_000;
+    // shorter than a slow body and an idle connection may last
+    const waitMs = 6_000;
     const env = { DRAIN_WAIT_MS: String(waitMs) };
     const service = await startService({ redis: false, hotels: HOTELS, env });
     const kept = new RawConnection(service.port);
