@@ -30,3 +30,8 @@ export function notReadyReasons(printed: string[]): (string | undefined)[] {
     .filter(({ msg }) => msg.includes('dependency not ready'))
     .map(({ reason }) => reason);
 }
+
+/** Returns how often a process took the change feed for silent: then it reads no hotel or key from Redis. */
+export function timesSilent(printed: string[]): number {
+  return linesOf(printed).filter(({ event }) => event === 'silent').length;
+}
