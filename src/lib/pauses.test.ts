@@ -25,13 +25,19 @@ describe('the time without pauses', () => {
     expect(pauses.without(5_010)).toBe(4_410);
   });
 
-  it('leaves out one second of pauses in twenty', () => {
+  it('contains the stops of a limited CPU', () => {
     const pauses = new Pauses();
     pauses.begin(0);
-    expect(timeWithout(pauses, [1_500, 1_600])).toBe(600);
-    expect(timeWithout(pauses, everyMs(1_600, 11_600))).toBe(10_600);
+    expect(timeWithout(pauses, [10, 20, 99, 110, 120, 199])).toBe(199);
+  });
+
+  it('leaves out one second of pauses, regained at 5 % of later time', () => {
+    const pauses = new Pauses();
+    pauses.begin(0);
+    expect(pauses.without(1_500)).toBe(500);
+    expect(timeWithout(pauses, everyMs(1_500, 11_500))).toBe(10_500);
     // half of it again after ten seconds
-    expect(pauses.without(12_400)).toBeCloseTo(10_900);
+    expect(pauses.without(12_300)).toBeCloseTo(10_800);
     pauses.begin(60_000);
     expect(pauses.without(61_500)).toBeCloseTo(59_000);
   });

@@ -1,6 +1,9 @@
-/** A gap this long is a pause of the process: no task of the event loop takes as long. */
-const PAUSE_MS = 50;
-/** Pauses that are left out at most, and the share of later time by which more may be. */
+/**
+ * A gap this long is a pause. An event-loop iteration is shorter, and so are the stops of a process whose CPU is limited:
+ * Linux divides the limit into periods of 100 ms (CFS bandwidth control), and such a process is slow.
+ */
+const PAUSE_MS = 100;
+/** Pauses that are left out at most, and the share of later time by which this is regained. */
 const MAX_ALLOWANCE_MS = 1_000;
 const REGAINED = 0.05;
 
@@ -21,8 +24,8 @@ export class Pauses {
   }
 
   /**
-   * Returns the time without pauses: `nowMs` less all pauses so far. Must be called by every task while something is
-   * observed, because a longer gap between two calls is a pause.
+   * Returns the time without pauses: `nowMs` less all pauses so far. Must be called in every event-loop iteration after
+   * `begin`, because a longer gap between two calls is a pause.
    */
   without(nowMs: number): number {
     const gapMs = nowMs - this.#lastMs;

@@ -20,7 +20,7 @@ interface Flow<Item> {
 /**
  * Queue that shares its rate among the owners of its items and estimates how long a new item would wait. The size of an
  * item, in any unit, states how long it takes. Owners are served by deficit round robin (Shreedhar and Varghese 1995):
- * each gets an equal share, and a single owner gets all. Times are those of `performance.now()`.
+ * each gets an equal share, and a single owner gets all. Times are those of any one clock, in ms.
  */
 export class WaitQueue<Item> {
   /** owners with queued items; the first is served next */
