@@ -1,6 +1,6 @@
 /**
- * A gap this long is a pause. An event-loop iteration is shorter, and so are the stops of a process whose CPU is limited:
- * Linux divides the limit into periods of 100 ms (CFS bandwidth control), and such a process is slow.
+ * A gap this long is a pause. Iterations of the event loop are normally shorter, and so are the stops of a process whose
+ * CPU is limited: Linux divides the limit into periods of 100 ms (CFS bandwidth control), and such a process is slow.
  */
 const PAUSE_MS = 100;
 /** Pauses that are left out at most, and the share of later time by which this is regained. */

@@ -56,7 +56,7 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   expect(replies.map(({ text }) => text)).toEqual(replies.map((_, i) => hotelBody(i + 1)));
   for (const kind of ['mgets', 'queries'] as const) {
     // after a stop that was too long Redis is not read until the feed goes on
-    if (timesSilent(service.logs()) === silentBefore)
+    if (kind === 'queries' || timesSilent(service.logs()) === silentBefore)
       expect(after[kind] - before[kind], kind).toBeGreaterThan(0);
     expect(after[kind] - before[kind], kind).toBeLessThanOrEqual(MAX_COMMANDS);
   }

@@ -9,6 +9,12 @@ await needs('redis-server');
 
 const POLL = { interval: 5, timeout: 100_000 };
 const FILLER = 'x'.repeat(1_000);
+const LATE = new Set([
+  'it takes too long',
+  'it does not answer',
+  'it is not known what it missed',
+  'changes were read too long ago',
+]);
 
 async function start(policy: string) {
   const { url } = await ownRedis();
@@ -19,19 +25,20 @@ async function start(policy: string) {
   const service = await startService({ redis: false, hotels, env: { REDIS_URL: url } });
   await expect.poll(() => client.keys('*:marker'), POLL).toHaveLength(1);
   const [mark] = (await client.keys('*:marker')) as [string];
-  /** Counts the generations that began because data was lost: one may also begin because Redis is late. */
-  const losses = () =>
-    linesOf(service.logs(), 'Redis cache invalidated').filter(
-      ({ reason }) => reason === 'it has lost what was written',
-    ).length;
-  return { client, service, mark, losses };
+  /** Returns why generations began, except because a busy machine was late. */
+  const reasons = () =>
+    linesOf(service.logs(), 'Redis cache invalidated')
+      .map(({ reason }) => reason!)
+      .filter((reason) => !LATE.has(reason));
+  return { client, service, mark, reasons };
 }
 
 it.each(['allkeys-lru', 'allkeys-random'])(
   'an eviction of the write marker by %s begins no generation',
   async (policy) => {
-    const { client, service, mark, losses } = await start(policy);
+    const { client, service, mark, reasons } = await start(policy);
     expect(service.logs().join('\n')).toContain(`"policy":"${policy}"`);
+    const before = reasons();
     const isThere = async () => (await client.exists(mark)) === 1;
     for (let evicted = 0, n = 0; evicted < 3; evicted++) {
       // hotels read between two markers are used later than the marker, which is then the least recently used
@@ -45,7 +52,7 @@ it.each(['allkeys-lru', 'allkeys-random'])(
       await service.sql`update hotels set name = ${`v${evicted}`}`;
       await (await AllWorkers.of(service)).until('/hotels/h3', named(`v${evicted}`));
     }
-    expect(losses()).toBe(0);
+    expect(reasons()).toEqual(before);
     // without an eviction a missing marker means lost data
     await client.config('SET', 'maxmemory', '0');
     // the service has counted the last evictions once it has replaced its marker twice
@@ -54,7 +61,7 @@ it.each(['allkeys-lru', 'allkeys-random'])(
       await expect.poll(() => client.get(mark), POLL).not.toBe(present);
     }
     await client.del(mark);
-    await expect.poll(losses, POLL).toBe(1);
+    await expect.poll(reasons, POLL).toEqual([...before, 'it has lost what was written']);
     await service.stop();
   },
 );
