@@ -93,7 +93,10 @@ async function requireReadOnlyLogin(sql: Sql): Promise<void> {
 /** Throws a `Failure` if the login has other settings than the service needs, because a pooler rejects them at the start. */
 async function requireSettings(sql: Sql): Promise<void> {
   const found = await sql<{ name: keyof typeof SETTINGS; setting: string; login: string }[]>`
-    select name, setting, current_user as login from pg_settings where name = any(${Object.keys(SETTINGS)})`;
+    select name, setting, current_user as login from pg_settings
+    where name = any(${Object.keys(SETTINGS)})
+      -- on by default, but without effect on a server that cannot compile
+      and (name <> 'jit' or pg_jit_available())`;
   for (const { name, setting, login } of found) {
     const needed = SETTINGS[name];
     const fits = name === 'extra_float_digits' ? Number(setting) >= 1 : setting.startsWith(needed);

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
+import { analyzeTables } from './analyze.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
@@ -30,8 +31,8 @@ interface Migration extends Applied {
 
 /**
  * Applies the missing files `NNN-name.sql` of `directory` in order, each in a transaction together with its row in
- * `schema_migrations`. Any number of processes may start at once: one migrates, the others wait. Migrations of newer
- * releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
+ * `schema_migrations`, and updates the statistics of the tables. Any number of processes may start at once: one migrates,
+ * the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
  * this release, or an applied file has changed.
  */
 export async function migrate(
@@ -43,9 +44,11 @@ export async function migrate(
   const applied: string[] = [];
   for (;;) {
     const done = await retried(() => sql.begin((transaction) => applyNext(transaction, migrations)));
-    if (done === undefined) return { applied, version: lastOf(await appliedTo(sql)) };
+    if (done === undefined) break;
     applied.push(done);
   }
+  await analyzeTables(sql);
+  return { applied, version: lastOf(await appliedTo(sql)) };
 }
 
 /** Returns the version of the schema that this release needs. */

@@ -49,6 +49,14 @@ const put = async (name: string, content: string | Buffer) => {
 const read = (name: string) => readFile(join(program.folder, name));
 
 describe('import', () => {
+  test('leaves statistics of the hotels', async () => {
+    await sql()`delete from pg_statistic where starelid = 'hotels'::regclass`;
+    await program.json(['import', '-'], ndjson);
+    const [found] =
+      await sql()`select n_distinct from pg_stats where tablename = 'hotels' and attname = 'id'`;
+    expect(found).toEqual({ n_distinct: -1 });
+  });
+
   test.each([
     ['hotels.ndjson', ndjson],
     ['hotels.ndjson.gz', gzipSync(ndjson)],

@@ -16,3 +16,18 @@ it.each(LONG_LIVED)(
     expect(row).toEqual({ seconds: 25 });
   },
 );
+
+const ALL: Purpose[] = [
+  ...LONG_LIVED,
+  { kind: 'invalidate', onClose: () => {} },
+  // commands have another login; its settings are the same
+  { kind: 'operate' },
+];
+
+it.each(ALL)('queries of a connection to $kind are never compiled', async (purpose) => {
+  const { url } = await freshDatabase();
+  const sql = openDatabase(url, 1, purpose);
+  const [row] = await sql<{ jit: string }[]>`show jit`;
+  await sql.end();
+  expect(row).toEqual({ jit: 'off' });
+});

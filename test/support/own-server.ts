@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { inject } from 'vitest';
@@ -160,15 +159,9 @@ export async function ownPostgres(
 ): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
   const password = randomBytes(16).toString('hex');
   const server = await OwnServer.start(async (port) => {
-    const order = await orderPostgres(port, { maxConnections, password });
+    const order = await orderPostgres(port, { maxConnections, password, programs });
     order.command.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]));
-    if (!programs) return order;
-    const [[, ...making], [, ...running]] = [order.before!, order.command];
-    return {
-      ...order,
-      before: [join(programs, 'initdb'), ...making],
-      command: [join(programs, 'postgres'), ...running],
-    };
+    return order;
   }, POSTGRES_READY);
   const ownerUrl = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
   const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });

@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import postgres from 'postgres';
+import postgres, { type Sql } from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { startPostgres } from '../../src/demo/servers/postgres.ts';
 import { findRedis, findRedisProgram } from '../../src/demo/servers/redis.ts';
@@ -39,7 +39,8 @@ const MAX_CONNECTIONS = 400;
 /**
  * Starts PostgreSQL and Redis for all test files, as containers if a Docker engine is available, else as processes.
  * TEST_SERVERS=docker or TEST_SERVERS=embedded forces one. TEST_UWS replaces the uWebSockets.js of package.json: the address
- * of an official release, or another specification that npm supports.
+ * of an official release, or another specification that npm supports. TEST_POSTGRES names the folder of another
+ * PostgreSQL that compiles queries (JIT); its tables have no statistics.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shutdown = new Shutdown();
@@ -73,7 +74,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 async function startServers(shutdown: Shutdown): Promise<ContainerServers> {
-  const wanted = process.env.TEST_SERVERS ?? 'any';
+  const wanted = process.env.TEST_SERVERS ?? (process.env.TEST_POSTGRES ? 'embedded' : 'any');
   if (!['any', 'docker', 'embedded'].includes(wanted))
     throw new Error('TEST_SERVERS is docker, embedded or unset');
   if (wanted !== 'embedded') {
@@ -97,9 +98,20 @@ async function makeTemplate(urlOf: (database: string) => string, password: strin
   await admin`create database ${admin(TEMPLATE)}`;
   const owner = postgres(urlOf(TEMPLATE), { max: 1, onnotice: () => {} });
   await migrate(owner);
+  if (process.env.TEST_POSTGRES) await dropStatistics(owner);
   await owner.end();
   await admin.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
   // a template cannot be copied while it has connections
   await admin`alter database ${admin(TEMPLATE)} allow_connections false is_template true`;
   await admin.end();
+}
+
+/** Leaves the tables as the planner knows them before the first autovacuum, which is turned off. */
+async function dropStatistics(sql: Sql): Promise<void> {
+  const [row] = await sql<{ compiles: boolean }[]>`select pg_jit_available() as compiles`;
+  if (!row!.compiles) throw new Error('TEST_POSTGRES names a PostgreSQL without JIT');
+  for (const setting of ['autovacuum = off', 'jit = on']) await sql.unsafe(`alter system set ${setting}`);
+  await sql`select pg_reload_conf()`;
+  await sql`update pg_class set reltuples = -1, relpages = 0 where relkind = 'r' and relnamespace = 'public'::regnamespace`;
+  await sql`delete from pg_statistic where starelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)`;
 }

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
+import { analyzeTables } from '../../postgres/analyze.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
 import { rejectCollisions } from './collisions.ts';
 import type { Format } from './format.ts';
@@ -52,6 +53,7 @@ export class Importer {
     const result = await this.#merge(sql, staging.table, staged);
     // a dry run leaves no table
     if (this.#options.dryRun) await staging.drop();
+    else await analyzeTables(sql);
     const unreported = this.#reported - FIRST_FAULTS;
     if (this.#options.dryRun && unreported > 0)
       process.stderr.write(`${count('more line')(unreported)} would be rejected.\n`);

