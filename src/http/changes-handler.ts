@@ -4,7 +4,7 @@ import { publicErrors } from '../errors.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { API_KEY } from './header-names.ts';
-import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
+import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
 /** Maximum number of pages without changes that are kept. */
@@ -63,7 +63,8 @@ export function changesOperation(
         onBehind(0);
         return send(exchange, same.page, same.query);
       }
-      const query = readChangesQuery(parseQuery(text));
+      exchange.parsed(text);
+      const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
       const { token } = query;
       const behind = reader.behind(token);

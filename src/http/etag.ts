@@ -3,9 +3,6 @@ import { hash } from 'node:crypto';
 /** Separates the tag of the identity bytes from the name of a coding. No tag contains it. */
 const SEPARATOR = '.';
 
-/** Matches the tags of a list, quoted strings. A weak mark does not matter for If-None-Match (RFC 9110, 13.1.2). */
-const LISTED = /(?:W\/)?"([^"]*)"/g;
-
 /** Computes the tag of a body whose tag is not stored with it. */
 export function tagOf(body: Uint8Array): string {
   return hash('sha1', body, 'base64url').slice(0, 16);
@@ -17,12 +14,17 @@ export function listTagOf(tags: readonly (string | undefined)[] | Uint8Array): s
   return hash('sha1', joined, 'base64url').slice(0, 16);
 }
 
-/** Returns true if an If-None-Match header contains this tag, with any coding, or is `*`. */
+/**
+ * Returns true if an If-None-Match header contains this tag in quotes, with any coding, or is `*`. A weak mark does not
+ * matter (RFC 9110, 13.1.2).
+ */
 export function matches(ifNoneMatch: string, tag: string): boolean {
   if (ifNoneMatch === '') return false;
   if (ifNoneMatch.trim() === '*') return true;
-  for (const [, listed] of ifNoneMatch.matchAll(LISTED)) {
-    if (listed!.split(SEPARATOR, 1)[0] === tag) return true;
+  const start = `"${tag}`;
+  for (let at = ifNoneMatch.indexOf(start); at >= 0; at = ifNoneMatch.indexOf(start, at + 1)) {
+    const behind = ifNoneMatch[at + start.length];
+    if (behind === '"' || behind === SEPARATOR) return true;
   }
   return false;
 }

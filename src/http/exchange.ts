@@ -172,6 +172,11 @@ export class Exchange {
     this.#startedAtMs = monotonicMs();
   }
 
+  /** Counts the parsing of a part of the request in the budget of the event loop. */
+  parsed(text: string): void {
+    tickBudget.parsed(text.length);
+  }
+
   /** Prepares for a later response. Must be called before the handler returns without one. */
   defer(): void {
     if (this.#deferred || this.#over) return;
@@ -235,7 +240,9 @@ export class Exchange {
   #isKnown(tag: Tag): boolean {
     if (tag === '') return false;
     const header = this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch;
-    return header !== '' && matches(header, String(tag));
+    if (header === '') return false;
+    this.parsed(header);
+    return matches(header, String(tag));
   }
 
   /** Compresses in later iterations of the event loop or on another thread. */

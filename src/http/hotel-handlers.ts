@@ -17,13 +17,13 @@ import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from '
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
-import { hasRegistryId, parseQuery, readListQuery } from './query.ts';
+import { hasRegistryId, readListQuery } from './query.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
 /** Operations of the contract, called by the pipeline. */
 export interface Operations {
   changes: GetRouteDefinition<ChangesInput>;
-  list: GetRouteDefinition<Map<string, string | undefined>>;
+  list: GetRouteDefinition<string>;
   hotel: GetRouteDefinition<string>;
   hotelByChannel: GetRouteDefinition<string>;
   hotelByRegistry: GetRouteDefinition<string>;
@@ -143,8 +143,9 @@ export function operationsOn(
     return sendMany(exchange, namespace, batch.ids, send);
   };
 
-  const handleList = (exchange: Exchange, parameters: Map<string, string | undefined>) => {
-    const query = readListQuery(parameters);
+  const handleList = (exchange: Exchange, text: string) => {
+    exchange.parsed(text);
+    const query = readListQuery(text);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
@@ -220,10 +221,14 @@ export function operationsOn(
   const never = () => false;
   const parameter = (request: { getParameter(index: number): string | undefined }) =>
     request.getParameter(0) ?? '';
+  const readParameter = (exchange: Exchange, written: string) => {
+    exchange.parsed(written);
+    return decodeParameter(written);
+  };
   return {
     list: {
       route: 'list',
-      read: (request) => parseQuery(request.getQuery() ?? ''),
+      read: (request) => request.getQuery() ?? '',
       needsRegistry: hasRegistryId,
       respond: handleList,
     },
@@ -231,20 +236,20 @@ export function operationsOn(
       route: 'hotel',
       read: parameter,
       needsRegistry: never,
-      respond: (exchange, id) => handleSingle(exchange, 'id', decodeParameter(id)),
+      respond: (exchange, id) => handleSingle(exchange, 'id', readParameter(exchange, id)),
     },
     hotelByChannel: {
       route: 'hotel_by_channel',
       read: parameter,
       needsRegistry: never,
-      respond: (exchange, id) => handleSingle(exchange, 'channel', decodeParameter(id)),
+      respond: (exchange, id) => handleSingle(exchange, 'channel', readParameter(exchange, id)),
     },
     hotelByRegistry: {
       route: 'hotel_by_registry',
       read: parameter,
       needsRegistry: () => true,
       respond: (exchange, written) => {
-        const id = readRegistryId(decodeParameter(written) ?? '');
+        const id = readRegistryId(readParameter(exchange, written) ?? '');
         if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
         return handleSingle(exchange, 'registry', id);
       },

@@ -1,3 +1,5 @@
+import { percentDecode } from '../lib/percent-decoded.ts';
+
 /** Decimal form of a registry id. */
 export const INTEGER = /^-?\d+$/;
 /** Separate from INTEGER: one expression for both takes quadratic time, and a body may hold a million zeros. */
@@ -10,12 +12,7 @@ const ENCODED = /[%\ufffd]/;
 export function decodeParameter(parameter: string): string | undefined {
   if (!ENCODED.test(parameter)) return parameter;
   // bytes that are not UTF-8 have already become replacement characters
-  if (parameter.includes('\ufffd')) return undefined;
-  try {
-    return decodeURIComponent(parameter);
-  } catch {
-    return undefined;
-  }
+  return parameter.includes('\ufffd') ? undefined : percentDecode(parameter);
 }
 
 /** Returns the canonical decimal digits of a registry id of any size; undefined if the text is not an integer. */

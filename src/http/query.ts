@@ -1,6 +1,7 @@
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { readToken, type Token } from '../changes/token.ts';
 import type { ErrorCode } from '../errors.ts';
+import { byteAt, percentDecode } from '../lib/percent-decoded.ts';
 import { readRegistryId } from './ids.ts';
 
 export const MIN_LIMIT = 1;
@@ -12,8 +13,9 @@ export const DEFAULT_CHANGES = 100;
 export const MAX_WAIT_S = 30;
 export const DEFAULT_WAIT_S = 0;
 
-/** The first value of each parameter by name; undefined: it cannot be decoded. */
-type QueryParameters = Map<string, string | undefined>;
+const PERCENT = 0x25;
+const AMPERSAND = 0x26;
+const EQUALS = 0x3d;
 
 export interface ChangesQuery {
   /** undefined: from the beginning */
@@ -31,61 +33,66 @@ interface ListQuery {
 }
 
 /** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
-export function hasRegistryId(parameters: QueryParameters): boolean {
-  return parameters.has('registry_id');
+export function hasRegistryId(query: string): boolean {
+  return query !== '' && parameterOf(query, 'registry_id') !== undefined;
 }
 
-export function readListQuery(parameters: QueryParameters): ListQuery | { error: ErrorCode } {
-  const registryId = parameters.has('registry_id')
-    ? readRegistryId(parameters.get('registry_id') ?? '')
-    : undefined;
-  if (parameters.has('registry_id') && registryId === undefined) return { error: 'registryIdNotInteger' };
-  const limit = readCount(parameters, 'limit', DEFAULT_LIMIT);
+/** Reads a raw query string; unknown parameters are ignored. */
+export function readListQuery(query: string): ListQuery | { error: ErrorCode } {
+  const written = parameterOf(query, 'registry_id');
+  const registryId = written === undefined ? undefined : readRegistryId(written ?? '');
+  if (written !== undefined && registryId === undefined) return { error: 'registryIdNotInteger' };
+  const limit = readCount(query, 'limit', DEFAULT_LIMIT);
   if (limit === undefined || limit < MIN_LIMIT || limit > MAX_LIMIT) return { error: 'limitOutOfBounds' };
-  const offset = readCount(parameters, 'offset', DEFAULT_OFFSET);
+  const offset = readCount(query, 'offset', DEFAULT_OFFSET);
   if (offset === undefined) return { error: 'offsetOutOfBounds' };
   return { limit, offset, registryId };
 }
 
-export function readChangesQuery(parameters: QueryParameters): ChangesQuery | { error: ErrorCode } {
-  const token = parameters.has('after') ? readToken(parameters.get('after') ?? '') : undefined;
-  if (parameters.has('after') && token === undefined) return { error: 'afterNotToken' };
-  const limit = readCount(parameters, 'limit', DEFAULT_CHANGES);
+/** Reads a raw query string; unknown parameters are ignored. */
+export function readChangesQuery(query: string): ChangesQuery | { error: ErrorCode } {
+  const after = parameterOf(query, 'after');
+  const token = after === undefined ? undefined : readToken(after ?? '');
+  if (after !== undefined && token === undefined) return { error: 'afterNotToken' };
+  const limit = readCount(query, 'limit', DEFAULT_CHANGES);
   if (limit === undefined || limit < MIN_LIMIT || limit > MAX_CHANGES)
     return { error: 'changesLimitOutOfBounds' };
-  const waitS = readCount(parameters, 'wait', DEFAULT_WAIT_S);
+  const waitS = readCount(query, 'wait', DEFAULT_WAIT_S);
   if (waitS === undefined || waitS > MAX_WAIT_S) return { error: 'waitOutOfBounds' };
   return { token, limit, waitS };
 }
 
 /**
- * Parses a raw query string. The first of a repeated parameter counts. A value that cannot be decoded is undefined; a
- * name that cannot be decoded is ignored.
+ * Returns the decoded value of the first parameter of this name in a raw query string; undefined: there is none, null: it
+ * cannot be decoded. The other parameters are not decoded, whatever they are.
  */
-export function parseQuery(query: string): QueryParameters {
-  const parameters = new Map<string, string | undefined>();
-  if (query === '') return parameters;
-  for (const part of query.split('&')) {
-    const equals = part.indexOf('=');
-    const name = decode(equals < 0 ? part : part.slice(0, equals));
-    if (name !== undefined && !parameters.has(name)) {
-      parameters.set(name, equals < 0 ? '' : decode(part.slice(equals + 1)));
-    }
+export function parameterOf(query: string, name: string): string | null | undefined {
+  for (let start = 0; start < query.length; ) {
+    const nameEnd = endOfName(query, start, name);
+    let end = nameEnd < 0 ? start : nameEnd;
+    // without a call of `indexOf` for each of thousands of empty parameters
+    while (end < query.length && query.charCodeAt(end) !== AMPERSAND) end++;
+    if (nameEnd >= 0) return percentDecode(query.slice(nameEnd + 1, end).replaceAll('+', ' ')) ?? null;
+    start = end + 1;
   }
-  return parameters;
+  return undefined;
 }
 
-function readCount(parameters: QueryParameters, name: string, fallback: number): number | undefined {
-  if (!parameters.has(name)) return fallback;
-  const text = parameters.get(name);
-  if (text === undefined || !/^\d+$/.test(text)) return undefined;
+/** Returns the offset behind the name, of ASCII characters, of the parameter at `at`; -1 if it has another name. */
+function endOfName(query: string, at: number, name: string): number {
+  for (let i = 0; i < name.length; i++) {
+    const code = query.charCodeAt(at);
+    const isEscaped = code === PERCENT;
+    if ((isEscaped ? byteAt(query, at) : code) !== name.charCodeAt(i)) return -1;
+    at += isEscaped ? 3 : 1;
+  }
+  const isEnd = at === query.length || query.charCodeAt(at) === AMPERSAND || query.charCodeAt(at) === EQUALS;
+  return isEnd ? at : -1;
+}
+
+function readCount(query: string, name: string, fallback: number): number | undefined {
+  const text = parameterOf(query, name);
+  if (text === undefined) return fallback;
+  if (text === null || !/^\d+$/.test(text)) return undefined;
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
-}
-
-function decode(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    return undefined;
-  }
 }

@@ -81,17 +81,16 @@ export class RequestPipeline implements Observer {
     const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange, request)) return;
+      // nothing else is parsed before it
       const key = request.getHeader(API_KEY);
-      const input = definition.read(request);
       const entry = this.#authenticate(exchange, key);
       if (entry instanceof Promise) {
+        const input = definition.read(request);
         return entry.then((entered) => {
-          if (this.#authorize(exchange, entered, definition.needsRegistry(input)))
-            return definition.respond(exchange, input);
+          if (this.#accept(exchange, entered)) return this.#respond(exchange, definition, input);
         });
       }
-      if (this.#authorize(exchange, entry, definition.needsRegistry(input)))
-        return definition.respond(exchange, input);
+      if (this.#accept(exchange, entry)) return this.#respond(exchange, definition, definition.read(request));
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
@@ -116,7 +115,8 @@ export class RequestPipeline implements Observer {
         const key = request.getHeader(API_KEY);
         const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
-          if (!this.#authorize(exchange, entry, definition.needsRegistry)) return;
+          if (!this.#accept(exchange, entry)) return;
+          if (!this.#authorize(exchange, definition.needsRegistry)) return;
           if (framing === 'tooLong') return respond(exchange, undefined);
           if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
@@ -132,7 +132,8 @@ export class RequestPipeline implements Observer {
         return entry.then(async (entered) => {
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (!this.#authorize(exchange, entered, definition.needsRegistry)) return;
+          if (!this.#accept(exchange, entered)) return;
+          if (!this.#authorize(exchange, definition.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
           else respond(exchange, await body.promise);
         });
@@ -208,12 +209,8 @@ export class RequestPipeline implements Observer {
     return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
   }
 
-  /** Sets the principal of the request, or responds with 401, 429 or 403 and returns false. */
-  #authorize(
-    exchange: Exchange,
-    principal: AuthenticationResult,
-    needsRegistry: boolean,
-  ): principal is Principal {
+  /** Sets the principal of the request, or responds with 401 or 429 and returns false. */
+  #accept(exchange: Exchange, principal: AuthenticationResult): principal is Principal {
     // the client may have disconnected during the lookup of its key
     if (exchange.over) return false;
     if (principal === null) {
@@ -226,9 +223,23 @@ export class RequestPipeline implements Observer {
       return false;
     }
     exchange.principal = principal;
-    if (!needsRegistry || principal.view === 'full') return true;
+    return true;
+  }
+
+  /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
+  #authorize(exchange: Exchange, needsRegistry: boolean): boolean {
+    if (!needsRegistry || exchange.view === 'full') return true;
     exchange.fail(publicErrors.forbidden);
     return false;
+  }
+
+  #respond<Input>(
+    exchange: Exchange,
+    definition: GetRouteDefinition<Input>,
+    input: Input,
+  ): void | Promise<void> {
+    if (this.#authorize(exchange, definition.needsRegistry(input)))
+      return definition.respond(exchange, input);
   }
 
   #enter(exchange: Exchange, definition: PostRouteDefinition, body: Uint8Array): void {

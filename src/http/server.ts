@@ -21,6 +21,9 @@ export interface Server {
 /** Registration methods of the library by HTTP method. */
 const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
 
+/** Segments of the longest path of a route, and the empty one before the first slash. */
+const MAX_SEGMENTS = 4;
+
 /** A path, in which `:id` matches one segment, and the handlers of its methods. */
 type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
 
@@ -97,7 +100,11 @@ function methodsOf(handlers: Route[1]): (keyof typeof REGISTER)[] {
 
 function rejectUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
   const url = request.getUrl();
-  const segments = url.startsWith(`${basePath}/`) ? url.slice(basePath.length).split('/') : [];
+  exchange.parsed(url);
+  // a path of more segments than any route is split no further
+  const segments = url.startsWith(`${basePath}/`)
+    ? url.slice(basePath.length).split('/', MAX_SEGMENTS + 1)
+    : [];
   const matching = routes.filter(([path]) => {
     const parts = path.split('/');
     return (
