@@ -2,14 +2,17 @@ import { Redis as Client } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { BreakerCall, untilReady } from './breaker-call.ts';
 import { MgetConnection } from './mget.ts';
-import { evictionPolicyOf, type MarkerReply, OwnMarkers, SET_MARKER } from './own-markers.ts';
+import { evictionPolicyOf, OwnMarkers, SET_MARKER } from './own-markers.ts';
+import { boundReplies } from './reply-bound.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import {
+  allRejected,
   COUNT_WINDOW,
   oversOf,
   rejectedOf,
   SET_EACH,
   STORE_NEWER,
+  scannedOf,
   windowArguments,
   windowCountOf,
 } from './scripts.ts';
@@ -88,6 +91,7 @@ export class Redis implements RedisStore {
     const reader = new Client(url, { ...options, ...connector });
     this.#mget = new MgetConnection(reader, timeoutMs);
     this.#clients = [this.#client, reader];
+    for (const client of this.#clients) boundReplies(client);
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new CircuitBreaker({
@@ -133,7 +137,9 @@ export class Redis implements RedisStore {
         ...oversOf(part),
       ),
     );
-    return replies?.flatMap(([reply, start]) => rejectedOf(reply, start));
+    return (
+      replies && allRejected(replies.map(([reply, start]) => rejectedOf(reply, start, values.length - start)))
+    );
   }
 
   async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
@@ -153,15 +159,15 @@ export class Redis implements RedisStore {
   }
 
   scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() =>
-      this.#call.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT)),
+    return this.#guard(async () =>
+      scannedOf(await this.#call.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT))),
     );
   }
 
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
       const reply = await this.#call.inTime(this.#client.eval(SET_MARKER, 1, key, value));
-      const found = this.#ownMarkers.replaced(key, value, reply as MarkerReply);
+      const found = this.#ownMarkers.replaced(key, value, reply);
       return found !== null && isKept(found);
     });
   }

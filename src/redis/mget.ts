@@ -8,6 +8,12 @@ import { acceptViews } from './view-connector.ts';
  * MB.
  */
 const MS_PER_KEY = 0.02;
+/**
+ * Bounds of a reply, for each key and for all. An entry has at most 67 kB; a longer value, if another program has set it,
+ * can be read and removed.
+ */
+const MAX_BYTES_PER_KEY = 128 * 1024;
+const MAX_MORE_BYTES = 8 * 1024 * 1024;
 const ASCII = /^[\x00-\x7f]*$/;
 
 interface PendingRead {
@@ -15,6 +21,8 @@ interface PendingRead {
   sentAtMs: number;
   timeoutMs: number;
   reader: ReplyReader;
+  /** received bytes of an incomplete reply */
+  bytes: number;
   /** the caller has timed out, but the reply is still to be read */
   isLate: boolean;
   replied: () => void;
@@ -85,6 +93,7 @@ export class MgetConnection {
       sentAtMs: performance.now(),
       timeoutMs: this.#timeoutMs + this.#keysPending * MS_PER_KEY,
       reader,
+      bytes: 0,
       isLate: false,
       replied: resolve,
       fail: reject,
@@ -107,7 +116,8 @@ export class MgetConnection {
   }
 
   async #readBy(command: Buffer, keys: number, replies?: number): Promise<ValuesReader> {
-    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies });
+    const expectedBytes = this.#expectedBytes;
+    const reader = new ValuesReader({ keys: replies === undefined ? keys : 1, expectedBytes, replies });
     await this.sendMget(command, keys, reader);
     this.#expectedBytes = reader.length;
     return reader;
@@ -150,8 +160,14 @@ export class MgetConnection {
     while (at < chunk.length) {
       const read = this.#pending[0];
       if (!read) throw new Error('Redis sent an unrequested reply');
-      at = read.reader.take(chunk, at);
-      if (at < 0) return;
+      const from = at;
+      at = read.reader.take(chunk, from);
+      if (at < 0) {
+        read.bytes += chunk.length - from;
+        if (read.bytes > MAX_MORE_BYTES + read.keys * MAX_BYTES_PER_KEY)
+          throw new Error('Redis sent a reply without an end');
+        return;
+      }
       this.#pending.shift();
       this.#keysPending -= read.keys;
       if (read.isLate) continue;

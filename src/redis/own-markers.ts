@@ -15,7 +15,7 @@ return {
   read('stats', 'evicted_keys'),
 }`;
 
-export type MarkerReply = [found: string | null, run: string, history: string, evicted: string];
+type MarkerReply = [found: string | null, run: string, history: string, evicted: string];
 
 interface OwnMarker {
   value: string;
@@ -31,9 +31,11 @@ export class OwnMarkers {
   /**
    * Records that `value` was set under a key, and returns the previous marker; null: none. A marker of this process
    * counts as found if the same server with the same history has evicted keys since: it has no older data, and
-   * evicted values are read from PostgreSQL.
+   * evicted values are read from PostgreSQL. A reply of another form counts as none.
    */
-  replaced(key: string, value: string, [found, run, history, evictedText]: MarkerReply): string | null {
+  replaced(key: string, value: string, reply: unknown): string | null {
+    if (!Array.isArray(reply) || reply.length !== 4) return null;
+    const [found, run, history, evictedText] = reply as MarkerReply;
     const before = this.#byKey.get(key);
     const server = run && history && `${run} ${history}`;
     const evicted = Number(evictedText);
@@ -45,7 +47,8 @@ export class OwnMarkers {
 }
 
 /** Returns the eviction policy from the memory section of INFO; undefined if memory is not limited. */
-export function evictionPolicyOf(info: string): string | undefined {
+export function evictionPolicyOf(info: unknown): string | undefined {
+  if (typeof info !== 'string') return undefined;
   const [, limit] = /^maxmemory:(\d+)/m.exec(info) ?? [];
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
   return limit === undefined || limit === '0' ? undefined : policy;

@@ -6,7 +6,7 @@ const POINTER = `>${'0'.repeat(36)}`;
 const REPLY = Buffer.from(`*${KEYS}\r\n${`$${POINTER.length}\r\n${POINTER}\r\n`.repeat(KEYS)}`);
 
 it('values take no more memory than their reply, whatever the earlier and later replies', () => {
-  const reader = new ValuesReader({ expectedBytes: 1_000_000 });
+  const reader = new ValuesReader({ keys: KEYS, expectedBytes: 1_000_000 });
   const next = Buffer.from('*1\r\n$-1\r\n');
   expect(reader.take(REPLY.subarray(0, 40_000), 0)).toBe(-1);
   const rest = Buffer.concat([REPLY.subarray(40_000), next]);
@@ -36,7 +36,7 @@ describe('a reply in two parts is read like a whole one, wherever it is split', 
   ])('%s', (_, reply, replies, texts, rejected) => {
     for (let parted = 1; parted < reply.length; parted++)
       for (const memory of [undefined, Buffer.alloc(100, '*'), Buffer.alloc(parted, '*')]) {
-        const reader = new ValuesReader({ replies, memory });
+        const reader = new ValuesReader({ keys: replies ? 1 : texts.length, replies, memory });
         const first = Buffer.from(`before${reply.slice(0, parted)}`);
         expect(reader.take(first, 6)).toBe(-1);
         // its bytes are no longer valid
@@ -52,16 +52,16 @@ describe('a reply in two parts is read like a whole one, wherever it is split', 
 });
 
 it('replies of several nodes are joined to the reply to one MGET, in the order of the keys', () => {
-  const valuesOf = (reply: string) => {
-    const reader = new ValuesReader();
+  const valuesOf = (keys: number, reply: string) => {
+    const reader = new ValuesReader({ keys });
     reader.take(Buffer.from(`before${reply}`), 6);
     return reader.values;
   };
   const long = 'x'.repeat(1_000);
   const values = joined(
     [
-      { values: valuesOf(`*3\r\n$1000\r\n${long}\r\n$-1\r\n$2\r\né\r\n`), at: [4, 0, 1] },
-      { values: valuesOf('*1\r\n$0\r\n\r\n'), at: [2] },
+      { values: valuesOf(3, `*3\r\n$1000\r\n${long}\r\n$-1\r\n$2\r\né\r\n`), at: [4, 0, 1] },
+      { values: valuesOf(1, '*1\r\n$0\r\n\r\n'), at: [2] },
     ],
     5,
   );

@@ -106,6 +106,8 @@ function writeHead(reply: Buffer, at: number, type: number, length: number): num
 }
 
 interface ReadingOptions {
+  /** number of values of each reply */
+  keys: number;
   expectedBytes?: number;
   memory?: Buffer;
   replies?: number;
@@ -114,9 +116,10 @@ interface ReadingOptions {
 /**
  * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply
  * is complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is
- * recorded in `errorReplies`. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
+ * recorded in `errorReplies`. A reply of another form, or with more or fewer values than keys, ends the connection. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
+  readonly #keys: number;
   readonly #expectedBytes: number;
   readonly #memory: Buffer;
   /** the reply from #start to #end, unread from #at: a view of the first chunk, later a copy */
@@ -136,7 +139,8 @@ export class ValuesReader implements ReplyReader {
    * Keeps the reply in `memory` if it fits, else in memory of its own. A reply in parts is not copied again until it
    * is longer than `expectedBytes`.
    */
-  constructor({ expectedBytes = 0, memory = NONE, replies }: ReadingOptions = {}) {
+  constructor({ keys, expectedBytes = 0, memory = NONE, replies }: ReadingOptions) {
+    this.#keys = keys;
     this.#expectedBytes = expectedBytes;
     this.#memory = memory;
     this.#repliesToCome = replies ?? 1;
@@ -229,6 +233,7 @@ export class ValuesReader implements ReplyReader {
     if (type !== STAR) throw new Error('Redis sent an unexpected reply to MGET');
     const count = this.#takeNumber();
     if (count === undefined) return false;
+    if (count !== this.#keys) throw new Error('Redis sent another number of values than requested');
     this.#missing = count;
     return true;
   }
@@ -244,9 +249,11 @@ export class ValuesReader implements ReplyReader {
         this.#at = start;
         return false;
       }
+      if (this.#reply[this.#at + length] !== CR) throw new Error('Redis sent a value of another length');
       this.#places.push(this.#at - this.#start, length);
       this.#at += length + 2;
-    } else this.#places.push(0, -1);
+    } else if (length === -1) this.#places.push(0, -1);
+    else throw new Error('Redis sent a value of negative length');
     this.#missing--;
     return true;
   }
@@ -261,7 +268,11 @@ export class ValuesReader implements ReplyReader {
     const negative = reply[at] === MINUS;
     if (negative) at++;
     let number = 0;
-    while (at < end && reply[at] !== CR) number = 10 * number + reply[at++]! - 0x30;
+    for (; at < end && reply[at] !== CR; at++) {
+      const digit = reply[at]! - 0x30;
+      if (digit < 0 || digit > 9 || at - this.#at > HEAD_BYTES) throw new Error('Redis sent a wrong number');
+      number = 10 * number + digit;
+    }
     if (at + 2 > end) return undefined;
     this.#at = at + 2;
     return negative ? -number : number;

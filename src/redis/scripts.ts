@@ -42,12 +42,23 @@ export function oversOf(values: Versioned[]): string[] {
   return values.some(([, , over]) => over !== undefined) ? values.map(([, , over = '']) => over) : [];
 }
 
-/** Decodes a reply of the script for values of which the first had this index. */
-export function rejectedOf(reply: (number | string)[], start: number): RejectedValue[] {
-  return Array.from({ length: reply.length / 2 }, (_, i) => [
-    start + Number(reply[2 * i]) - 1,
-    String(reply[2 * i + 1]),
-  ]);
+/**
+ * Decodes a reply of the script for `count` values of which the first had the index `start`; undefined if it is none.
+ */
+export function rejectedOf(reply: unknown, start: number, count: number): RejectedValue[] | undefined {
+  if (!Array.isArray(reply)) return undefined;
+  const rejected: RejectedValue[] = [];
+  for (let i = 0; i < reply.length; i += 2) {
+    const place = Number(reply[i]);
+    if (!Number.isInteger(place) || place < 1 || place > count) return undefined;
+    rejected.push([start + place - 1, String(reply[i + 1])]);
+  }
+  return rejected;
+}
+
+/** Joins the decoded replies for parts of the values; undefined if one is missing. */
+export function allRejected(parts: (RejectedValue[] | undefined)[]): RejectedValue[] | undefined {
+  return parts.includes(undefined) ? undefined : (parts as RejectedValue[][]).flat();
 }
 
 /**
@@ -74,8 +85,15 @@ export function windowArguments({ limit, windowMs, taken, wanted }: WindowUse): 
   return [limit, windowMs, taken, wanted];
 }
 
-/** Decodes the reply of `COUNT_WINDOW`. */
-export function windowCountOf(reply: unknown): WindowCount {
+/** Decodes the reply of `COUNT_WINDOW`; undefined if it is none. */
+export function windowCountOf(reply: unknown): WindowCount | undefined {
+  if (!Array.isArray(reply) || reply.length !== 3 || !reply.every(Number.isFinite)) return undefined;
   const [granted, left, resetInMs] = reply as [number, number, number];
   return { granted, left, resetInMs };
+}
+
+/** Checks the reply of SCAN; undefined if it is none. */
+export function scannedOf(reply: unknown): [cursor: string, keys: string[]] | undefined {
+  if (!Array.isArray(reply) || typeof reply[0] !== 'string' || !Array.isArray(reply[1])) return undefined;
+  return [reply[0], reply[1].map(String)];
 }

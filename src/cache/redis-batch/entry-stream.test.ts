@@ -100,6 +100,18 @@ describe('the entries of a batch', () => {
     }
   });
 
+  it.each([
+    ['no values', Buffer.from('*0\r\n')],
+    ['null', Buffer.from('*-1\r\n')],
+    ['too few values', reply(...bytesOf(0))],
+    ['too many values', reply(...bytesOf(0, 1, 2, 3))],
+    ['a line without an end', Buffer.alloc(100, '*1')],
+    ['a length without an end', Buffer.from(`*3\r\n$${'1'.repeat(100)}`)],
+  ])('of which the reply has %s end the connection', (_, bytes) => {
+    const stream = new EntryStream(memory, pointTo(['h0', 'h1', null, 'h2']), 'full', () => {});
+    expect(() => stream.take(bytes, 0)).toThrow('unexpected reply');
+  });
+
   it('may be cut in two at any byte, and the bytes behind the reply are left', () => {
     const pending = pointTo(ids.slice(0, 3));
     const stream = Buffer.concat([reply(...bytesOf(0, 1, 2)), Buffer.from('*1\r\n')]);

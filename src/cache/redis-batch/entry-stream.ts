@@ -88,7 +88,7 @@ export class EntryStream implements ReplyReader {
   #begin(first: number): void {
     this.#begun = true;
     if (first === MINUS) {
-      this.#error = new ValuesReader();
+      this.#error = new ValuesReader({ keys: 0 });
       return;
     }
     const { wasm, bytes } = this.#memory;

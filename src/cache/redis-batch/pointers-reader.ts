@@ -9,9 +9,9 @@ export class PointersReader extends ValuesReader {
   readonly #memory: RedisBatchMemory;
   readonly #done: (values: Values) => void;
 
-  /** `done` is called when the pointers are there; it is not called for a reply that is too long. */
-  constructor(memory: RedisBatchMemory, done: (values: Values) => void) {
-    super({ memory: memory.pointers });
+  /** Takes the number of requested pointers. `done` is called when the pointers are there; it is not called for a reply that is too long. */
+  constructor(memory: RedisBatchMemory, keys: number, done: (values: Values) => void) {
+    super({ keys, memory: memory.pointers });
     this.#memory = memory;
     this.#done = done;
   }

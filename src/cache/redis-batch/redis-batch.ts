@@ -145,7 +145,7 @@ export class RedisBatchReader {
     if (requested === 0) {
       pointed = this.#requestEntries(pending, visible);
     } else {
-      const pointers = new PointersReader(this.#memory, ({ places }) => {
+      const pointers = new PointersReader(this.#memory, requested, ({ places }) => {
         this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
         pointed = this.#requestEntries(pending, visible);
       });

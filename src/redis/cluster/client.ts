@@ -4,9 +4,17 @@ import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { mgetOf } from '../mget.ts';
-import { evictionPolicyOf, type MarkerReply, OwnMarkers, SET_MARKER } from '../own-markers.ts';
+import { evictionPolicyOf, OwnMarkers, SET_MARKER } from '../own-markers.ts';
 import { joined, type ReplyReader, Values } from '../reply-parser.ts';
-import { COUNT_WINDOW, oversOf, rejectedOf, windowArguments, windowCountOf } from '../scripts.ts';
+import {
+  allRejected,
+  COUNT_WINDOW,
+  oversOf,
+  rejectedOf,
+  scannedOf,
+  windowArguments,
+  windowCountOf,
+} from '../scripts.ts';
 import {
   clientOptions,
   isUnavailable,
@@ -96,7 +104,7 @@ export class RedisCluster implements RedisStore {
         return [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value, ...oversOf([one])];
       }),
     );
-    return replies?.flatMap((reply, place) => rejectedOf(reply as (number | string)[], place));
+    return replies && allRejected(replies.map((reply, place) => rejectedOf(reply, place, 1)));
   }
 
   async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
@@ -123,8 +131,12 @@ export class RedisCluster implements RedisStore {
     const master = masters.find((each) => each.name >= name);
     if (!master) return masters.length === 0 ? undefined : ['0', []];
     const from = master.name === name ? at : '0';
-    const found = await this.#call.call(master.breaker, () =>
-      this.#call.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT)),
+    const found = await this.#call.call(master.breaker, async () =>
+      scannedOf(
+        await this.#call.inTime(
+          this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),
+        ),
+      ),
     );
     if (!found) return undefined;
     if (found[0] !== '0') return [`${master.name} ${found[0]}`, found[1]];
@@ -141,7 +153,7 @@ export class RedisCluster implements RedisStore {
     );
     if (!found) return undefined;
     const kept = marking.marks.map((mark, i) => {
-      const before = this.#ownMarkers.replaced(mark.key, value, found[i] as MarkerReply);
+      const before = this.#ownMarkers.replaced(mark.key, value, found[i]);
       return before !== null && isKept(before);
     });
     return this.#markers.left(marking, kept);

@@ -2,6 +2,7 @@ import { Redis as Client, type Cluster } from 'ioredis';
 import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
 import type { BreakerCall } from '../breaker-call.ts';
 import { MgetConnection, mgetOf } from '../mget.ts';
+import { boundReplies } from '../reply-bound.ts';
 import { clientOptions, isUnavailable, type Login } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
@@ -59,7 +60,10 @@ export class Masters {
     // without a listener each failed connection would be printed; the breakers report instead
     cluster.on('error', () => {});
     // ioredis makes later clients of nodes from a copy of its first options
-    cluster.on('+node', ({ options }: Client) => Object.assign(options, this.#credentials));
+    cluster.on('+node', (client: Client) => {
+      Object.assign(client.options, this.#credentials);
+      boundReplies(client);
+    });
     // a lost node may have a successor
     cluster.on('-node', () => this.refresh());
   }
@@ -175,6 +179,7 @@ export class Masters {
       host: name.slice(0, colon),
       port: Number(name.slice(colon + 1)),
     });
+    boundReplies(client);
     const mget = new MgetConnection(client, this.#timeoutMs);
     const breaker = this.#breakerOf(name, async () => {
       // a replica may have its slots now

@@ -30,11 +30,13 @@ import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
 export const DONE: u32 = 1;
-/** the reply is no array of the expected length */
+/** the reply is no array with a value for each requested entry */
 export const REJECTED: u32 = 2;
 
 const CR: u8 = 0x0d;
 const MINUS: u8 = 0x2d;
+/** Maximum length of the line before an array or a value. */
+const LINE_BYTES: usize = 13;
 const DAY_MS: f64 = 86_400_000;
 
 /** Offers the entry at an address to the local cache. */
@@ -46,6 +48,8 @@ let now: f64 = 0;
 /** number of records, and the index of the current one */
 let count: u32 = 0;
 let next: u32 = 0;
+/** number of entries that the reply must contain */
+let requested: i32 = 0;
 /** values still to come; -1 before the head of the reply */
 let missing: i32 = -1;
 let output: usize = OUTPUT;
@@ -79,6 +83,8 @@ export function beginStream(
   now = nowMs;
   count = keys;
   next = 0;
+  requested = 0;
+  for (let i: u32 = 0; i < keys; i++) if (idLengthOf(STREAMED, i) < NOTHING) requested++;
   missing = -1;
   output = OUTPUT;
   hitsStart = startOfHits;
@@ -114,15 +120,16 @@ export function takeChunk(length: u32): u32 {
   if (missing < 0) {
     if (load<u8>(at) !== 0x2a) return REJECTED;
     const after = afterLine(at, end);
-    if (after === 0) return keep(at, end);
+    if (after === 0) return keepLine(at, end);
     missing = readNumber(at + 1);
+    if (missing !== requested) return REJECTED;
     at = after;
   }
   while (missing > 0) {
     if (at >= end) return keep(at, end);
     if (load<u8>(at) !== 0x24) return REJECTED;
     const value = afterLine(at, end);
-    if (value === 0) return keep(at, end);
+    if (value === 0) return keepLine(at, end);
     const valueLength = readNumber(at + 1);
     const behind = valueLength < 0 ? value : value + valueLength + 2;
     const isTooLarge = valueLength > <i32>(REPLY_BYTES / 2);
@@ -165,6 +172,10 @@ function keep(at: usize, end: usize): u32 {
   kept = <u32>(end - at);
   memory.copy(REPLY, at, kept);
   return MORE;
+}
+
+function keepLine(at: usize, end: usize): u32 {
+  return end - at > LINE_BYTES ? REJECTED : keep(at, end);
 }
 
 /** Skips the records without a request to Redis. */

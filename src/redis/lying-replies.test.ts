@@ -1,0 +1,118 @@
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Redis } from './client.ts';
+import { FakeServer } from './fake-server.fixture.ts';
+import type { Values } from './reply-parser.ts';
+
+/** Only the replies matter, not their time. */
+const TIMEOUT_MS = 60_000;
+const MIB = 1024 * 1024;
+/** Bytes that a connection and the kernel hold beside those of a reply. */
+const HELD_BYTES = 16 * MIB;
+
+let server: FakeServer;
+let redis: Redis;
+
+beforeEach(async () => {
+  server = await FakeServer.start();
+  redis = new Redis(server.url, TIMEOUT_MS, () => {});
+  expect(await redis.connected(TIMEOUT_MS)).toBe(true);
+});
+afterEach(async () => {
+  redis.close();
+  await server.close();
+});
+
+const textsOf = (values: Values | undefined) =>
+  values && Array.from({ length: values.length }, (_, i) => values.value(i)?.toString() ?? null);
+
+/** Answers reads by a value for each key, as a server that tells the truth. */
+const answer = (socket: Socket, [, ...keys]: string[]) =>
+  void socket.write(`*${keys.length}\r\n${'$1\r\na\r\n'.repeat(keys.length)}`);
+
+/** Asserts that a read succeeds, when the connection has been replaced. */
+async function expectAnswers(): Promise<void> {
+  server.answer = answer;
+  await expect.poll(async () => textsOf(await redis.readMany(['1', '2'], ''))).toEqual(['a', 'a']);
+}
+
+/** Sends these bytes without an end; returns their number until the connection is closed. */
+function sendEndlessly(socket: Socket, before: string, unit: string): Promise<number> {
+  const part = Buffer.alloc(MIB, unit);
+  let sent = 0;
+  const send = () => {
+    while (!socket.destroyed && socket.write(part)) sent += part.length;
+    sent += part.length;
+  };
+  socket.write(before);
+  send();
+  socket.on('drain', send);
+  return new Promise((resolve) => socket.on('close', () => resolve(sent)));
+}
+
+describe('a reply to a read of two keys', () => {
+  it.each([
+    ['without values', '*0\r\n'],
+    ['of null', '*-1\r\n'],
+    ['of too few values', '*1\r\n$1\r\na\r\n'],
+    ['of too many values', '*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n'],
+    ['of a number of values that is none', '*x\r\n'],
+    ['of a length that is none', '*2\r\n$1x\r\na\r\n$-1\r\n'],
+    ['of a negative length', '*2\r\n$-2\r\n$-1\r\n'],
+    ['of values longer than said', '*2\r\n$1\r\nab\r\n$-1\r\n'],
+  ])('%s is a miss, and later reads use a new connection', async (_, bytes) => {
+    server.answer = (socket) => socket.write(bytes);
+    const before = server.connections;
+    expect(textsOf(await redis.readMany(['1', '2'], ''))).toBeUndefined();
+    await expectAnswers();
+    expect(server.connections).toBe(before + 1);
+  });
+
+  it.each([
+    ['a value', '*2\r\n$4294967295\r\n', 'x'],
+    ['a number', '*2\r\n$', '1'],
+    ['an error', '-ERR ', 'x'],
+  ])('of %s without an end is a miss, and its bytes are bounded', async (_, before, unit) => {
+    let sent: Promise<number> | undefined;
+    server.answer = (socket) => {
+      sent ??= sendEndlessly(socket, before, unit);
+    };
+    const read = redis.readMany(['1', '2'], '');
+    await expect.poll(() => sent).toBeDefined();
+    expect(await sent).toBeLessThan(9 * MIB + HELD_BYTES);
+    expect(await read).toBeUndefined();
+    await expectAnswers();
+  });
+});
+
+describe('a reply to another command', () => {
+  it.each([
+    ['*0\r\n'],
+    ['*-1\r\n'],
+    ['$-1\r\n'],
+    [':7\r\n'],
+    ['+OK\r\n'],
+    ['*2\r\n:9\r\n$1\r\n1\r\n'],
+    ['*2\r\n$1\r\n0\r\n:1\r\n'],
+    ['*1\r\n*-1\r\n'],
+  ])('of %j is a failure or valid, and never an exception', async (bytes) => {
+    server.answer = (socket) => socket.write(bytes);
+    const values: [string, Buffer][] = [['k', Buffer.alloc(100)]];
+    expect(await redis.scan('0', '*')).toBeUndefined();
+    // a script that returns nothing has rejected nothing
+    expect(await redis.storeNewer(values, 1_000)).toEqual(bytes === '*0\r\n' ? [] : undefined);
+    expect(await redis.countWindow('k', { limit: 1, windowMs: 1, taken: 0, wanted: 1 })).toBeUndefined();
+    expect(await redis.mark('k', () => true, 'v')).toBe(false);
+  });
+
+  it('without an end is a failure, and its bytes are bounded', async () => {
+    let sent: Promise<number> | undefined;
+    server.answer = (socket) => {
+      sent ??= sendEndlessly(socket, '*2\r\n$1\r\n0\r\n$4294967295\r\n', 'x');
+    };
+    const scanned = redis.scan('0', '*');
+    await expect.poll(() => sent).toBeDefined();
+    expect(await sent).toBeLessThan(8 * MIB + HELD_BYTES);
+    expect(await scanned).toBeUndefined();
+  });
+});
