@@ -14,6 +14,7 @@ import { awaitDatabase } from './await-database.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
 import { followChanges } from './follow-changes.ts';
+import { requireFreePort } from './free-port.ts';
 import { ProcessContext } from './process-context.ts';
 import { watchEvictionPolicy } from './watch-eviction-policy.ts';
 import { Workers } from './workers.ts';
@@ -37,6 +38,7 @@ const SAME_SIGNAL_MS = 500;
  * instances) and the workers. Never returns; exits 0 if everything ended in order.
  */
 export async function runPrimary(given: Config): Promise<void> {
+  await requireFreePort(given.HOST, given.PORT);
   const context = new ProcessContext(given, 'primary');
   const { config, shutdown, metrics, events } = context;
   let workers: Workers | undefined;

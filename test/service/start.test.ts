@@ -31,14 +31,14 @@ async function later(url: string): Promise<FaultProxy> {
 const readiness = (service: Service) => async () => (await service.admin('/readyz')).status;
 
 /** Occupies a port like another program. */
-async function take(): Promise<{ port: number; release: () => Promise<void> }> {
+async function take(): Promise<{ port: number }> {
   const port = await ownPort();
   const server = createServer();
   server.listen({ port, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');
-  const release = async () => void server.close();
-  closeAtEnd('a taken port', release);
-  return { port, release };
+
+  closeAtEnd('a taken port', async () => void server.close());
+  return { port };
 }
 
 describe('a service whose PostgreSQL is unavailable at the start', () => {
@@ -172,6 +172,7 @@ describe('a port in use', () => {
     const { port } = await take();
     const { code, stderr } = await startProgram(['serve'], {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      PORT: String(await ownPort()),
       ADMIN_HOST: '127.0.0.1',
       ADMIN_PORT: String(port),
       LOG_LEVEL: 'warn',
@@ -184,18 +185,34 @@ describe('a port in use', () => {
     );
   });
 
-  it('keeps the service from being ready if it is the public one, until the port is free', async () => {
-    const { port, release } = await take();
-    const service = stopAfterTest(
-      await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } }),
+  it('ends the start with a message if it is the public one', async () => {
+    const { port } = await take();
+    const { code, stdout, stderr } = await startProgram(['serve'], {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      ADMIN_PORT: String(await ownPort()),
+    }).outcome;
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(
+      new RegExp(`^hotel-api: Port ${port} of 127\\.0\\.0\\.1 is in use by another process[^\\n]*\\n$`),
     );
-    const said = () => service.logs().find((line) => line.includes('worker failed'));
-    await expect
-      .poll(said)
-      .toContain(`cannot listen on 127.0.0.1:${port}: the port is taken or may not be used`);
-    expect(await readiness(service)()).toBe(503);
-    await release();
-    await expect.poll(readiness(service)).toBe(200);
+  });
+
+  it('is not shared with a second instance, which ends at its start', async () => {
+    const first = stopAfterTest(await startService({ redis: false, workers: 2, hotels: [{ id: 'a' }] }));
+    for (const HOST of ['0.0.0.0', '127.0.0.1']) {
+      const { code, stderr } = await startProgram(['serve'], {
+        DATABASE_URL: first.database.url,
+        HOST,
+        PORT: String(first.port),
+        ADMIN_PORT: String(await ownPort()),
+      }).outcome;
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^hotel-api: Port \d+ of [\d.]+ is in use[^\n]*\n$/);
+    }
+    const answers = await Promise.all(Array.from({ length: 90 }, () => first.get('/hotels/a')));
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
   });
 });
 
