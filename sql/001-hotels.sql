@@ -52,9 +52,25 @@ create function hotel_registry_id_is_exact(registry_id bigint) returns boolean
   language sql immutable parallel safe
   return registry_id is null or registry_id between -9007199254740991 and 9007199254740991;
 
+-- The JSON of the API. The limit bounds a page of 1000 hotels to 64 MiB.
+create function hotel_json_fits(
+  id text, name text, description text, address text, postal_code text, city text, country_code text,
+  latitude double precision, longitude double precision, language text, star_rating numeric, room_count integer,
+  website_url text, email text, images jsonb, certified_from date, certified_until date, certification_url text,
+  channel_id text, registry_id bigint
+) returns boolean
+  language sql immutable parallel safe
+  return octet_length((
+    select row_to_json(hotel)::text from (
+      select id, name, description, address, postal_code, city, country_code, latitude, longitude, language, star_rating,
+        room_count, website_url, email, images, false as certified, certified_from, certified_until, certification_url,
+        channel_id, registry_id
+    ) as hotel
+  )) <= 65536;
+
 grant execute on function
   hotel_date_can_be_shown(date), hotel_uri_is_valid(text), hotel_email_is_valid(text), hotel_image_is_valid(jsonb),
-  hotel_images_are_valid(jsonb), hotel_registry_id_is_exact(bigint)
+  hotel_images_are_valid(jsonb), hotel_registry_id_is_exact(bigint), hotel_json_fits
 to public;
 
 create table hotels (
@@ -95,7 +111,15 @@ create table hotels (
   constraint hotels_images_are_at_most_three_with_url_and_caption check (hotel_images_are_valid(images)),
   constraint hotels_registry_id_is_exact_in_json check (hotel_registry_id_is_exact(registry_id)),
   constraint hotels_certified_from_can_be_shown check (hotel_date_can_be_shown(certified_from)),
-  constraint hotels_certified_until_can_be_shown check (hotel_date_can_be_shown(certified_until))
+  constraint hotels_certified_until_can_be_shown check (hotel_date_can_be_shown(certified_until)),
+  -- JSON needs at most six bytes for one, and other constraints bound the other columns: texts of 9000 bytes fit always
+  constraint hotels_json_is_at_most_64_kib check (
+    octet_length(name) + coalesce(octet_length(description), 0) + coalesce(octet_length(address), 0)
+      + coalesce(octet_length(postal_code), 0) + coalesce(octet_length(city), 0) + octet_length(images::text) <= 9000
+    or hotel_json_fits(id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
+      star_rating, room_count, website_url, email, images, certified_from, certified_until, certification_url, channel_id,
+      registry_id)
+  )
 );
 
 -- Lists are ordered by id in byte order, whatever the collation of the database.

@@ -159,6 +159,22 @@ it('a registry id is within the integers that JSON clients represent exactly', a
     await expectRejected({ registry_id });
 });
 
+it('the JSON of a hotel has at most 64 KiB', async () => {
+  const sizeOf = async (description: string) => {
+    const [id] = await insertHotels(service.sql, [{ description }]);
+    return (await service.get(`/hotels/${id}`)).body.length;
+  };
+  const MAX_BYTES = 64 * 1024;
+  const others = await sizeOf('');
+  for (const character of ['x', '"', '\x01', 'é', '😀']) {
+    const bytes = Buffer.byteLength(JSON.stringify(character)) - 2;
+    // tens of bytes less, for spaces and longer numbers in the JSON of PostgreSQL
+    const fitting = Math.floor((MAX_BYTES - others - 50) / bytes);
+    expect(await sizeOf(character.repeat(fitting))).toBeLessThanOrEqual(MAX_BYTES);
+    await expectRejected({ description: character.repeat(Math.ceil(MAX_BYTES / bytes)) });
+  }
+});
+
 it('values that the document forbids are rejected by the table', () => {
   const rejected = (property: string, values: [string, string][]) =>
     values.filter(([, value]) => !schemaAccepts(property, value)).map(([, value]) => value);
