@@ -1,10 +1,10 @@
 import type { CliCommand } from './common/help.ts';
 import { count } from './common/progress.ts';
+import { rejectedPath } from './common/rejects.ts';
 import { print, withDatabase } from './common/session.ts';
+import { Source } from './common/source.ts';
 import { detectFormat } from './import/format.ts';
 import { Importer, type ImportOptions, type Result } from './import/importer.ts';
-import { rejectedPath } from './import/rejects.ts';
-import { Source } from './import/source.ts';
 
 export function addCommand(program: CliCommand): void {
   program

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hashOf, isWellFormed } from '../../src/auth/key.ts';
-import { writeRejected } from '../../src/cli/import/rejects.ts';
+import { writeRejected } from '../../src/cli/common/rejects.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { requireSchema } from '../../src/postgres/migrate.ts';
 import type { FreshDatabase } from '../support/database.ts';

@@ -1,11 +1,11 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { copyIn, copyRow } from '../common/copy.ts';
+import { BEGINNING, type Line, readLines } from '../common/lines.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
+import { type KeptLines, rejectedPath, writeRejected } from '../common/rejects.ts';
 import { withDatabase } from '../common/session.ts';
-import { BEGINNING, type Line, readLines } from '../import/lines.ts';
-import { type KeptLines, rejectedPath, writeRejected } from '../import/rejects.ts';
-import { Source } from '../import/source.ts';
+import { Source } from '../common/source.ts';
 
 const MAX_ID_CHARACTERS = 255;
 /** Maximum number of printed lines of each kind; the files contain all. */

@@ -1,8 +1,8 @@
 import { Failure } from '../../lib/failure.ts';
+import { BEGINNING, type Line, type Mark, readLines } from '../common/lines.ts';
+import type { Source } from '../common/source.ts';
 import { type CsvLayout, readHeader } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import { BEGINNING, type Line, type Mark, readLines } from './lines.ts';
-import type { Source } from './source.ts';
 
 /** Format of a source. */
 export interface Format {

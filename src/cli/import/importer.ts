@@ -2,11 +2,11 @@ import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { analyzeTables } from '../../postgres/analyze.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
+import { rejectedPath, writeRejected } from '../common/rejects.ts';
+import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
 import type { Format } from './format.ts';
 import { type Counts, compare, write } from './merge.ts';
-import { rejectedPath, writeRejected } from './rejects.ts';
-import type { Source } from './source.ts';
 import { isTakenOver, type Staged, Staging } from './staging.ts';
 
 export interface ImportOptions {

@@ -1,9 +1,9 @@
+import { type ByteRange, type Line, type Mark, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
+import type { Source } from '../common/source.ts';
 import { readRows } from './csv.ts';
 import type { Format } from './format.ts';
 import { type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts';
-import { type ByteRange, type Line, type Mark, readLines } from './lines.ts';
-import type { Source } from './source.ts';
 
 /** Line of the source: its hotel or its fault. */
 export interface ImportRecord extends ByteRange {

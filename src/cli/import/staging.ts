@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { copyIn, copyRow } from '../common/copy.ts';
+import type { Mark } from '../common/lines.ts';
+import type { Source } from '../common/source.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import type { Mark } from './lines.ts';
 import { type ImportRecord, readRecords } from './records.ts';
-import type { Source } from './source.ts';
 
 /** Version of the staging format; a release does not resume the staging of another version. */
 const STAGING_VERSION = 2;
