@@ -316,18 +316,19 @@ describe('seed and import', () => {
           { id: 'd', name: 'D' },
           { id: 'a', name: 'A' },
         ]),
-      ).toEqual(counts({ inserted: 1, updated: 2 }));
+      ).toEqual(counts({ inserted: 1, updated: 2, superseded: 1 }));
       expect(await channels()).toEqual({ a: null, b: 'two', c: 'three', d: null });
     });
 
     test('a dry run prints the same and changes nothing', async () => {
       const before = await checksum();
       const hotels = [{ ...A, name: 'new' }, { id: 'd', name: 'D' }, B];
-      expect(await run(hotels, '--dry-run', '--delete-missing')).toEqual(
+      const args = ['--delete-missing', '--delete-at-most', '1'];
+      expect(await run(hotels, '--dry-run', ...args)).toEqual(
         counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
       );
       expect(await checksum()).toEqual(before);
-      expect(await run(hotels, '--delete-missing')).toEqual(
+      expect(await run(hotels, ...args)).toEqual(
         counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
       );
     });
@@ -337,14 +338,16 @@ describe('seed and import', () => {
         { ...A, latitude: 91 },
         { id: 'd', name: 'D', channel_id: 'two' },
       ];
-      expect(await run(hotels, '--delete-missing')).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
+      expect(await run(hotels, '--delete-missing', '--delete-at-most', '70%')).toEqual(
+        counts({ inserted: 1, deleted: 2, rejected: 1 }),
+      );
       expect(await channels()).toEqual({ a: 'one', d: 'two' });
     });
 
     test('delete-missing is rejected if a hotel could be lost without notice', async () => {
       const args = ['import', '-', '--delete-missing'];
       await expectFailure(args, 'no readable id', `${line(A)}{"id":\n`);
-      await expectFailure(args, 'contains no hotel', '\n');
+      await expectFailure(args, 'no hotel in the input', '\n');
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 

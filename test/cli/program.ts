@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import { BUNDLED } from '../support/bundle.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -71,10 +72,23 @@ export class Program {
   }
 }
 
-/** Returns the printed JSON and the exit code of an import; other numbers are 0. */
-export function counts(
-  of: Partial<Record<'inserted' | 'updated' | 'unchanged' | 'deleted' | 'rejected', number>>,
-) {
-  const all = { inserted: 0, updated: 0, unchanged: 0, deleted: 0, rejected: 0, ...of };
-  return { code: all.rejected === 0 ? 0 : 1, ...all };
+const COUNTERS = {
+  inserted: 0,
+  updated: 0,
+  unchanged: 0,
+  deleted: 0,
+  rejected: 0,
+  superseded: 0,
+  multiline: 0,
+  repeated_headers: 0,
+  nulls: 0,
+  converted_uris: 0,
+};
+
+/** Returns the printed JSON and the exit code of an import, with any notes; other numbers are 0. */
+export function counts(of: Partial<typeof COUNTERS>) {
+  const all = { ...COUNTERS, ...of };
+  const failed = all.rejected > 0;
+  const lines = all.inserted + all.updated + all.unchanged + all.rejected + all.superseded;
+  return { code: failed ? 1 : 0, ...all, lines, failed, notes: expect.any(Array) };
 }

@@ -32,13 +32,13 @@ describe('a bad import', () => {
       JSON.stringify(row),
     );
     await writeFile(join(operator.folder, 'bad.ndjson'), `${lines.join('\n')}\n`);
-    await operator.types('hotel-api import bad.ndjson --delete-missing');
+    await operator.types('hotel-api import bad.ndjson --delete-missing --delete-at-most 25%');
     await allWorkers.until('/hotels/channel/C0', named('Wrong too'));
     await allWorkers.until('/hotels/h7', status(404));
 
     expect(
       JSON.parse(await operator.types('hotel-api import before.ndjson.gz --delete-missing --dry-run --json')),
-    ).toEqual({ inserted: 50, updated: 150, unchanged: 0, deleted: 1, rejected: 0 });
+    ).toMatchObject({ inserted: 50, updated: 150, unchanged: 0, deleted: 1, rejected: 0 });
     await operator.types('hotel-api import before.ndjson.gz --delete-missing');
     await allWorkers.until('/hotels/new', status(404));
     await allWorkers.until('/hotels/channel/C0', named('Right 0'));

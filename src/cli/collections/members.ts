@@ -118,10 +118,11 @@ async function change(
 async function stage(transaction: TransactionSql, source: Source, progress: Progress): Promise<string> {
   let format = 'txt';
   async function* rows(): AsyncGenerator<string> {
-    for await (const lines of readLines(source.read(0), BEGINNING, { quoted: false })) {
+    for await (const lines of readLines(source.read(0), BEGINNING)) {
       progress.at(source.positionBytes);
       let text = '';
       for (const line of lines) {
+        if (line.text?.trim() === '') continue;
         if (line.text?.trimStart().startsWith('{')) format = 'ndjson';
         const { id, fault } = readId(line);
         text += copyRow([line.number, line.start, line.end, fault, id]);

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import {
   collectScope,
+  parseAmount,
   parseDay,
   parseDuration,
   parseExpiry,
@@ -68,4 +69,15 @@ test('a rate limit is a number of requests a second, minute or hour', () => {
   ]);
   for (const text of ['', '200', '0/s', '-1/s', '1.5/s', '200/d', '200 /s', '200/S', '1000001/s', '1e3/s'])
     expect(() => parseRateLimit(text), text).toThrow(/200\/s/);
+});
+
+test('an amount is a number of hotels or a share of them', () => {
+  expect(['0', '500', '0%', '100%'].map(parseAmount)).toEqual([
+    { hotels: 0 },
+    { hotels: 500 },
+    { percent: 0 },
+    { percent: 100 },
+  ]);
+  for (const text of ['', '-1', '1.5', '101%', '20 %', '%', 'all'])
+    expect(() => parseAmount(text), text).toThrow(/30%/);
 });

@@ -10,7 +10,7 @@ export function explainError(
 ): { lines: string[]; exitCode: number } {
   const hide = (text: string) => databaseUrls.reduce<string>(withoutPassword, text);
   if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
-  if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
+  if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: error.exitCode };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
   const advice = connectionAdvice[code] ?? (TLS_FAULT.test(code) ? CERTIFICATES : undefined);
   let text = stack ?? String(error);

@@ -4,23 +4,26 @@ import { BEGINNING, type Line, readLines } from './lines.ts';
 const MIB = 1024 * 1024;
 const PIECE = 64 * 1024;
 
-async function linesOf(content: Buffer | string, { quoted = false, mark = BEGINNING } = {}): Promise<Line[]> {
+async function linesOf(content: Buffer | string, mark = BEGINNING): Promise<Line[]> {
   const bytes = Buffer.from(content);
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let at = mark.start; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
   }
   const lines: Line[] = [];
-  for await (const some of readLines(pieces(), mark, { quoted })) lines.push(...some);
+  for await (const some of readLines(pieces(), mark)) lines.push(...some);
   return lines;
 }
 
-test('lines are numbered from 1, including blank ones, and the last needs no newline', async () => {
+test('lines are numbered from 1, and the last may have no newline', async () => {
   const lines = await linesOf('{"a":1}\n\n  \r\n{"b":2}\r\n{"c":3}');
   expect(lines.map(({ number, text }) => [number, text])).toEqual([
     [1, '{"a":1}'],
+    [2, ''],
+    [3, '  \r'],
     [4, '{"b":2}\r'],
     [5, '{"c":3}'],
   ]);
+  expect(lines.map(({ isUnfinished }) => isUnfinished)).toEqual([false, false, false, false, true]);
 });
 
 test('a line has the offsets of its bytes', async () => {
@@ -29,8 +32,11 @@ test('a line has the offsets of its bytes', async () => {
   expect(ranges).toEqual(['{"a":"é"}', '{"b":2}']);
 });
 
-test('a byte order mark at the beginning is skipped', async () => {
-  expect((await linesOf('\ufeff{}\n'))[0]?.text).toBe('{}');
+test('byte order marks at the beginning of lines are skipped, as joined files have them', async () => {
+  expect((await linesOf('\ufeff{}\n\ufeff{"a":"\ufeff"}\n')).map(({ text }) => text)).toEqual([
+    '{}',
+    '{"a":"\ufeff"}',
+  ]);
 });
 
 test('lines do not depend on the boundaries of the chunks', async () => {
@@ -56,45 +62,18 @@ test('invalid UTF-8 is a fault of the line', async () => {
   ]);
 });
 
-test('a row of CSV ends outside quotes, and has the number of its first line', async () => {
-  const lines = await linesOf('a,"x\n""y"" \r\n\n",b\n\n"c"\n', { quoted: true });
-  expect(lines.map(({ number, text }) => [number, text])).toEqual([
-    [1, 'a,"x\n""y"" \r\n\n",b'],
-    [6, '"c"'],
-  ]);
-});
-
-test('rows of CSV do not depend on the boundaries of the chunks', async () => {
-  const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
-  const lines = await linesOf(`${rows.join('\n')}\n`, { quoted: true });
-  expect(lines.map(({ text }) => text)).toEqual(rows);
-});
-
-test('an unclosed quote affects at most the maximum length of a line', async () => {
-  const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
-  const lines = await linesOf(`"open\n${rows.join('\n')}\n`, { quoted: true });
-  expect(lines[0]).toMatchObject({ number: 1, text: undefined, fault: 'a quote is not closed within 1 MiB' });
-  expect(lines.at(-1)).toMatchObject({ number: 40_001, text: rows.at(-1) });
-  const end = await linesOf('a\n"b\nc', { quoted: true });
-  expect(end.map(({ number, fault }) => [number, fault])).toEqual([
-    [1, ''],
-    [2, 'a quote is not closed'],
-  ]);
-});
-
 test('reading from behind any line yields the same lines as reading from the beginning', async () => {
   const text = '{"a":1}\n\n{"b":2}\n  \n\n{"c":3}\n{"d":4}';
   const all = await linesOf(text);
   for (const [at, { number, end }] of all.entries()) {
-    expect(await linesOf(text, { mark: { number, start: end + 1 } })).toEqual(all.slice(at + 1));
+    expect(await linesOf(text, { number, start: end + 1 })).toEqual(all.slice(at + 1));
   }
 });
 
 test.each([
   ['blank lines', '\n'.repeat(10_000)],
-  ['rows without quotes', 'a,b\n'.repeat(10_000)],
-  ['newlines between quotes', `"${'\n'.repeat(10_000)}"`],
-])('each byte is searched for newlines and for quotes once: %s', async (_, content) => {
+  ['short lines', 'a,b\n'.repeat(10_000)],
+])('each byte is searched for newlines once: %s', async (_, content) => {
   const piece = Buffer.from(content);
   const indexOf = piece.indexOf.bind(piece);
   let searched = 0;
@@ -107,6 +86,6 @@ test.each([
   async function* pieces(): AsyncGenerator<Buffer> {
     yield piece;
   }
-  for await (const _lines of readLines(pieces(), BEGINNING, { quoted: true }));
-  expect(searched).toBeLessThanOrEqual(2 * piece.length);
+  for await (const _lines of readLines(pieces(), BEGINNING));
+  expect(searched).toBeLessThanOrEqual(piece.length);
 });

@@ -19,8 +19,20 @@ export interface KeptLines {
 }
 
 /** Returns the path of the file for rejected lines, which can be corrected there and imported. */
-export function rejectedPath(source: Source, { kind = 'rejected', name }: KeptLines): string {
+export function rejectedPath(source: Source, { kind = 'rejected', name }: Omit<KeptLines, 'header'>): string {
   return `${source.path}.${kind}.${name}`;
+}
+
+/** Removes the files of rejected lines that an earlier import of this source left. */
+export async function removeRejected(source: Source): Promise<void> {
+  for (const name of ['ndjson', 'csv']) {
+    const path = rejectedPath(source, { name });
+    await rm(path, { force: true }).catch((error: Error) => {
+      throw new Failure(
+        `cannot remove ${path}, of an earlier import: ${error.message}. Nothing was imported.`,
+      );
+    });
+  }
 }
 
 /**

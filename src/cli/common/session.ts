@@ -7,12 +7,12 @@ import { openDatabase } from '../../postgres/connect.ts';
 import { printable } from './printable.ts';
 
 /**
- * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or DATABASE_URL if that is unset, and closes it
- * afterwards. It reads no other variable. SIGINT and SIGTERM close it with a `Failure`: the database rolls back
- * uncommitted work.
+ * Runs `work` with up to so many connections to the database of DATABASE_DIRECT_URL, or DATABASE_URL if that is unset,
+ * and closes them afterwards. It reads no other variable. SIGINT and SIGTERM close them with a `Failure`: the database
+ * rolls back uncommitted work.
  */
-export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = openDatabase(directDatabaseUrl(), 1, { kind: 'operate' });
+export async function withDatabase<T>(work: (sql: Sql) => Promise<T>, connections = 1): Promise<T> {
+  const sql = openDatabase(directDatabaseUrl(), connections, { kind: 'operate' });
   const { promise: lost, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
   // `work` has failed for the same reason; so the listener stays
@@ -48,7 +48,7 @@ function isWriteAfterLoss(error: Error): boolean {
   return (
     error instanceof TypeError &&
     /reading 'write'/.test(error.message) &&
-    /postgres.src.connection/.test(error.stack ?? '')
+    /\bnextWrite\b/.test(error.stack ?? '')
   );
 }
 

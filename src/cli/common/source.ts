@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, rm } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import { type FileHandle, open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream';
@@ -18,6 +19,8 @@ export class Source {
   readonly sizeBytes: number;
   readonly #handle: FileHandle;
   readonly #isGzip: boolean;
+  /** facts before it was read, of a plain file */
+  #before: BigIntStats | undefined;
   #positionBytes = 0;
 
   private constructor(handle: FileHandle, name: string, path: string, sizeBytes: number, isGzip: boolean) {
@@ -42,8 +45,12 @@ export class Source {
         `cannot read ${path}: ${(error as Error).message}. Name an NDJSON or CSV file, or - for standard input.`,
       );
     }
-    const facts = await handle.stat();
-    if (facts.isFile()) return Source.#ofHandle(handle, path, path);
+    const facts = await handle.stat({ bigint: true });
+    if (facts.isFile()) {
+      const source = await Source.#ofHandle(handle, path, path);
+      source.#before = facts;
+      return source;
+    }
     try {
       if (facts.isDirectory())
         throw new Failure(
@@ -71,6 +78,13 @@ export class Source {
     return this.#positionBytes;
   }
 
+  /** Returns false for a file that was written or replaced since it was opened: it may not be whole. */
+  async isUnchanged(): Promise<boolean> {
+    const before = this.#before;
+    const now = before && (await stat(this.path, { bigint: true }).catch(() => undefined));
+    return now?.ino === before?.ino && now?.size === before?.size && now?.mtimeNs === before?.mtimeNs;
+  }
+
   /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
   async *read(start: number): AsyncGenerator<Buffer> {
     if (!this.#isGzip) {
@@ -78,11 +92,17 @@ export class Source {
       return;
     }
     let skip = start;
-    const unpacked = pipeline(this.#stored(0), createGunzip({ chunkSize: PIECE_BYTES }), () => {});
     try {
-      for await (const piece of unpacked as AsyncIterable<Buffer>) {
-        if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
-        skip = Math.max(0, skip - piece.length);
+      for (let member = 0; member < this.sizeBytes; ) {
+        const gunzip = createGunzip({ chunkSize: PIECE_BYTES });
+        const unpacked = pipeline(this.#stored(member), gunzip, () => {});
+        for await (const piece of unpacked as AsyncIterable<Buffer>) {
+          if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
+          skip = Math.max(0, skip - piece.length);
+        }
+        gunzip.destroy();
+        // zlib ends silently at zeros after a member: another one may follow such padding
+        member = await this.#skipZeros(member + gunzip.bytesWritten);
       }
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
@@ -90,6 +110,16 @@ export class Source {
         `${this.name} is corrupt or truncated (gzip: ${(error as Error).message}); nothing was imported. Fetch it again.`,
       );
     }
+  }
+
+  /** Returns the content from one byte to another, or to its end. */
+  async slice(start: number, end: number): Promise<Buffer> {
+    let content = Buffer.alloc(0);
+    for await (const piece of this.read(start)) {
+      content = Buffer.concat([content, piece]);
+      if (content.length >= end - start) break;
+    }
+    return content.subarray(0, end - start);
   }
 
   /** Returns the sha256 of the stored bytes, hexadecimal, which identifies the content for an interrupted import. */
@@ -100,13 +130,25 @@ export class Source {
   }
 
   async *#stored(start: number): AsyncGenerator<Buffer> {
-    for (this.#positionBytes = start; ; ) {
+    for (let at = start; ; ) {
       const place = Buffer.allocUnsafe(PIECE_BYTES);
-      const { bytesRead, buffer } = await this.#handle.read(place, 0, PIECE_BYTES, this.#positionBytes);
+      const { bytesRead, buffer } = await this.#handle.read(place, 0, PIECE_BYTES, at);
       if (bytesRead === 0) return;
-      this.#positionBytes += bytesRead;
+      at += bytesRead;
+      this.#positionBytes = at;
       yield buffer.subarray(0, bytesRead);
     }
+  }
+
+  /** Returns the offset of the first stored byte from `at` on that is not zero. */
+  async #skipZeros(at: number): Promise<number> {
+    let zeros = 0;
+    for await (const piece of this.#stored(at)) {
+      const found = piece.findIndex((byte) => byte !== 0);
+      if (found !== -1) return at + zeros + found;
+      zeros += piece.length;
+    }
+    return at + zeros;
   }
 
   close(): Promise<void> {

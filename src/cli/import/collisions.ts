@@ -57,13 +57,13 @@ async function brokenConstraints(transaction: TransactionSql, table: string): Pr
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
     where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
       select array_agg(attnum) from pg_attribute where attrelid = 'hotels'::regclass and attname = any(${IMPORTED_COLUMNS}))`;
-  const cases = checks.map(
-    ({ name, expression }) => `when (${expression}) is false then '${name.replaceAll("'", "''")}'`,
+  const names = checks.map(
+    ({ name, expression }) =>
+      `case when (${expression}) is false then 'violates the constraint ${name.replaceAll("'", "''")}' end`,
   );
   return `
-    select line, 'violates the constraint ' || broken as reason
-    from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as checked
-    where broken is not null order by line`;
+    select line, reason from (select line, concat_ws('; ', ${names.join(', ')}) as reason from ${table} where fault is null) as checked
+    where reason <> '' order by line`;
 }
 
 /** Selects the lines of a query for each kind of id. */

@@ -38,6 +38,19 @@ test('cells have the type of their field; an invalid value stays text, an empty 
   });
 });
 
+test('cells are trimmed, the texts for null of databases are empty, and integers may have decimals', () => {
+  const layout = readHeader('id,name,city,latitude,registry_id,images')!;
+  expect(readRows(layout, [' a , "A, B" ,\\N,NULL,519819.0,\\N', 'b,NULL," Rome ","",7,NULL'])).toEqual([
+    { id: 'a', name: 'A, B', city: '', latitude: '', registry_id: '519819', images: [] },
+    { id: 'b', name: 'NULL', city: 'Rome', registry_id: '7', images: [] },
+  ]);
+});
+
+test('a row that repeats the header is no hotel', () => {
+  const layout = readHeader('id,name')!;
+  expect(readRows(layout, ['"id", name', 'name,id'])).toEqual([undefined, { id: 'name', name: 'id' }]);
+});
+
 test('an invalid row of CSV does not affect its neighbours', () => {
   const layout = readHeader('id,name')!;
   const rows = readRows(layout, ['a,A', 'b,"B"x', 'c', 'd,D']);

@@ -1,5 +1,6 @@
 import { type Options, parse } from 'csv-parse/sync';
 import { LineFault } from './hotel.ts';
+import type { JoinRules } from './join.ts';
 
 export interface CsvLayout {
   delimiter: string;
@@ -10,6 +11,10 @@ export interface CsvLayout {
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set(['latitude', 'longitude', 'star_rating', 'room_count']);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+/** Texts of databases and spreadsheets for null. */
+const NULLS = new Set(['NULL', '\\N']);
+/** Fields without null. */
+const REQUIRED = new Set(['id', 'name']);
 
 /** Reads a header row with commas, semicolons or tabs; undefined if it has no field `id`. */
 export function readHeader(text: string): CsvLayout | undefined {
@@ -20,11 +25,29 @@ export function readHeader(text: string): CsvLayout | undefined {
   return undefined;
 }
 
+/** Returns the rules for rows that span lines: a newline between quotes does not end a row. */
+export function rowsOverLines({ delimiter }: CsvLayout): JoinRules {
+  return {
+    opener: 'a quote',
+    opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
+    isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
+  };
+}
+
+function hasOddQuotes(text: string): boolean {
+  let isOdd = false;
+  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at + 1)) isOdd = !isOdd;
+  return isOdd;
+}
+
+/** Row as an object with the fields of the header; undefined for a row that repeats the header; or its fault. */
+export type Row = Record<string, unknown> | undefined | LineFault;
+
 /**
- * Reads rows to objects with the fields of the header: numbers and images in their own type, the rest as text. An empty
- * cell is omitted. An unreadable row yields a `LineFault`.
+ * Reads rows to objects: numbers and images in their own type, the rest as trimmed text. An empty cell is omitted; a text
+ * for null becomes an empty text.
  */
-export function readRows(layout: CsvLayout, texts: string[]): (Record<string, unknown> | LineFault)[] {
+export function readRows(layout: CsvLayout, texts: string[]): Row[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
   const cells = cellsOf(texts, layout.delimiter);
   if (cells?.length === texts.length) return cells.map((row) => readRow(layout, row));
@@ -34,20 +57,25 @@ export function readRows(layout: CsvLayout, texts: string[]): (Record<string, un
   });
 }
 
-function readRow({ columns }: CsvLayout, cells: string[]): Record<string, unknown> | LineFault {
+function readRow({ columns }: CsvLayout, cells: string[]): Row {
   if (cells.length !== columns.length)
     return new LineFault(`it has ${cells.length} cells, the header row names ${columns.length} fields`);
   const hotel: Record<string, unknown> = {};
+  let isHeader = true;
   for (let i = 0; i < columns.length; i++) {
-    const [column, cell] = [columns[i]!, cells[i]!];
+    const [column, cell] = [columns[i]!, cells[i]!.trim()];
+    isHeader &&= cell === column;
     if (cell !== '') hotel[column] = readCell(column, cell);
   }
-  return hotel;
+  return isHeader ? undefined : hotel;
 }
 
 function readCell(column: string, cell: string): unknown {
+  if (NULLS.has(cell) && !REQUIRED.has(column)) return column === 'images' ? [] : '';
   // an invalid number or JSON stays text, so that the check of the field reports it
   if (NUMBERS.has(column)) return NUMBER.test(cell) ? Number(cell) : cell;
+  // spreadsheets write integers with decimals
+  if (column === 'registry_id') return cell.replace(/^(-?\d+)\.0+$/, '$1');
   if (column !== 'images') return cell;
   try {
     return JSON.parse(cell);
@@ -57,7 +85,7 @@ function readCell(column: string, cell: string): unknown {
 }
 
 function cellsOf(texts: string[], delimiter: string): string[][] | undefined {
-  const options: Options = { delimiter, record_delimiter: '\n', relax_column_count: true };
+  const options: Options = { delimiter, record_delimiter: '\n', relax_column_count: true, trim: true };
   try {
     return parse(texts.map((text) => text.replace(/\r$/, '')).join('\n'), options) as unknown as string[][];
   } catch {

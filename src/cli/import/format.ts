@@ -3,6 +3,7 @@ import { BEGINNING, type Line, type Mark, readLines } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import { type CsvLayout, readHeader } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
+import { rejectWrongKind } from './wrong-kind.ts';
 
 /** Format of a source. */
 export interface Format {
@@ -19,12 +20,14 @@ const NDJSON: Format = { name: 'ndjson', layout: undefined, header: '', mark: BE
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
 
 /**
- * Detects the format from the first line that is not blank: a brace begins NDJSON, a header row CSV. Otherwise the name of
- * the file decides, with NDJSON as default. Throws a `Failure` for CSV with a missing or wrong header row.
+ * Detects the format from the first line that is not blank: a brace or bracket begins NDJSON, a header row CSV. Otherwise
+ * the name of the file decides, with NDJSON as default. Throws a `Failure` for another kind of file, and for CSV with a
+ * missing or wrong header row.
  */
 export async function detectFormat(source: Source): Promise<Format> {
   const line = await firstLine(source);
-  if (!line || line.text === undefined || line.text.trimStart().startsWith('{')) return NDJSON;
+  await rejectWrongKind(source, line);
+  if (line?.text === undefined || /^\s*[{[]/.test(line.text)) return NDJSON;
   const layout = readHeader(line.text);
   if (layout) {
     check(layout, source.name, line.number);
@@ -43,8 +46,9 @@ export async function detectFormat(source: Source): Promise<Format> {
 }
 
 async function firstLine(source: Source): Promise<Line | undefined> {
-  for await (const lines of readLines(source.read(0), BEGINNING, { quoted: false })) {
-    if (lines.length > 0) return lines[0];
+  for await (const lines of readLines(source.read(0), BEGINNING)) {
+    const first = lines.find(({ text }) => text?.trim() !== '');
+    if (first) return first;
   }
   return undefined;
 }

@@ -1,4 +1,5 @@
 import { Compile } from 'typebox/schema';
+import { Settings } from 'typebox/system';
 import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
 import type { HotelRow } from '../../hotels/row.ts';
 import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid-values.ts';
@@ -20,10 +21,23 @@ export class LineFault extends Error {
   }
 }
 
+/** Numbers of changed values, which are added up. */
+export interface Changes {
+  /** IRIs converted to URIs, and URLs with encoded blanks */
+  convertedUris: number;
+  /** empty texts that became null */
+  nulls: number;
+}
+
+// the report of a line names all of its wrong fields, not the first eight faults
+Settings.Set({ maxErrors: Infinity });
+
 // Patterns count code points like PostgreSQL, because typebox compiles them with the flag u. PostgreSQL stores neither
 // NUL nor lone surrogates.
 const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
-const IN_ASCII = /^[\x00-\x7f]*$/;
+const IN_ASCII_WITHOUT_BLANKS = /^[\x00-\x1f\x21-\x7f]*$/;
+/** Beginning of a URL that has a scheme. */
+const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
 
 /** JSON Schema of a value, with its description for the report of a fault. */
@@ -88,6 +102,8 @@ export const IMPORTED_COLUMNS = Object.keys(fields).filter(
   (name) => name !== 'certified',
 ) as (keyof ImportedHotel)[];
 
+const NULLABLE = IMPORTED_COLUMNS.filter((column) => !['id', 'name', 'images'].includes(column));
+
 const Hotel = Compile({
   type: 'object',
   properties: fields,
@@ -97,45 +113,55 @@ const Hotel = Compile({
 const Id = Compile(identifier);
 
 /** Parses one line of NDJSON and checks it like `readHotel`. */
-export function parseHotel(line: string, onIri?: () => void): ImportedHotel {
-  return readHotel(parseJson(line), onIri);
+export function parseHotel(line: string, changes?: Changes): ImportedHotel {
+  return readHotel(parseJson(line), changes);
 }
 
 /**
- * Checks a hotel from JSON or CSV and converts its IRIs to URIs; `onIri` is called for each. Throws a `LineFault` that
- * names all wrong fields.
+ * Checks a hotel from JSON or CSV. Converts its IRIs to URIs, and empty texts to null where null is allowed. Throws a
+ * `LineFault` that names all wrong fields.
  */
-export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
+export function readHotel(value: unknown, changes: Changes = { convertedUris: 0, nulls: 0 }): ImportedHotel {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new LineFault('not a JSON object');
   const given = value as Partial<ImportedHotel>;
-  convertIris(given, onIri);
+  change(given, changes);
   const id = Id.Check(given.id) ? given.id : undefined;
-  if (!Hotel.Check(value)) throw new LineFault(explain(Hotel.Errors(value)[1]), id);
-  const registryId = given.registry_id == null ? null : BigInt(given.registry_id);
-  if (registryId !== null && !Number.isSafeInteger(Number(registryId))) {
-    throw new LineFault(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`, id);
-  }
+  const faults = Hotel.Check(value) ? new Set<string>() : explain(Hotel.Errors(value)[1], given);
+  const registryId: unknown = given.registry_id ?? null;
+  if (typeof registryId === 'string' && !Number.isSafeInteger(Number(registryId)))
+    faults.add(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`);
+  if (faults.size > 0) throw new LineFault([...faults].join('; '), id);
   const hotel = Object.fromEntries(IMPORTED_COLUMNS.map((column) => [column, given[column] ?? null]));
   return {
     ...(hotel as ImportedHotel),
     images: (given.images ?? []).map(({ url, caption }) => ({ url, caption: caption ?? null })),
-    registry_id: registryId === null ? null : String(registryId),
+    registry_id: registryId === null ? null : String(BigInt(registryId as string | number)),
   };
 }
 
-/** Converts the IRIs of a hotel to URIs in place, also in an invalid hotel. */
-function convertIris(hotel: { [field: string]: unknown }, onIri: () => void): void {
+/** Changes the values of a hotel in place, also of an invalid one, and counts them. */
+function change(hotel: { [field: string]: unknown }, changes: Changes): void {
+  const toNull = (holder: { [field: string]: unknown }, field: string) => {
+    if (holder[field] !== '') return;
+    holder[field] = null;
+    changes.nulls++;
+  };
   const convert = (holder: { [field: string]: unknown }, field: string) => {
     const iri = holder[field];
-    if (typeof iri !== 'string' || IN_ASCII.test(iri)) return;
+    if (typeof iri !== 'string' || IN_ASCII_WITHOUT_BLANKS.test(iri)) return;
     holder[field] = toUri(iri);
-    if (holder[field] !== iri) onIri();
+    if (holder[field] !== iri) changes.convertedUris++;
   };
+  for (const column of NULLABLE) toNull(hotel, column);
   convert(hotel, 'website_url');
   convert(hotel, 'certification_url');
   if (!Array.isArray(hotel.images)) return;
-  for (const image of hotel.images) if (typeof image === 'object' && image !== null) convert(image, 'url');
+  for (const image of hotel.images) {
+    if (typeof image !== 'object' || image === null) continue;
+    toNull(image, 'caption');
+    convert(image, 'url');
+  }
 }
 
 /** Parses JSON without rounding large registry ids, so that one beyond the bounds is rejected. */
@@ -153,7 +179,10 @@ function keepDigits(this: unknown, name: string, value: unknown, context?: { sou
     : value;
 }
 
-function explain(faults: { instancePath: string; keyword: string; params: object }[]): string {
+function explain(
+  faults: { instancePath: string; keyword: string; params: object }[],
+  { images }: Partial<ImportedHotel>,
+): Set<string> {
   const reasons = new Set<string>();
   for (const { instancePath, keyword, params } of faults) {
     const [field = '', index, part] = instancePath.slice(1).split('/');
@@ -164,14 +193,19 @@ function explain(faults: { instancePath: string; keyword: string; params: object
     } else if (keyword === 'required' && field === '') {
       for (const name of (params as { requiredProperties: string[] }).requiredProperties)
         reasons.add(`${name} is missing`);
-    } else if (part === 'url' || part === 'caption') {
-      reasons.add(
-        `images/${index}/${part} must be ${part === 'url' ? SENTENCE_OF_URI : `${SENTENCE_OF_TEXT} or null`}`,
-      );
+    } else if (part === 'url') {
+      const url: unknown = images![Number(index)]!.url;
+      const isRelative = typeof url === 'string' && url !== '' && !SCHEME.test(url);
+      const missing = isRelative
+        ? ` but ${JSON.stringify(url)} is relative: the URL before it is missing`
+        : '';
+      reasons.add(`images/${index}/url must be ${SENTENCE_OF_URI}${missing}`);
+    } else if (part === 'caption') {
+      reasons.add(`images/${index}/caption must be ${SENTENCE_OF_TEXT} or null`);
       // the keyword `boolean` repeats the report of an unknown field
     } else if (keyword !== 'boolean') {
       reasons.add(`${field} must be ${fields[field]!.must}`);
     }
   }
-  return [...reasons].join('; ');
+  return reasons;
 }

@@ -1,17 +1,21 @@
 import type { Sql } from 'postgres';
-import { Failure } from '../../lib/failure.ts';
 import { analyzeTables } from '../../postgres/analyze.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import { rejectedPath, writeRejected } from '../common/rejects.ts';
+import { rejectedPath, removeRejected, writeRejected } from '../common/rejects.ts';
 import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
 import type { Format } from './format.ts';
-import { type Counts, compare, write } from './merge.ts';
-import { isTakenOver, type Staged, Staging } from './staging.ts';
+import { type Expectations, Refusal, whyRefused } from './guards.ts';
+import { compare, write } from './merge.ts';
+import type { Closing } from './records.ts';
+import { Staging } from './staging.ts';
+import { type Summary, summarize } from './summary.ts';
+import { inTurn } from './turn.ts';
 
-export interface ImportOptions {
+export interface ImportOptions extends Expectations {
   dryRun?: boolean;
-  deleteMissing?: boolean;
+  /** false: fails instead of waiting for another import */
+  wait: boolean;
   json?: boolean;
 }
 
@@ -21,9 +25,6 @@ const FIRST_FAULTS = 20;
 const REPORT_FROM_BYTES = 1024 * 1024;
 /** Number of lines from which the comparison is announced. */
 const REPORT_FROM_LINES = 50_000;
-
-/** Result of an import. `converted_uris` counts those of valid lines; absent if 0. */
-export type Result = Counts & { rejected: number; converted_uris?: number };
 
 /**
  * Import in two steps. First the lines are read, batch by batch, into a staging table, from which an interrupted import
@@ -44,35 +45,40 @@ export class Importer {
     this.#options = options;
   }
 
-  async run(sql: Sql): Promise<Result> {
+  /** Runs the import on `sql`, which needs two connections. */
+  run(sql: Sql): Promise<Summary> {
+    return inTurn(sql, this.#options.wait, () => this.#run(sql));
+  }
+
+  async #run(sql: Sql): Promise<Summary> {
+    const { dryRun } = this.#options;
     const staging = await Staging.open(sql, this.#source, this.#format);
     this.#staging = staging;
-    await this.#read(staging);
-    const staged = await staging.count();
-    if (this.#options.deleteMissing) await this.#rejectBlindDeletion(sql, staging, staged);
-    const result = await this.#merge(sql, staging.table, staged);
-    // a dry run leaves no table
-    if (this.#options.dryRun) await staging.drop();
-    else await analyzeTables(sql);
-    const unreported = this.#reported - FIRST_FAULTS;
-    if (this.#options.dryRun && unreported > 0)
-      process.stderr.write(`${count('more line')(unreported)} would be rejected.\n`);
-    return result;
+    try {
+      const closing = await this.#read(staging);
+      const summary = await this.#merge(sql, staging, closing);
+      // a dry run leaves no table
+      if (dryRun) await staging.drop();
+      else await analyzeTables(sql);
+      const unreported = this.#reported - FIRST_FAULTS;
+      if (dryRun && unreported > 0)
+        process.stderr.write(`${count('more line')(unreported)} would be rejected.\n`);
+      return summary;
+    } catch (error) {
+      if (error instanceof Refusal) await staging.drop();
+      throw error;
+    }
   }
 
   /** Reports the remains of an import that failed or was interrupted, and throws its error. */
   fail(error: unknown): never {
     this.#progress?.stop();
-    if (isTakenOver(error))
-      throw new Failure(
-        `${this.#source.name} is also imported by another process, which has taken over. See its output.`,
-      );
     if (this.#staging?.keepsLines && this.#source.sizeBytes >= REPORT_FROM_BYTES)
       process.stderr.write('The lines read so far are kept: run the same command again to resume.\n');
     throw error;
   }
 
-  async #read(staging: Staging): Promise<void> {
+  async #read(staging: Staging): Promise<Closing> {
     const mark = await staging.mark();
     const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
     this.#progress = progress;
@@ -81,7 +87,7 @@ export class Importer {
       if (mark) {
         for await (const faults of staging.faults()) for (const fault of faults) this.#report(fault);
       }
-      await staging.fill(mark, (records) => {
+      return await staging.fill(mark, (records) => {
         for (const record of records) this.#report(record);
         progress.at(this.#source.positionBytes);
       });
@@ -96,18 +102,36 @@ export class Importer {
       this.#progress?.log(`line ${line}: ${fault}`);
   }
 
-  async #merge(sql: Sql, table: string, staged: Staged): Promise<Result> {
-    const { dryRun = false, deleteMissing = false } = this.#options;
-    const isLong = staged.lines >= REPORT_FROM_LINES;
-    const progress = new Progress('merging', staged.lines, count('hotel'));
+  async #requireUnchanged(): Promise<void> {
+    if (await this.#source.isUnchanged()) return;
+    throw new Refusal(
+      `${this.#source.name} was written or replaced while it was read; nothing was imported.`,
+    );
+  }
+
+  /** Returns the line in which the file may end midway, and reports it. An expected number of lines disproves it. */
+  async #findCut(staging: Staging): Promise<number | undefined> {
+    const cut = this.#options.expectLines === undefined ? await staging.cut() : undefined;
+    if (!cut) return undefined;
+    const text = JSON.stringify(String(await this.#source.slice(cut.start, cut.end)));
+    this.#progress!.log(`line ${cut.line}: the file may end midway, no newline follows ${text}`);
+    return cut.line;
+  }
+
+  async #merge(sql: Sql, staging: Staging, { headers, announced }: Closing): Promise<Summary> {
+    const { dryRun = false, ...given } = this.#options;
+    const { table } = staging;
+    const { name } = this.#source;
+    await this.#requireUnchanged();
+    const cutLine = await this.#findCut(staging);
+    const deleteMissing = given.deleteMissing === true && cutLine === undefined;
+    const lines = await staging.count();
+    const isLong = lines >= REPORT_FROM_LINES;
+    const progress = new Progress('merging', lines, count('hotel'));
     this.#progress = progress;
-    if (isLong) progress.log(`comparing ${count('line')(staged.lines)} with the hotels`);
-    let { rejected } = staged;
-    const onReject = (line: number, fault: string) => {
-      rejected++;
-      this.#report({ line, fault });
-    };
-    let result: Result | undefined;
+    if (isLong) progress.log(`comparing ${count('line')(lines)} with the hotels`);
+    const onReject = (line: number, fault: string) => this.#report({ line, fault });
+    let summary: Summary | undefined;
     try {
       await sql.begin(dryRun ? 'isolation level repeatable read' : '', async (transaction) => {
         await transaction`set local statement_timeout = 0`;
@@ -122,17 +146,29 @@ export class Importer {
         await transaction.unsafe(`analyze ${table}`);
         await rejectCollisions(transaction, { table, deleteMissing, onReject });
         const counts = await compare(transaction, { table, deleteMissing });
-        if (rejected > 0) {
+        summary = await summarize(transaction, table, counts, headers);
+        if (summary.rejected > 0) {
+          const path = rejectedPath(this.#source, this.#format);
           const omitted = await writeRejected(transaction, table, this.#source, this.#format);
-          if (omitted > 0)
-            progress.log(
-              `${count('rejected line')(omitted)} did not fit into ${rejectedPath(this.#source, this.#format)}`,
-            );
+          if (omitted > 0) progress.log(`${count('rejected line')(omitted)} did not fit into ${path}`);
+          summary.notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
         }
-        const [converted] = await transaction.unsafe<[{ uris: number }]>(
-          `select coalesce(sum(converted_uris), 0)::float8 as uris from ${table} where fault is null`,
+        const [found] = await transaction.unsafe<[{ hotels: number; withoutId: number }]>(`
+          select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId" from ${table} where id is null`);
+        const multiline = given.multiline || !this.#format.layout;
+        const why = whyRefused(
+          summary,
+          { name, announced, ...found },
+          { ...given, multiline, deleteMissing },
         );
-        result = { ...counts, rejected, ...(converted.uris > 0 && { converted_uris: converted.uris }) };
+        if (why && !dryRun) throw new Refusal([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
+        if (why) summary.notes.push(`The import would fail: ${why}.`);
+        const keepsMissing = given.deleteMissing && cutLine !== undefined;
+        if (keepsMissing)
+          summary.notes.push(`No hotel is deleted: the file may end midway, in line ${cutLine}.`);
+        summary.failed = summary.rejected > 0 || why !== undefined || keepsMissing === true;
+        if (summary.rejected === 0) await removeRejected(this.#source);
+        await this.#requireUnchanged();
         if (dryRun) throw new RollBack();
         progress.expect(counts.inserted + counts.updated);
         await write(transaction, { table, deleteMissing }, counts, (hotels) => progress.at(hotels));
@@ -143,24 +179,7 @@ export class Importer {
     } finally {
       progress.stop();
     }
-    return result!;
-  }
-
-  /** Throws and drops the staged lines if hotels might be deleted by mistake. */
-  async #rejectBlindDeletion(sql: Sql, staging: Staging, { lines, withoutId }: Staged): Promise<void> {
-    if (withoutId > 0) await writeRejected(sql, staging.table, this.#source, this.#format);
-    if (withoutId === 0 && lines > 0) return;
-    await staging.drop();
-    if (withoutId > 0) {
-      throw new Failure(
-        `--delete-missing was rejected and nothing was imported: ${withoutId} rejected line(s) have no readable ` +
-          `id, so their hotels might be deleted. Correct them (they are in ${rejectedPath(this.#source, this.#format)}) and import the whole file again.`,
-      );
-    }
-    throw new Failure(
-      `--delete-missing was rejected: ${this.#source.name} contains no hotel, so every hotel would be deleted. ` +
-        'If that is intended, run in SQL: delete from hotels',
-    );
+    return summary!;
   }
 }
 

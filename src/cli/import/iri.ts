@@ -7,13 +7,15 @@ const HOST = /^(https?:\/\/(?:[^/?#@]*@)?)([^/?#:@]+)/i;
 
 /**
  * Converts an http or https IRI to the equivalent URI (RFC 3987, section 3.1). The host becomes punycode, other
- * non-ASCII characters the percent-encoding of their UTF-8. All else is unchanged, valid or not. Returns an IRI without
- * a valid domain unchanged.
+ * non-ASCII characters the percent-encoding of their UTF-8. Blanks after the host become `%20`, and those around the IRI
+ * are dropped, as browsers do. All else is unchanged, valid or not. Returns an IRI without a valid domain unchanged.
  */
 export function toUri(iri: string): string {
-  const [start = '', before = '', host = ''] = HOST.exec(iri) ?? [];
+  const trimmed = iri.replace(/^ +| +$/g, '');
+  const [start = '', before = '', host = ''] = HOST.exec(trimmed) ?? [];
   const isDomainInAscii = host.search(BEYOND_ASCII) < 0;
   const domain = isDomainInAscii ? host : domainToASCII(host);
   if (domain === '') return iri;
-  return (before + domain + iri.slice(start.length)).replace(BEYOND_ASCII, encodeURIComponent);
+  const rest = trimmed.slice(start.length).replaceAll(' ', '%20');
+  return (before + domain + rest).replace(BEYOND_ASCII, encodeURIComponent);
 }

@@ -2,35 +2,37 @@ import { hash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { copyIn, copyRow } from '../common/copy.ts';
-import type { Mark } from '../common/lines.ts';
+import type { ByteRange, Mark } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import { type ImportRecord, readRecords } from './records.ts';
+import { type Closing, type ImportRecord, readRecords } from './records.ts';
 
 /** Version of the staging format; a release does not resume the staging of another version. */
-const STAGING_VERSION = 2;
+const STAGING_VERSION = 3;
 /** Bytes of a batch, which is one transaction; a crash repeats at most one batch. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** Days after which an interrupted import is dropped. */
 const KEPT_DAYS = 7;
 const PREFIX = 'hotel_api_import_';
-const UNIQUE_VIOLATION = '23505';
-const UNDEFINED_TABLE = '42P01';
 
-/** Number of staged lines of a source. */
-export interface Staged {
-  /** lines that are not blank */
-  lines: number;
-  rejected: number;
-  /** rejected lines without a readable hotel id */
-  withoutId: number;
-}
+/** Columns of a staging table before those of a hotel, each with a value of its type. */
+const COLUMNS = {
+  line: '0::bigint',
+  lines: '0',
+  starts_at: '0::float8',
+  ends_at: '0::float8',
+  fault: 'null::text',
+  headers: '0',
+  converted_uris: '0',
+  nulls: '0',
+  is_cut: 'false',
+};
 
 /**
- * Staging table with the checked lines of one source, which outlives this process. Columns: line, starts_at, ends_at,
- * fault (null for a valid line), converted_uris (count) and the columns of a hotel. Its name derives from the content of
- * the source, so an interrupted import resumes behind its last line.
+ * Staging table with the checked records of one source, which outlives this process. Columns: those of an `ImportRecord`,
+ * of which a valid one has a null `fault`, and of a hotel. Its name derives from the content of the source, so an
+ * interrupted import resumes behind its last record.
  */
 export class Staging {
   readonly table: string;
@@ -52,30 +54,22 @@ export class Staging {
     const about = [STAGING_VERSION, format.name, IMPORTED_COLUMNS.join(), await source.identity()].join('|');
     const table = `${PREFIX}${hash('sha256', about, 'hex').slice(0, 24)}`;
     await dropForgotten(sql);
-    await sql.begin(async (transaction) => {
-      // of concurrent imports only one creates the table
-      await transaction`select pg_advisory_xact_lock(hashtext(${table}))`;
-      const [found] = await transaction`select to_regclass(${table}) is not null as present`;
-      if (!found!.present) {
-        await transaction.unsafe(`
-          create table ${table} as
-          select 0::bigint as line, 0::float8 as starts_at, 0::float8 as ends_at, null::text as fault, 0 as converted_uris,
-            ${IMPORTED_COLUMNS.join(', ')}
-          from hotels with no data`);
-        await transaction.unsafe(`alter table ${table} add primary key (line)`);
-      }
-      await transaction.unsafe(`comment on table ${table} is 'import, ${new Date().toISOString()}'`);
-    });
+    const columns = Object.entries(COLUMNS).map(([name, value]) => `${value} as ${name}`);
+    await sql.unsafe(`
+      create table if not exists ${table} as
+      select ${[...columns, ...IMPORTED_COLUMNS].join(', ')} from hotels with no data`);
+    await sql.unsafe(`create unique index if not exists ${table}_lines on ${table} (line)`);
+    await sql.unsafe(`comment on table ${table} is 'import, ${new Date().toISOString()}'`);
     return new Staging(sql, table, source, format);
   }
 
-  /** Returns where reading must continue; undefined if no line is staged. Waits for a batch that is being written. */
+  /** Returns where reading must continue; undefined if no record is staged. Waits for a batch that is being written. */
   async mark(): Promise<Mark | undefined> {
     const mark = await this.#sql.begin(async (transaction) => {
-      // usually of a process that was killed
+      // by a process that was killed
       await transaction.unsafe(`lock table ${this.table} in share row exclusive mode`);
-      const [last] = await transaction.unsafe<{ number: number; start: number }[]>(
-        `select line::float8 as number, ends_at + 1 as start from ${this.table} order by line desc limit 1`,
+      const [last] = await transaction.unsafe<Mark[]>(
+        `select (line + lines - 1)::float8 as number, ends_at + 1 as start from ${this.table} order by line desc limit 1`,
       );
       return last;
     });
@@ -83,27 +77,30 @@ export class Staging {
     return mark;
   }
 
-  /** Reads the missing lines, from `mark` on. `onRead` receives every chunk before it is staged. */
-  async fill(mark: Mark | undefined, onRead: (records: ImportRecord[]) => void): Promise<void> {
+  /** Reads the missing records, from `mark` on. `onRead` receives every chunk before it is staged. */
+  async fill(mark: Mark | undefined, onRead: (records: ImportRecord[]) => void): Promise<Closing> {
     const records = readRecords(this.#source, this.#format, mark ?? this.#format.mark);
-    let isDone = false;
+    let closing: Closing | undefined;
     async function* batch(): AsyncGenerator<string> {
       for (let bytes = 0; bytes < BATCH_BYTES; ) {
         const { value, done } = await records.next();
-        isDone = done === true;
-        if (isDone) return;
+        if (done) {
+          closing = value;
+          return;
+        }
         onRead(value);
         let rows = '';
-        for (const { line, start, end, fault, convertedUris, hotel } of value as ImportRecord[]) {
+        for (const record of value) {
+          const { line, lines, start, end, fault, headers, convertedUris, nulls, isCut, hotel } = record;
           const fields = IMPORTED_COLUMNS.map((column) => hotel[column]);
-          rows += copyRow([line, start, end, fault, convertedUris, ...fields]);
+          rows += copyRow([line, lines, start, end, fault, headers, convertedUris, nulls, isCut, ...fields]);
         }
         bytes += rows.length;
         if (rows !== '') yield rows;
       }
     }
     try {
-      while (!isDone) {
+      while (!closing) {
         await this.#sql.begin(async (transaction) => {
           await transaction`set local statement_timeout = 0`;
           // a crash of the server may lose the last batches, which are then read again
@@ -113,12 +110,13 @@ export class Staging {
         });
         this.keepsLines = true;
       }
+      return closing;
     } catch (error) {
       // a source that is not readable to its end must be replaced, so its lines are useless
       if (error instanceof Failure) await this.drop();
       throw error;
     } finally {
-      await records.return(undefined);
+      await records.return(closing!);
     }
   }
 
@@ -130,23 +128,25 @@ export class Staging {
     yield* rows.cursor(1_000);
   }
 
-  async count(): Promise<Staged> {
-    const [counts] = await this.#sql.unsafe<[Staged]>(`
-      select count(*)::float8 as lines, count(fault)::float8 as rejected,
-        (count(*) - count(id))::float8 as "withoutId" from ${this.table}`);
-    return counts;
+  async count(): Promise<number> {
+    const [{ lines }] = await this.#sql.unsafe<[{ lines: number }]>(
+      `select count(*)::float8 as lines from ${this.table}`,
+    );
+    return lines;
+  }
+
+  /** Returns the record within which the file may end. */
+  async cut(): Promise<(ByteRange & { line: number }) | undefined> {
+    const [cut] = await this.#sql.unsafe<(ByteRange & { line: number })[]>(
+      `select line::float8 as line, starts_at as start, ends_at as "end" from ${this.table} where is_cut`,
+    );
+    return cut;
   }
 
   async drop(): Promise<void> {
     await this.#sql.unsafe(`drop table if exists ${this.table}`);
     this.keepsLines = false;
   }
-}
-
-/** Returns true for an error that shows that another process has staged or merged the same lines meanwhile. */
-export function isTakenOver(error: unknown): boolean {
-  const { code, message } = error as { code?: string; message?: string };
-  return (code === UNIQUE_VIOLATION || code === UNDEFINED_TABLE) && (message?.includes(PREFIX) ?? false);
 }
 
 /** Drops the tables of interrupted imports that were not resumed. */

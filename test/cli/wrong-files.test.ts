@@ -1,0 +1,440 @@
+import { appendFile, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { counts, type Outcome, Program } from './program.ts';
+
+/** Hotels of the table before each import: `h1` … */
+const HOTELS = 1_000;
+const STAGING = 'hotel\\_api\\_import\\_%';
+
+let program: Program;
+const sql = () => program.database.sql;
+beforeAll(async () => {
+  program = await Program.set();
+});
+beforeEach(async () => {
+  await sql()`truncate hotels`;
+  await sql()`insert into hotels (id, name) select 'h' || i, 'Hotel ' || i from generate_series(1, ${HOTELS}) as i`;
+});
+
+const json = (first: number, last: number) =>
+  Array.from(
+    { length: last - first + 1 },
+    (_, i) => `{"id":"h${first + i}","name":"Hotel ${first + i}"}\n`,
+  ).join('');
+const csv = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, i) => `h${first + i},Hotel ${first + i},\n`).join('');
+const HEADER = 'id,name,city\n';
+const put = async (name: string, content: string | Buffer) => {
+  await writeFile(join(program.folder, name), content);
+  return name;
+};
+const run = async (name: string, content: string | Buffer, ...options: string[]) =>
+  program.run(['import', await put(name, content), ...options]);
+// biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+const summary = async (name: string, content: string | Buffer, ...options: string[]): Promise<any> =>
+  program.json(['import', await put(name, content), ...options]);
+const ids = async () => (await sql()`select id from hotels order by id`).map(({ id }) => id);
+const hotel = async (id: string) => (await sql()`select * from hotels where id = ${id}`)[0];
+
+/** Expects that an import failed with this sentence, and neither changed a hotel nor left a table. */
+async function expectNothing(
+  { code, stdout, stderr }: Outcome,
+  sentence: RegExp,
+  exitCode = 1,
+): Promise<void> {
+  expect(stderr).toMatch(sentence);
+  expect({ code, stdout }).toEqual({ code: exitCode, stdout: '' });
+  const [all] = await sql()`select count(*)::int as count from hotels where name = 'Hotel ' || substr(id, 2)`;
+  expect(all!.count).toBe(HOTELS);
+  expect(await sql()`select 1 from pg_class where relkind = 'r' and relname like ${STAGING}`).toHaveLength(0);
+}
+
+describe('a file that is still being written', () => {
+  /** Runs an import that waits for its turn, and changes the file before it merges. */
+  async function importWhile(change: () => Promise<unknown>): Promise<Outcome> {
+    const name = await put('growing.ndjson', json(1, 900));
+    const { outcome } = await sql().begin(async (holder) => {
+      await holder`lock table hotels in row exclusive mode`;
+      const started = program.start(['import', name, '--delete-missing']);
+      const waiting = () => sql()`
+        select from pg_locks where relation = 'hotels'::regclass and mode = 'ShareRowExclusiveLock' and not granted`;
+      await expect.poll(waiting).toHaveLength(1);
+      await change();
+      return started;
+    });
+    return outcome;
+  }
+  const changed = /growing\.ndjson was written or replaced while it was read; nothing was imported/;
+
+  test('imports nothing, whether it grows or is replaced', async () => {
+    const path = join(program.folder, 'growing.ndjson');
+    await expectNothing(await importWhile(() => appendFile(path, json(901, 1_000))), changed);
+    const replace = async () => rename(join(program.folder, await put('whole.ndjson', json(1, 900))), path);
+    await expectNothing(await importWhile(replace), changed);
+  });
+
+  test('a stream is whole if it has the expected number of lines, or the one of its last line', async () => {
+    const args = ['import', '-', '--delete-missing'];
+    const half = json(1, 900);
+    await expectNothing(
+      await program.run([...args, '--expect-lines', '1000'], half),
+      /has 900 lines with hotels, --expect-lines says 1000; nothing was imported/,
+    );
+    await expectNothing(
+      await program.run(args, `${half}# 1000 hotels\n`),
+      /has 900 lines with hotels, its last line says 1000; nothing was imported/,
+    );
+    const kept = counts({ unchanged: 900, deleted: 100 });
+    expect(await program.json(args, `${half}# 900 hotels`)).toEqual(kept);
+    expect(await program.json([...args, '--expect-lines', '900'], half)).toEqual(counts({ unchanged: 900 }));
+    expect(await program.json(args, `${HEADER}${csv(1, 900)}# 900 hotels\n`)).toEqual(
+      counts({ unchanged: 900 }),
+    );
+    // elsewhere it is a line like any other
+    expect(await program.json(['import', '-'], `# 900 hotels\n${half}`)).toMatchObject({ rejected: 1 });
+  });
+});
+
+describe('mass deletion', () => {
+  test('more than a fifth of the hotels is not deleted, and both numbers are named', async () => {
+    await expectNothing(
+      await run('three.ndjson', json(1, 3), '--delete-missing'),
+      /997 of 1000 hotels would be deleted, at most 200 may be \(--delete-at-most\); nothing was imported/,
+    );
+    const { code, stdout } = await run('three.ndjson', json(1, 3), '--delete-missing', '--dry-run');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/997 deleted, 0 rejected\nThe import would fail: 997 of 1000 hotels/);
+  });
+
+  test('a fifth is deleted, and more if --delete-at-most allows it', async () => {
+    await expectNothing(await run('most.ndjson', json(1, 799), '--delete-missing'), /201 of 1000/);
+    expect(await summary('most.ndjson', json(1, 800), '--delete-missing')).toMatchObject({
+      code: 0,
+      deleted: 200,
+    });
+    const fewer = ['--delete-missing', '--delete-at-most'];
+    expect((await run('few.ndjson', json(1, 400), ...fewer, '49%')).code).toBe(1);
+    expect(await summary('few.ndjson', json(1, 400), ...fewer, '50%')).toMatchObject({
+      code: 0,
+      deleted: 400,
+    });
+    expect((await run('few.ndjson', json(1, 3), ...fewer, '396')).code).toBe(1);
+    expect(await summary('few.ndjson', json(1, 3), ...fewer, '397')).toMatchObject({ code: 0, deleted: 397 });
+  });
+
+  test.each([
+    ['--delete-at-most', '10%'],
+    ['--delete-missing', '--delete-at-most', '101%'],
+    ['--delete-missing', '--delete-at-most', 'many'],
+    ['--expect-lines', '0'],
+  ])('wrong usage: %s %s %s', async (...options) => {
+    expect((await run('few.ndjson', json(1, 3), ...options)).code).toBe(2);
+  });
+});
+
+describe('quotes that swallow rows', () => {
+  const swallowing = `${HEADER}h1,"Grand,X\nh2,Hotel 2,\nh3,Hotel 3,\nh4,Royal",Lyon\n${csv(5, HOTELS)}`;
+
+  test('rows over several lines are counted and shown, and need --multiline to delete', async () => {
+    await expectNothing(
+      await run('grand.csv', swallowing, '--delete-missing'),
+      /^hotel-api: 1 row\(s\) span several lines.*--multiline; nothing was imported\.\nhotel-api: 1 record over several lines, first in line 2\.\n$/,
+    );
+    expect(await summary('grand.csv', swallowing)).toMatchObject({
+      code: 0,
+      updated: 1,
+      multiline: 1,
+      notes: ['1 record over several lines, first in line 2.'],
+    });
+    expect(await ids()).toHaveLength(HOTELS);
+    expect(await summary('grand.csv', swallowing, '--delete-missing', '--multiline')).toMatchObject({
+      deleted: 3,
+    });
+  });
+
+  test('an unclosed quote says how many lines it would swallow, and reading goes on at the next line', async () => {
+    const { code, stdout, stderr } = await run(
+      'open.csv',
+      `${HEADER}h1,"Grand,X\n${csv(2, 4)}new,New,Lyon\n`,
+    );
+    expect(stderr).toBe('line 2: a quote is not closed: it would swallow 4 lines after it\n');
+    expect(code).toBe(1);
+    expect(stdout).toContain('1 inserted, 0 updated, 3 unchanged, 0 deleted, 1 rejected\n');
+    expect(await readFile(join(program.folder, 'open.csv.rejected.csv'), 'utf8')).toBe(
+      `${HEADER}h1,"Grand,X\n`,
+    );
+  });
+});
+
+describe('joined parts', () => {
+  const [one, two] = [gzipSync(json(1, 500)), gzipSync(json(501, HOTELS))];
+
+  test.each([
+    ['a block', Buffer.alloc(512)],
+    ['more than a piece', Buffer.alloc(300 * 1024)],
+  ])('all members of gzip are read across padding: %s', async (_, padding) => {
+    const padded = Buffer.concat([one, padding, two, padding]);
+    expect(await summary('padded.ndjson.gz', padded)).toEqual(counts({ unchanged: HOTELS }));
+  });
+
+  test('anything else between members fails', async () => {
+    const joined = (between: string) => Buffer.concat([one, Buffer.from(between), two]);
+    for (const between of ['junk', '\0\0junk'])
+      await expectNothing(
+        await run('junk.ndjson.gz', joined(between)),
+        /corrupt or truncated.*nothing was imported/,
+      );
+  });
+
+  test('a byte order mark at the beginning of a line is dropped', async () => {
+    const parts = `\ufeff${HEADER}${csv(1, 500)}\ufeff${csv(501, HOTELS)}`;
+    expect(await summary('marks.csv', parts)).toEqual(counts({ unchanged: HOTELS }));
+    expect(await summary('marks.ndjson', `${json(1, 500)}\ufeff${json(501, HOTELS)}`)).toEqual(
+      counts({ unchanged: HOTELS }),
+    );
+  });
+
+  test('a row that repeats the header is left out and counted', async () => {
+    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}${HEADER}`;
+    expect(await summary('parts.csv', parts, '--delete-missing')).toEqual(
+      counts({ unchanged: HOTELS, repeated_headers: 2 }),
+    );
+    expect(await hotel('id')).toBeUndefined();
+  });
+});
+
+describe('no hotel', () => {
+  test.each([
+    ['nothing.ndjson', ''],
+    ['nothing.csv', ''],
+    ['blank.ndjson', '\n \r\n'],
+    ['header.csv', HEADER],
+    ['headers.csv', HEADER + HEADER],
+    ['nothing.gz', gzipSync('')],
+    ['array.json', '[\n]\n'],
+    ['zero.ndjson', '# 0 hotels\n'],
+  ])('%s fails', async (name, content) => {
+    for (const options of [[], ['--delete-missing']])
+      await expectNothing(await run(name, content, ...options), /no hotel in the input/);
+    expect(await run(name, content, '--dry-run')).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/The import would fail: .*no hotel in the input/),
+    });
+  });
+
+  test('a pipe whose producer failed fails', async () => {
+    await expectNothing(await program.run(['import', '-'], ''), /standard input: no hotel in the input/);
+  });
+});
+
+test('all faults of a line are named, one for each field', async () => {
+  const wrong =
+    '{"id":"w","name":"","country_code":"PRT","latitude":91,"star_rating":9,"room_count":-1,"email":"x"}\n';
+  const { code, stderr } = await run('faults.ndjson', wrong);
+  expect(code).toBe(1);
+  const [line, ...more] = stderr.trimEnd().split('\n');
+  expect(more).toEqual([]);
+  const fields = line!
+    .replace('line 1: ', '')
+    .split('; ')
+    .map((fault) => fault.split(' ')[0]);
+  expect(fields.sort()).toEqual(['country_code', 'email', 'latitude', 'name', 'room_count', 'star_rating']);
+});
+
+test('rows with the same id, as spreadsheets make them, are counted as superseded', async () => {
+  const rows = ['123457', '123458', '123459'].map((_, i) => `1.23457E+11,Hotel ${i},\n`);
+  expect(await summary('sheet.csv', `${HEADER}h1,Hotel 1,\n${rows.join('')}`)).toEqual({
+    ...counts({ inserted: 1, unchanged: 1, superseded: 2 }),
+    notes: ['2 lines superseded by a later one with the same id, first in line 3, 4.'],
+  });
+});
+
+describe('a file that ends midway', () => {
+  const cut = `${HEADER}${csv(1, 998)}h999,Hotel 999,Lond`;
+
+  test('is imported with a warning, without deletions', async () => {
+    const { code, stderr } = await run('cut.csv', cut);
+    expect(code).toBe(0);
+    expect(stderr).toBe('line 1000: the file may end midway, no newline follows "h999,Hotel 999,Lond"\n');
+    expect(await summary('cut.csv', cut, '--delete-missing')).toEqual({
+      ...counts({ unchanged: 999 }),
+      code: 1,
+      failed: true,
+      notes: ['No hotel is deleted: the file may end midway, in line 1000.'],
+    });
+    expect(await ids()).toHaveLength(HOTELS);
+  });
+
+  test('is whole if the number of lines is the expected one', async () => {
+    expect(await summary('cut.csv', cut, '--delete-missing', '--expect-lines', '999')).toMatchObject({
+      code: 0,
+      deleted: 1,
+    });
+  });
+
+  test('an object of JSON that is closed is whole, and one that is not is rejected', async () => {
+    expect(await summary('whole.ndjson', json(1, 900).trimEnd(), '--delete-missing')).toEqual(
+      counts({ unchanged: 900, deleted: 100 }),
+    );
+    const cutLine = counts({ unchanged: 799, rejected: 1 });
+    expect(await summary('cut.ndjson', json(1, 800).slice(0, -20), '--delete-missing')).toEqual(cutLine);
+    expect(await ids()).toHaveLength(900);
+  });
+});
+
+describe('the wrong kind of file', () => {
+  const array = [1, 2, 3].map((i) => ({ id: `h${i}`, name: `Hotel ${i}` }));
+
+  test.each([
+    ['hotels.ndjson.zst', zstdCompressSync(json(1, 9)), 'compressed with zstd'],
+    ['hotels.zip', Buffer.from('PK\x03\x04\x14\0\0\0\x08\0'), 'a zip archive or an Excel workbook'],
+    ['marked.csv', Buffer.from(`\ufeff${HEADER}${csv(1, 9)}`, 'utf16le'), 'UTF-16'],
+    ['plain.ndjson', Buffer.from(json(1, 9), 'utf16le'), 'UTF-16'],
+    ['swapped.csv', Buffer.from(`\ufeff${HEADER}`, 'utf16le').swap16(), 'UTF-16'],
+    ['array.json', JSON.stringify(array), 'a JSON array in one line'],
+    [
+      'large.json',
+      `[${'{"id":"x","name":"X"},'.repeat(60_000)}{"id":"y","name":"Y"}]`,
+      'a JSON array in one line',
+    ],
+    ['pipes.csv', 'id|name|city\nh1|Hotel 1|Lyon\n', 'separated by pipes'],
+    ['headless.txt', 'h1|Hotel 1|Lyon\n', 'separated by pipes'],
+    ['twice.gz', gzipSync(gzipSync(json(1, 9))), 'packed by another program than gzip, or twice'],
+    ['packed.gz', gzipSync(Buffer.from(json(1, 9), 'utf16le')), 'UTF-16'],
+    ['error.html', '<!DOCTYPE html><title>404</title>\n', 'HTML or XML'],
+  ])('%s is named in one sentence, with exit code 2', async (name, content, kind) => {
+    const outcome = await run(name, content);
+    expect(outcome.stderr.split('\n')).toHaveLength(2);
+    await expectNothing(outcome, new RegExp(`^hotel-api: ${name} is ${kind}, not NDJSON or CSV`), 2);
+  });
+
+  test.each([
+    ['commas', `${json(1, 3).replaceAll('\n', ',\n')}`],
+    ['an array over lines', `[\n${json(1, 3).trimEnd().replaceAll('\n', ',\n')}\n]\n`],
+    ['an array that begins and ends with hotels', `[${json(1, 3).trimEnd().replaceAll('\n', ',\r\n')}]`],
+    ['leading commas', `[${json(1, 3).trimEnd().replaceAll('\n', '\n,')}\n]`],
+    ['an indented array', JSON.stringify(array, null, 2)],
+    ['an array indented by tabs', JSON.stringify(array, null, '\t')],
+    ['hotels over lines', array.map((one) => JSON.stringify(one, null, 2)).join('\n')],
+  ])('JSON with %s is read', async (_, content) => {
+    expect(await summary('hotels.json', content)).toMatchObject({ code: 0, unchanged: 3, lines: 3 });
+  });
+});
+
+test('of two imports at once the second waits, or says who holds the lock', async () => {
+  const old = await put('old.ndjson', '{"id":"h1","name":"old"}\n');
+  const fresh = await put('new.ndjson', '{"id":"h1","name":"new"}\n');
+  const outcomes = await sql().begin(async (holder) => {
+    await holder`lock table hotels in row exclusive mode`;
+    const first = program.start(['import', old]).outcome;
+    const waiting = (kind: string) => () =>
+      sql()`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'hotel-api operate' and wait_event = ${kind}`;
+    await expect.poll(waiting('relation')).toHaveLength(1);
+    const { code, stderr } = await program.run(['import', fresh, '--no-wait']);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^hotel-api: another import is running \(\w+ from .* since 20.*, backend \d+\); nothing was imported.*\n$/,
+      ),
+    });
+    const second = program.start(['import', fresh]).outcome;
+    await expect.poll(waiting('advisory')).toHaveLength(1);
+    return [first, second];
+  });
+  const [first, second] = await Promise.all(outcomes);
+  expect([first!.code, second!.code]).toEqual([0, 0]);
+  expect(second!.stderr).toMatch(/^waiting: another import is running \(.*\)\n$/);
+  expect((await hotel('h1'))!.name).toBe('new');
+});
+
+describe('leftovers and blanks', () => {
+  test('a clean import removes the rejected lines of an earlier one', async () => {
+    const rejected = () =>
+      readFile(join(program.folder, 'nightly.csv.rejected.csv'), 'utf8').catch(() => 'none');
+    expect((await run('nightly.csv', `${HEADER},Nameless,\n`)).code).toBe(1);
+    expect(await rejected()).toBe(`${HEADER},Nameless,\n`);
+    await put('nightly.csv.rejected.ndjson', '{}\n');
+    expect((await run('nightly.csv', `${HEADER}${csv(1, 3)}`)).code).toBe(0);
+    expect(await rejected()).toBe('none');
+    expect(
+      await readFile(join(program.folder, 'nightly.csv.rejected.ndjson'), 'utf8').catch(() => 'none'),
+    ).toBe('none');
+  });
+
+  test('cells of CSV are trimmed, and texts for null are null', async () => {
+    const columns = 'id , name,city,latitude,channel_id,registry_id,images\n';
+    const rows = ' a , "A, B" ,NULL,\\N,"",519819.0,NULL\nNULL,"NULL"," Rome ", 1.5 ,"NULL",7,[]\n';
+    expect(await summary('nulls.csv', columns + rows)).toEqual(counts({ inserted: 2, nulls: 3 }));
+    expect(await hotel('a')).toMatchObject({
+      name: 'A, B',
+      city: null,
+      latitude: null,
+      channel_id: null,
+      registry_id: '519819',
+      images: [],
+    });
+    expect(await hotel('NULL')).toMatchObject({
+      name: 'NULL',
+      city: 'Rome',
+      latitude: 1.5,
+      channel_id: null,
+    });
+  });
+
+  test('empty strings of NDJSON are null where null is allowed, and counted', async () => {
+    const lines =
+      '{"id":"a","name":"A","city":"","channel_id":"","registry_id":519819.0}\n{"id":"b","name":""}\n';
+    expect(await summary('empty.ndjson', lines)).toEqual(counts({ inserted: 1, rejected: 1, nulls: 2 }));
+    expect(await hotel('a')).toMatchObject({ city: null, channel_id: null, registry_id: '519819' });
+  });
+
+  test('relative paths of images are rejected, and the missing URL is named', async () => {
+    const { code, stderr } = await run(
+      'images.ndjson',
+      '{"id":"a","name":"A","images":[{"url":"/img/1.jpg"}]}\n',
+    );
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^line 1: images\/0\/url must be .*"\/img\/1\.jpg" is relative: the URL before it is missing\n$/,
+    );
+  });
+});
+
+test('a person and --json get the same summary, with every counter', async () => {
+  const content = `${HEADER}a,"A\n1",NULL\na,A,\n${HEADER}b,B,\n,C,\n`;
+  const args = ['all.csv', content, '--dry-run'] as const;
+  const expected = counts({
+    inserted: 2,
+    rejected: 1,
+    superseded: 1,
+    multiline: 1,
+    repeated_headers: 1,
+    nulls: 1,
+  });
+  const { code, stdout } = await run(...args);
+  const printed = await summary(...args);
+  expect(printed).toEqual(expected);
+  expect(printed.notes).toHaveLength(5);
+  expect({ code, stdout }).toEqual({
+    code: 1,
+    stdout: [
+      'Dry run, nothing was changed. An import would be: 2 inserted, 0 updated, 0 unchanged, 0 deleted, 1 rejected',
+      ...printed.notes,
+      '',
+    ].join('\n'),
+  });
+});
+
+test('a hotel whose JSON is larger than 64 KiB is rejected, and the line is named', async () => {
+  const line = (id: string, size: number) =>
+    `${JSON.stringify({ id, name: 'A', description: 'x'.repeat(size) })}\n`;
+  const { code, stderr } = await run('large.ndjson', line('a', 60_000) + line('b', 70_000));
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: 'line 2: violates the constraint hotels_json_is_at_most_64_kib\n',
+  });
+});
