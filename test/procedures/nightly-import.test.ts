@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { needs } from '../support/needs.ts';
+import { Operator } from './operator.ts';
+
+await needs('bash', 'curl');
+
+const HOTELS = 100;
+const page = readFileSync(new URL('../../docs/operations/import.md', import.meta.url), 'utf8');
+const linesOf = (count: number) =>
+  Array.from({ length: count }, (_, i) => `{"id":"h${i}","name":"Hotel ${i}"}\n`).join('');
+
+/** What the supplier sends; `cut` ends the connection halfway. */
+let offered = { file: gzipSync(linesOf(HOTELS)), cut: false };
+let database: FreshDatabase;
+let operator: Operator;
+let job: string;
+
+beforeAll(async () => {
+  const supplier = createServer((_, response) => {
+    response.writeHead(200, { 'content-length': offered.file.length });
+    if (offered.cut)
+      response.write(offered.file.subarray(0, offered.file.length / 2), () => response.destroy());
+    else response.end(offered.file);
+  });
+  await once(supplier.listen(0, '127.0.0.1'), 'listening');
+  closeAtEnd('the supplier', async () => void supplier.close());
+  database = await freshDatabase();
+  operator = await Operator.set({ DATABASE_URL: database.ownerUrl });
+  const [, block] = /### A nightly job\n\n```sh\n([\s\S]*?)^```/m.exec(page)!;
+  job = block!
+    .replace('/var/lib/hotels', operator.folder)
+    .replace('https://supplier.example', `http://127.0.0.1:${(supplier.address() as AddressInfo).port}`);
+});
+
+const count = async () => (await database.sql`select count(*)::int as count from hotels`)[0]!.count;
+
+describe('the nightly job of the documents', () => {
+  it('imports a whole file, and the same again', async () => {
+    for (let night = 0; night < 2; night++) {
+      await operator.types(job);
+      expect(await count()).toBe(HOTELS);
+    }
+    expect(JSON.parse(await operator.types('cat summary.json'))).toMatchObject({
+      unchanged: HOTELS,
+      failed: false,
+    });
+  });
+
+  it.each([
+    ['is cut off', { file: gzipSync(linesOf(HOTELS)), cut: true }, /curl/],
+    ['is truncated', { file: gzipSync(linesOf(HOTELS)).subarray(0, -50), cut: false }, /gzip/],
+    ['is empty', { file: gzipSync(''), cut: false }, /no hotel in the input/],
+    ['lacks most hotels', { file: gzipSync(linesOf(3)), cut: false }, /97 of 100 hotels would be deleted/],
+    ['has a wrong line', { file: gzipSync(`${linesOf(HOTELS)}{"id":"x"}\n`), cut: false }, /name is missing/],
+  ])('changes nothing if the file %s, and says why', async (_, file, reason) => {
+    offered = file;
+    const { code, stdout, stderr } = await operator.tries(job);
+    expect(code).not.toBe(0);
+    expect(stdout + stderr).toMatch(reason);
+    expect(await count()).toBe(HOTELS);
+  });
+
+  it('imports the good lines in spite of a bad one, as the page says', async () => {
+    offered = { file: gzipSync(`${linesOf(HOTELS + 1)}{"id":"x"}\n`), cut: false };
+    const { code } = await operator.tries(job.replace('--dry-run', '--dry-run || test $? = 1'));
+    expect(code).toBe(1);
+    expect(await count()).toBe(HOTELS + 1);
+    expect(await operator.types('cat hotels.ndjson.gz.rejected.ndjson')).toBe('{"id":"x"}\n');
+  });
+});
