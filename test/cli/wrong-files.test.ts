@@ -267,6 +267,11 @@ describe('a file that ends midway', () => {
     expect(await ids()).toHaveLength(HOTELS);
   });
 
+  test('shows only the end of a long line', async () => {
+    const { stderr } = await run('long.csv', `${HEADER}h1,${'x'.repeat(70_000)},Lond`);
+    expect(stderr.split('\n').find((line) => line.includes('midway'))).toMatch(/follows "x{195},Lond"$/);
+  });
+
   test('is whole if the number of lines is the expected one', async () => {
     expect(await summary('cut.csv', cut, '--delete-missing', '--expect-lines', '999')).toMatchObject({
       code: 0,

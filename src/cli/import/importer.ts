@@ -23,6 +23,8 @@ export interface ImportOptions extends Expectations {
 const FIRST_FAULTS = 20;
 /** Source size from which an interrupted import reports that its lines are kept. */
 const REPORT_FROM_BYTES = 1024 * 1024;
+/** Maximum part of a last line that is shown if the file may end midway. */
+const SHOWN_BYTES = 200;
 /** Number of lines from which the comparison is announced. */
 const REPORT_FROM_LINES = 50_000;
 
@@ -113,7 +115,8 @@ export class Importer {
   async #findCut(staging: Staging): Promise<number | undefined> {
     const cut = this.#options.expectLines === undefined ? await staging.cut() : undefined;
     if (!cut) return undefined;
-    const text = JSON.stringify(String(await this.#source.slice(cut.start, cut.end)));
+    const start = Math.max(cut.start, cut.end - SHOWN_BYTES);
+    const text = JSON.stringify(String(await this.#source.slice(start, cut.end)));
     this.#progress!.log(`line ${cut.line}: the file may end midway, no newline follows ${text}`);
     return cut.line;
   }
