@@ -8,7 +8,7 @@ import { sendOnce } from './load/connection.ts';
 import { accepting, batch, batchOf, page, withChannel } from './scenarios.ts';
 import { residentBytes } from './sizing.ts';
 import { readMetric } from './targets/service.ts';
-import { startAlone, untilDelivered } from './world.ts';
+import { startAlone, untilSequenced } from './world.ts';
 
 const MIB = 1024 ** 2;
 const BATCH = 1000;
@@ -39,7 +39,7 @@ export async function runMemory(
   const { sql, keys, ...alone } = await startAlone('memory', count, shutdown);
   const start = () => alone.start({ L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' });
   let target = await start();
-  const deliveredS = await untilDelivered(sql);
+  const deliveredS = await untilSequenced(sql);
   console.log(`changes delivered: ${deliveredS.toFixed(1)} s after the service was ready`);
   const [worker] = await childrenOf(target.pid);
   const named = withChannel(await readHotels(sql, { offset: 0, limit: ids }));
@@ -101,7 +101,7 @@ export async function runMemory(
   console.log(`restart until ready: ${seconds(stoppedAtMs)}`);
   const updatedAtMs = performance.now();
   let committedAtMs = 0;
-  const afterS = await untilDelivered(sql, async () => {
+  const afterS = await untilSequenced(sql, async () => {
     await sql`update hotels set room_count = room_count`;
     committedAtMs = performance.now();
   });

@@ -30,7 +30,7 @@ export async function runMirror(options: MirrorOptions, shutdown: Shutdown): Pro
   console.error(`Waiting with ${options.clients} clients …`);
   const waiting = await client.wait(options.clients, rounds);
   const [log] = await sql`
-    select pg_total_relation_size('hotel_api_change_log')::float8 / count(*)::float8 as bytes from hotel_api_change_log`;
+    select pg_total_relation_size('hotel_api_log')::float8 / sum(cardinality(ids))::float8 as bytes from hotel_api_log`;
   const ratio = (pairs: [number, number][]) =>
     median(pairs.map(([ours, theirs]) => ours / theirs)).toFixed(2);
   const ms = (values: number[]) => median(values).toFixed(1);
@@ -49,5 +49,5 @@ export async function runMirror(options: MirrorOptions, shutdown: Shutdown): Pro
     const before = alone.before?.[name];
     console.log(`${name}: ${ms(values)} ms${before ? `, before ${ms(before)} ms` : ''}`);
   }
-  console.log(`change log: ${log!.bytes.toFixed(0)} bytes a hotel, indexes included`);
+  console.log(`log: ${log!.bytes.toFixed(0)} bytes a hotel, indexes included`);
 }

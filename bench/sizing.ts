@@ -7,15 +7,15 @@ import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import { readMetric } from './targets/service.ts';
 import { warm } from './warm.ts';
-import { startAlone, untilDelivered } from './world.ts';
+import { startAlone, untilSequenced } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Rows that one transaction leaves in the change queue; there are at least as many hotels. */
+/** Rows that one transaction leaves in the queue; there are at least as many hotels. */
 export const QUEUE_ROWS = 2_000;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
-/** Memory of a number of hotels and speed of the change feed. Bytes are per hotel unless stated otherwise. */
+/** Memory of a number of hotels and speed of the log. Bytes are per hotel unless stated otherwise. */
 export interface Sizes {
   at: string;
   hotels: number;
@@ -32,7 +32,7 @@ export interface Sizes {
   /** of an instance with one worker and a pool of `poolSize` */
   connections: number;
   poolSize: number;
-  /** changes a second, from commit to delivery, of one statement that changes all hotels */
+  /** changes a second, from commit to the log, of one statement that changes all hotels */
   bulkHotelsPerSecond: number;
   /** of statements that change one hotel each */
   singleRowsPerSecond: number;
@@ -82,8 +82,8 @@ async function measure(count: number, shutdown: Shutdown): Promise<Sizes> {
     poolSize: 8,
   };
   console.error('Changing hotels …');
-  const bulkS = await untilDelivered(sql, () => sql`update hotels set room_count = room_count`);
-  const singleS = await untilDelivered(sql, () =>
+  const bulkS = await untilSequenced(sql, () => sql`update hotels set room_count = room_count`);
+  const singleS = await untilSequenced(sql, () =>
     sql.unsafe(`do $$ declare one text; begin
         for one in select id from hotels limit ${QUEUE_ROWS} loop
           update hotels set room_count = room_count where id = one;

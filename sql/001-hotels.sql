@@ -2,10 +2,6 @@
 -- Stored means valid: the constraints reject what the schemas of the public document reject. One invalid hotel would make
 -- generated clients reject the whole page that contains it.
 
--- Versions come from one sequence. A trigger draws them while the row is locked, so that for one hotel
--- a later commit always has a larger version. A column default would require rights on the sequence from the writer.
-create sequence hotel_api_versions;
-
 -- Constraints call these functions with the rights of the writer. src/hotels/valid-values.ts has the same patterns.
 
 create function hotel_date_can_be_shown(day date) returns boolean
@@ -94,7 +90,6 @@ create table hotels (
   certification_url text,
   channel_id text unique,
   registry_id bigint unique,
-  version bigint not null,
   constraint hotels_id_is_1_to_255_characters check (char_length(id) between 1 and 255),
   constraint hotels_channel_id_is_1_to_255_characters check (char_length(channel_id) between 1 and 255),
   constraint hotels_name_is_not_empty check (name <> ''),

@@ -15,7 +15,6 @@ create table api_keys (
   -- The key sees the hotels of this collection; null: all hotels. No foreign key: a deleted collection leaves its keys
   -- without any hotel. A reference could only forbid the deletion, delete the keys, or set null, which shows all hotels.
   collection_id text check (char_length(collection_id) between 1 and 255),
-  version bigint not null,
   check ((rate_limit_requests is null) = (rate_limit_window_s is null))
 );
 

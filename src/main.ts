@@ -36,8 +36,8 @@ try {
     // Commander has already printed the help or the error.
     process.exitCode = (error as Error & { exitCode: number }).exitCode === 0 ? DONE : WRONG_USAGE;
   } else {
-    const [{ DATABASE_DIRECT_URL, DATABASE_URL }] = withAddressFiles(process.env);
-    const { lines, exitCode } = explainError(error, [DATABASE_DIRECT_URL, DATABASE_URL]);
+    const [{ DATABASE_URL }] = withAddressFiles(process.env);
+    const { lines, exitCode } = explainError(error, DATABASE_URL);
     const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
     for (const line of lines) process.stderr.write(`${prefix} ${printable(line)}\n`);
     // A server that is still executing a statement would keep the process until its end.

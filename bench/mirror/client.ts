@@ -9,6 +9,7 @@ import { processorTimeMs } from '../processor-time.ts';
 import { residentBytes } from '../sizing.ts';
 import { readMetric } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
+import { isSequencingDue } from '../world.ts';
 
 const MIB = 1024 ** 2;
 const PAGE = 1_000;
@@ -50,9 +51,9 @@ export class MirrorClient {
     return { next: next!, more: more === 'true' };
   }
 
-  /** Copies all hotels once the service has announced them: a copy made before it reads many of them twice. */
+  /** Copies all hotels once the service has listed them: a copy made before it reads many of them twice. */
   async copy(): Promise<{ requests: number; seconds: number }> {
-    while (await this.#isQueued()) await sleep(100);
+    while (await isSequencingDue(this.#sql)) await sleep(100);
     const beganAtMs = performance.now();
     let requests = 0;
     for (let more = true; more; requests++) {
@@ -63,15 +64,10 @@ export class MirrorClient {
     return { requests, seconds: (performance.now() - beganAtMs) / 1000 };
   }
 
-  async #isQueued(): Promise<boolean> {
-    const [queue] = await this.#sql`select exists(select from hotel_api_changes) as waits`;
-    return queue!.waits;
-  }
-
-  /** Follows until the service has announced all changes. */
+  /** Follows until the service has listed all changes. */
   async #catchUp(): Promise<void> {
     for (let isWaiting = true; isWaiting; ) {
-      isWaiting = await this.#isQueued();
+      isWaiting = await isSequencingDue(this.#sql);
       for (let more = true; more; ) {
         const page = await this.#page(this.#next);
         more = page.more;

@@ -76,7 +76,9 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         description:
           'Begin without `after`, apply the changes of each response in order, and send its `next` as `after` in the next ' +
           'request. The responses first hold every hotel, then each hotel that has changed, within one second of the ' +
-          'change. If `more` is true, send the next request at once; if it is false, your copy is up to date.\n\n' +
+          'change. If `more` is true, send the next request at once; if it is false, your copy is up to date. ' +
+          'Hotels that are gone come first in a response. Two hotels may exchange ids across responses, so a copy with ' +
+          'unique columns for `channel_id` or `registry_id` checks them when `more` is false.\n\n' +
           'After 410, discard your copy and begin again without `after`.',
         ...read('changes', queryParameters(ChangesParameters), views([sparse, certified], firstChanges), [
           'changesLimitOutOfBounds',

@@ -106,7 +106,8 @@ const SUCCESSES = {
     schema: { type: 'array', items: hotel },
   },
   changes: {
-    description: 'The next changes, in the order in which they became visible',
+    description:
+      'The next changes: hotels that are gone, then the others in the order in which they became visible',
     own: refs({ ETag: 'ETag', Link: 'NextLink' }),
     schema: ref('schemas', 'ChangePage'),
   },

@@ -1,19 +1,24 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RecentChanges } from '../cache/recent-changes.ts';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
+import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { Freshness } from '../log/freshness.ts';
+import { Window } from '../log/window.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
-import type { KeyRow, VersionedKey } from './key-record.ts';
+import type { KeyRow, LabelledKey } from './key-record.ts';
 
 /** The tiers behind the key cache with their present content; a tier on hold answers after its release. */
 class Tiers {
   readonly rows = new Map<string, KeyRow>();
-  readonly redis = new Map<string, VersionedKey>();
+  /** position of the log at which PostgreSQL is read */
+  position = 10;
+  history = 'first';
+  readonly redis = new Map<string, LabelledKey>();
   redisThere = true;
   rejection: Rejection | undefined;
-  feedUp = true;
   requested = { redis: 0, postgres: 0 };
   readonly counts = {
     local: { hit: 0, absent: 0, miss: 0 },
@@ -21,7 +26,7 @@ class Tiers {
     postgres: { hit: 0, absent: 0, miss: 0 },
   };
   #held: Promise<void> | undefined;
-  prefixes: { prefix: string; version: number }[] = [];
+  prefixes: { prefix: string }[] = [];
   readonly mayLookUp = vi.fn<() => boolean | Promise<boolean>>(() => true);
 
   readonly redisCache = {
@@ -29,22 +34,20 @@ class Tiers {
       this.requested.redis++;
       return this.redisThere ? this.redis.get(sha256) : undefined;
     },
-    fill: async (keys: [string, VersionedKey][]) => {
-      for (const [sha256, key] of keys) this.redis.set(sha256, key);
-      return true;
-    },
-    rememberUnknown: async (sha256: string) => {
-      this.redis.set(sha256, { version: 0, record: null });
+    fill: async (sha256: string, key: LabelledKey) => {
+      this.redis.set(sha256, key);
     },
   };
-  readonly postgres = {
-    rows: async (_: string, [sha256]: string[]) => {
+  readonly origin = {
+    primary: async (_: string, [sha256]: string[]) => {
       this.requested.postgres++;
       if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
-      const rows = sha256 === undefined ? this.prefixes : [this.rows.get(sha256)].filter(Boolean);
+      const { position: label } = this;
+      const rows = [this.rows.get(sha256!)].filter(Boolean);
       await this.#held;
-      return rows;
+      return { label, rows };
     },
+    rows: async () => this.prefixes,
   };
 
   /** Holds answers of PostgreSQL until the returned function is called. */
@@ -65,30 +68,59 @@ class Tiers {
       rate_limit_requests: null,
       rate_limit_window_s: null,
       collection_id: null,
-      version: 1,
       ...row,
     });
   }
 }
 
-const later = (ms: number) => vi.setSystemTime(Date.now() + ms);
-const missChanges = () => {
-  recent.noteAll();
-  apiKeys.markAllStale();
-};
-
 let tiers: Tiers;
-let recent: RecentChanges;
+let window: Window;
+let freshness: Freshness;
+let isLogFollowed: boolean;
 let apiKeys: ApiKeyCache;
 const key = makeKey();
+
+/** Lets time pass for a process that runs. */
+const later = (ms: number) => {
+  for (const untilMs = Date.now() + ms; Date.now() < untilMs; freshness.tick()) {
+    vi.setSystemTime(Math.min(untilMs, Date.now() + 1_000));
+    if (isLogFollowed) freshness.current(monotonicMs());
+  }
+};
+/** Applies a change of a key, as the log does. */
+function changed(row: Partial<KeyRow> = {}, of = key): void {
+  tiers.put(of, row);
+  tiers.position++;
+  window.raise('key', hashOf(of), tiers.position);
+  apiKeys.changed(hashOf(of));
+}
+/** Applies a change of any key. */
+function anythingChanged(): void {
+  tiers.position++;
+  window.raiseFloor(tiers.position);
+  apiKeys.clear();
+}
+/** Stops to follow the log. */
+function loseLog(): void {
+  isLogFollowed = false;
+  // just not current any more, by whatever the test takes
+  freshness.isCurrent = () => isLogFollowed;
+}
+/** What is stored in Redis is stored behind the answers. */
+const load = async (of = key, cache = apiKeys) => {
+  const principal = await cache.load(of);
+  await nextTick();
+  return principal;
+};
 
 const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
   new ApiKeyCache({
     redisCache: redisCache as never,
-    postgres: tiers.postgres as never,
-    recent,
-    isFeedUp: () => tiers.feedUp,
-    mayUseOld: isOutage,
+    origin: tiers.origin as never,
+    history: () => tiers.history,
+    window,
+    freshness,
+    mayServeAnyAge: (error) => isOutage(error) && freshness.mayServeAnyAge(),
     unknownTtlMs: 60_000,
     counts: tiers.counts,
     mayLookUp: tiers.mayLookUp,
@@ -97,15 +129,24 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
 beforeEach(() => {
   fakeClocks();
   tiers = new Tiers();
-  recent = new RecentChanges();
+  window = new Window();
+  window.beginHistory(0);
+  freshness = new Freshness(() => tiers.rejection === 'postgres_unavailable');
+  freshness.current(monotonicMs());
+  isLogFollowed = true;
+  freshness.isCurrent = () => isLogFollowed;
   apiKeys = cacheWith(tiers.redisCache);
 });
 afterEach(realClocks);
 
-/** Record of the key before its present version, 5. */
-const OUTDATED = {
-  version: 4,
-  record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null, collection: null },
+/** A record of the key that is not revoked. */
+const RECORD = {
+  id: 'key_a',
+  scopes: [],
+  expiresAtMs: null,
+  revoked: false,
+  rateLimit: null,
+  collection: null,
 };
 
 describe('a key', () => {
@@ -149,31 +190,40 @@ describe('a key', () => {
 
   it('is not read from PostgreSQL if Redis has it', async () => {
     tiers.put(key);
-    await apiKeys.load(key);
+    await load();
     expect(await cacheWith(tiers.redisCache).load(key)).toMatchObject({ keyId: 'key_a' });
     expect(tiers.requested).toEqual({ redis: 2, postgres: 1 });
   });
 
-  it('is not taken from Redis if the feed has announced a newer version', async () => {
-    tiers.put(key, { version: 5, revoked: true });
-    tiers.redis.set(hashOf(key), OUTDATED);
-    recent.note(hashOf(key), 5);
+  it('is not taken from Redis if a newer change of it is known', async () => {
+    tiers.put(key, { revoked: true });
+    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    window.raise('key', hashOf(key), 10);
+    expect(await load()).toBeNull();
+    expect(tiers.redis.get(hashOf(key))).toMatchObject({ label: 10, record: { revoked: true } });
+  });
+
+  it('is not taken from Redis if newer changes may be unknown', async () => {
+    tiers.put(key, { revoked: true });
+    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    window.raiseFloor(10);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('is not taken from Redis if the table had a newer version when the worker started', async () => {
-    tiers.put(key, { version: 5, revoked: true });
-    tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12), version: 5 }];
-    await apiKeys.preload();
-    tiers.redis.set(hashOf(key), OUTDATED);
-    expect(await apiKeys.load(key)).toBeNull();
-  });
-
-  it('is not read from Redis while the feed is down, nor without Redis', async () => {
+  it('is taken from Redis as unknown, unless a newer change is known', async () => {
     tiers.put(key);
-    tiers.feedUp = false;
+    tiers.redis.set(hashOf(key), { label: 9, record: null });
+    expect(await apiKeys.load(key)).toBeNull();
+    expect(tiers.requested.postgres).toBe(0);
+    window.raise('key', hashOf(key), 10);
+    expect(await cacheWith(tiers.redisCache).load(key)).not.toBeNull();
+  });
+
+  it('is not read from Redis while the log is not followed, nor without Redis', async () => {
+    tiers.put(key);
+    loseLog();
     await apiKeys.load(key);
-    tiers.feedUp = true;
+    isLogFollowed = true;
     await cacheWith(undefined).load(key);
     expect(tiers.requested).toEqual({ redis: 0, postgres: 2 });
   });
@@ -248,10 +298,9 @@ describe('beyond the limit of unknown keys', () => {
     expect(tiers.requested.postgres).toBe(32);
   });
 
-  it('a waiting key is looked up when the change feed announces it', async () => {
-    tiers.put(key);
+  it('a waiting key is looked up when the log names it', async () => {
     const loading = apiKeys.load(key);
-    apiKeys.drop(hashOf(key), 1);
+    changed();
     expect(await loading).not.toBeNull();
   });
 
@@ -260,19 +309,20 @@ describe('beyond the limit of unknown keys', () => {
     tiers.mayLookUp.mockReturnValue(true);
     await apiKeys.load(key);
     tiers.mayLookUp.mockReturnValue(false);
-    apiKeys.markAllStale();
+    loseLog();
+    later(3_301);
+    expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
-  it('a new key that the change feed has announced is still looked up', async () => {
-    tiers.put(key);
-    apiKeys.drop(hashOf(key), 1);
+  it('a new key that the log has named is still looked up', async () => {
+    changed();
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('a key that was in the table when the worker started is still looked up', async () => {
     tiers.put(key);
-    tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12), version: 1 }];
+    tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12) }];
     await apiKeys.preload();
     expect(await apiKeys.load(key)).not.toBeNull();
     await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
@@ -280,28 +330,34 @@ describe('beyond the limit of unknown keys', () => {
 });
 
 describe('a change', () => {
-  it('causes another lookup of the key', async () => {
+  it('causes another lookup of the key, and what Redis holds of it is not used', async () => {
     tiers.put(key);
-    await apiKeys.load(key);
-    tiers.put(key, { revoked: true, version: 2 });
-    tiers.redis.clear();
-    recent.note(hashOf(key), 2);
-    apiKeys.drop(hashOf(key), 1);
+    await load();
+    changed({ revoked: true });
+    expect(tiers.redis.get(hashOf(key))).toMatchObject({ record: { revoked: false } });
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('during a lookup prevents its result from being cached, here and in Redis', async () => {
+  it('of another key causes none', async () => {
+    tiers.put(key);
+    await load();
+    changed({}, makeKey());
+    expect(apiKeys.find(key)).not.toBeNull();
+    expect(tiers.requested.postgres).toBe(1);
+  });
+
+  it('during a lookup prevents its result from being cached here, or used from Redis', async () => {
     tiers.put(key);
     const release = tiers.hold();
-    const loading = apiKeys.load(key);
+    const loading = load();
     await expect.poll(() => tiers.requested.postgres).toBe(1);
-    recent.note(hashOf(key), 2);
-    apiKeys.drop(hashOf(key), 1);
+    changed({ revoked: true });
     release();
     await loading;
     expect(apiKeys.find(key)).toBeUndefined();
-    expect(tiers.redis.size).toBe(0);
+    expect(tiers.redis.get(hashOf(key))).toMatchObject({ label: 10, record: { revoked: false } });
+    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('during a lookup is visible to later requests', async () => {
@@ -309,9 +365,7 @@ describe('a change', () => {
     const release = tiers.hold();
     const before = apiKeys.load(key);
     await expect.poll(() => tiers.requested.postgres).toBe(1);
-    tiers.put(key, { revoked: true, version: 2 });
-    recent.note(hashOf(key), 2);
-    apiKeys.drop(hashOf(key), 1);
+    changed({ revoked: true });
     const after = apiKeys.load(key);
     release();
     expect(await before).not.toBeNull();
@@ -319,27 +373,73 @@ describe('a change', () => {
     expect(apiKeys.find(key)).toBeNull();
   });
 
-  it('that may have been missed causes another lookup of every key, unknown ones too', async () => {
+  it('of any key causes another lookup of every key, unknown ones too', async () => {
     const guess = makeKey();
     tiers.put(key);
-    await apiKeys.load(key);
-    await apiKeys.load(guess);
-    missChanges();
+    await load();
+    await load(guess);
+    anythingChanged();
     expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
+    tiers.put(key, { revoked: true });
+    expect(await apiKeys.load(key)).toBeNull();
   });
+
+  it('of the history during a lookup in Redis prevents its result from being cached', async () => {
+    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    const { read } = tiers.redisCache;
+    tiers.redisCache.read = async (sha256) => {
+      const found = await read(sha256);
+      tiers.history = 'second';
+      apiKeys.clear();
+      window.beginHistory(1);
+      return found;
+    };
+    await load();
+    expect(apiKeys.find(key)).toBeUndefined();
+  });
+
+  it('of the history right behind a lookup prevents its result from being stored in Redis', async () => {
+    tiers.put(key);
+    await apiKeys.load(key);
+    tiers.history = 'second';
+    apiKeys.clear();
+    await nextTick();
+    expect(tiers.redis.size).toBe(0);
+  });
+});
+
+it('after a restart of the server, keys that were read at a later position are looked up again, unknown ones too', async () => {
+  const [guess, before] = [makeKey(), makeKey()];
+  tiers.put(before);
+  await load(before);
+  tiers.position = 11;
+  tiers.put(key);
+  await load();
+  await load(guess);
+  apiKeys.dropAfter(10);
+  expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
+  expect(apiKeys.find(before)).toMatchObject({ keyId: 'key_a' });
 });
 
 describe('while Redis and PostgreSQL are unavailable', () => {
   beforeEach(async () => {
     tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
-    await apiKeys.load(key);
+    await load();
     tiers.redisThere = false;
     tiers.rejection = 'postgres_unavailable';
+    loseLog();
   });
 
-  it('a known key is still accepted, without a lookup for each request', async () => {
-    missChanges();
-    tiers.feedUp = false;
+  it('a known key is still accepted at any age, without a lookup', async () => {
+    later(50_000);
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
+    tiers.rejection = undefined;
+    expect(apiKeys.find(key)).toBeUndefined();
+  });
+
+  it('a known key is accepted before that is known, with a lookup each second', async () => {
+    later(3_301);
+    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_THEN_MS;
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
@@ -347,21 +447,13 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     expect(apiKeys.find(key)).toBeUndefined();
   });
 
-  it.each([
-    ['that is stale is looked up again after a second, although the feed is back', true],
-    ['that only Redis contained is looked up again after a second', false],
-  ])('a key %s', async (_, isKnown) => {
-    tiers.put(key, { revoked: true, version: 2 });
-    missChanges();
-    if (!isKnown) {
-      apiKeys = cacheWith(tiers.redisCache);
-      tiers.redisThere = true;
-      tiers.feedUp = false;
-    }
+  it('a key that only Redis holds is accepted, and looked up again after a second', async () => {
+    apiKeys = cacheWith(tiers.redisCache);
+    tiers.redisThere = true;
+    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_THEN_MS;
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
-    tiers.redisThere = false;
-    tiers.feedUp = true;
     tiers.rejection = undefined;
+    tiers.put(key, { revoked: true });
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     later(1_001);
     expect(apiKeys.find(key)).toBeUndefined();
@@ -369,38 +461,33 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     expect(apiKeys.find(key)).toBeNull();
   });
 
-  it('a key that becomes stale while it is accepted without an answer is looked up at once', async () => {
-    apiKeys.markAllStale();
-    await apiKeys.load(key);
-    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    apiKeys.markAllStale();
-    expect(apiKeys.find(key)).toBeUndefined();
+  it('a key that only Redis holds is not accepted if a newer change is known, or as unknown', async () => {
+    apiKeys = cacheWith(tiers.redisCache);
+    tiers.redisThere = true;
+    window.raise('key', hashOf(key), 11);
+    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
+    tiers.redis.set(hashOf(key), { label: 11, record: null });
+    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
 
-  it('a key of which a change may have been missed is not accepted', async () => {
-    missChanges();
-    // accepted for a second
-    await apiKeys.load(key);
-    apiKeys.dropStale(monotonicMs());
+  it('a key of which a change is known is not accepted', async () => {
+    changed({ revoked: true });
     expect(apiKeys.find(key)).toBeUndefined();
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
 
-  it('a key that was loaded after the time whose stale keys are dropped is accepted', async () => {
-    const markedAtMs = monotonicMs();
-    later(1);
-    tiers.rejection = undefined;
-    apiKeys.markAllStale();
-    await apiKeys.load(key);
-    tiers.rejection = 'postgres_unavailable';
-    missChanges();
-    apiKeys.dropStale(markedAtMs);
-    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
+  it('a key is not accepted after PostgreSQL has answered: a change may have been missed', async () => {
+    later(10_000);
+    freshness.answered(monotonicMs());
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
+    later(1_001);
+    expect(apiKeys.find(key)).toBeUndefined();
+    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
 
   it('an expired key is still rejected', async () => {
-    missChanges();
     later(60_001);
+    expect(apiKeys.find(key)).toBeNull();
     expect(await apiKeys.load(key)).toBeNull();
   });
 
@@ -419,33 +506,36 @@ describe('while Redis and PostgreSQL are unavailable', () => {
 
 it('a key is refreshed in the background after 30 s, and the cached key is used meanwhile', async () => {
   tiers.put(key);
-  await apiKeys.load(key);
+  await load();
   later(30_001);
-  tiers.put(key, { revoked: true, version: 2 });
+  tiers.put(key, { revoked: true });
   tiers.redis.clear();
   expect(apiKeys.find(key)).not.toBeNull();
   await expect.poll(() => apiKeys.find(key)).toBeNull();
   expect(tiers.requested.postgres).toBe(2);
 });
 
-it('while the feed is silent no cached key is used for longer than 3.3 s', async () => {
+it('while the log is not followed no cached key is used for longer than 3.3 s', async () => {
+  const guess = makeKey();
   tiers.put(key);
-  await apiKeys.load(key);
-  tiers.feedUp = false;
+  await load();
+  await load(guess);
+  loseLog();
   expect(apiKeys.find(key)).not.toBeNull();
+  expect(apiKeys.find(guess)).toBeNull();
   later(3_301);
-  expect(apiKeys.find(key)).toBeUndefined();
+  expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
 });
 
-it('while the feed is silent a request shares no lookup that began over 3.3 s ago: the process may have been stopped', async () => {
+it('while the log is not followed a request shares no lookup that began over 3.3 s ago: the process may have been stopped', async () => {
   tiers.put(key);
   apiKeys = cacheWith(undefined);
   const release = tiers.hold();
   const before = apiKeys.load(key);
   await expect.poll(() => tiers.requested.postgres).toBe(1);
-  tiers.put(key, { revoked: true, version: 2 });
+  tiers.put(key, { revoked: true });
+  loseLog();
   later(3_301);
-  tiers.feedUp = false;
   const after = apiKeys.load(key);
   release();
   expect(await before).not.toBeNull();
@@ -461,21 +551,20 @@ it('the age of a key counts from the beginning of its lookup', async () => {
   later(2_000);
   release();
   await loaded;
-  tiers.feedUp = false;
+  loseLog();
   later(1_301);
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
 it.each([
   ['cached', () => {}],
-  ['dropped meanwhile', () => apiKeys.drop(hashOf(key), 1)],
+  ['dropped meanwhile', () => apiKeys.changed(hashOf(key))],
 ])('a key whose lookup takes 300 ms is waited for, if it is %s', async (_, befall) => {
   tiers.put(key);
   apiKeys = cacheWith(undefined);
   await apiKeys.load(key);
   const release = tiers.hold();
-  apiKeys.markAllStale();
-  tiers.put(key, { revoked: true, version: 2 });
+  tiers.put(key, { revoked: true });
   const loaded = apiKeys.load(key);
   befall();
   setTimeout(release, 300);
@@ -486,8 +575,8 @@ it.each<Rejection>(['postgres_timeout', 'postgres_queue'])(
   'a cached key is not accepted if its lookup fails (%s) while PostgreSQL answers others',
   async (rejection) => {
     tiers.put(key);
-    await apiKeys.load(key);
-    tiers.feedUp = false;
+    await load();
+    loseLog();
     later(3_301);
     tiers.rejection = rejection;
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);

@@ -22,63 +22,59 @@ export interface KeyRow {
   rate_limit_requests: number | null;
   rate_limit_window_s: number | null;
   collection_id: string | null;
-  version: number;
 }
 
 export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
   (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked,
-  rate_limit_requests, rate_limit_window_s, collection_id, version::float8`;
+  rate_limit_requests, rate_limit_window_s, collection_id`;
 
-/** A record with its version; `record` null: no such key is known. */
-export interface VersionedKey {
-  version: number;
+/** A record with the label of its read; `record` null: there was no such key. */
+export interface LabelledKey {
+  label: number;
   record: KeyRecord | null;
 }
 
-/** HEK4. Each format of the record has its own number, so that no release reads a record of another format. */
-const MAGIC = 0x344b4548;
-const MAC_AT = 16;
+/** HEK5. Each format of the record has its own number, so that no release reads a record of another format. */
+const MAGIC = 0x354b4548;
+const LABEL_AT = 4;
+const MAC_AT = 12;
 const RECORD_AT = MAC_AT + MAC_BYTES;
 
-export function keyOf(row: KeyRow): VersionedKey {
-  const { id, scopes, expires_at_ms, revoked, rate_limit_requests, rate_limit_window_s, version } = row;
+export function keyOf(row: KeyRow, label: number): LabelledKey {
+  const { id, scopes, expires_at_ms, revoked, rate_limit_requests, rate_limit_window_s } = row;
   const rateLimit =
     rate_limit_requests === null
       ? null
       : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s! };
   return {
-    version,
+    label,
     record: { id, scopes, expiresAtMs: expires_at_ms, revoked, rateLimit, collection: row.collection_id },
   };
 }
 
 /**
- * A key as Redis holds it: u32 random, u32 magic, f64 version, 16 bytes of authentication code, then the record as JSON.
- * The first 16 bytes are the head of every versioned value. The code covers the magic, the version, the record, and
- * `name`, under which the value is stored (a generation and the sha256 of the key). A client with write access to Redis
- * therefore cannot create a key.
+ * A key as Redis holds it: u32 magic, f64 label, 16 bytes of authentication code, then the record as JSON. The code covers
+ * the magic, the label, the record, and `name`, under which the value is stored (a prefix and the sha256 of the key). A
+ * client with write access to Redis therefore cannot create a key, or make an older state of it newer.
  */
-export function encodeKey(name: string, { version, record }: VersionedKey, secret: MacSecret): Buffer {
+export function encodeKey(name: string, { label, record }: LabelledKey, secret: MacSecret): Buffer {
   const json = JSON.stringify(record);
   const bytes = Buffer.allocUnsafe(RECORD_AT + Buffer.byteLength(json));
-  bytes.writeUInt32LE(MAGIC, 4);
-  bytes.writeDoubleLE(version, 8);
+  bytes.writeUInt32LE(MAGIC);
+  bytes.writeDoubleLE(label, LABEL_AT);
   bytes.write(json, RECORD_AT);
-  const mac = secret.mac('key', signed(name, bytes));
-  mac.copy(bytes, MAC_AT);
-  mac.copy(bytes, 0, 0, 4);
+  secret.mac('key', signed(name, bytes)).copy(bytes, MAC_AT);
   return bytes;
 }
 
 /** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
-export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): VersionedKey | undefined {
-  if (bytes.length <= RECORD_AT || bytes.readUInt32LE(4) !== MAGIC) return undefined;
-  if (bytes.readUInt32LE(0) !== bytes.readUInt32LE(MAC_AT)) return undefined;
+export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): LabelledKey | undefined {
+  if (bytes.length <= RECORD_AT || bytes.readUInt32LE() !== MAGIC) return undefined;
   if (!secret.verifies('key', signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;
-  return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
+  return { label: bytes.readDoubleLE(LABEL_AT), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
 }
 
 /** Input of the code of a value. It contains the length of the name, so that no byte moves from one part to another. */
 function signed(name: string, bytes: Buffer): string {
-  return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
+  return `${name.length}:${name}${bytes.toString('latin1', 0, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
 }

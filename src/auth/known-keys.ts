@@ -8,13 +8,11 @@ export interface CachedKey {
   /** null: the key is rejected */
   readonly principal: Principal | null;
   readonly sha256: string;
-  /** monotonic time in ms */
-  checkedAtMs: number;
-  /** a change may have been lost: the key is reloaded before its next use */
-  stale: boolean;
-  /** false: the rights are not even used while PostgreSQL is unavailable */
-  usableInOutage: boolean;
-  /** the last reload failed: until this time the cached rights are used */
+  /** monotonic time in ms at which its lookup began */
+  readAtMs: number;
+  /** position of the log at which it was read */
+  readonly label: number;
+  /** PostgreSQL did not answer the last lookup: until this time the cached rights are used */
   retryAtMs: number;
 }
 
@@ -36,17 +34,16 @@ export class KnownKeys {
   }
 
   /** Caches the result of a lookup that began at `beganMs`; `principal` undefined: the key is unknown. */
-  remember(key: string, sha256: string, principal: Principal | null | undefined, beganMs: number): CachedKey {
+  remember(
+    key: string,
+    sha256: string,
+    principal: Principal | null | undefined,
+    label: number,
+    beganMs: number,
+  ): CachedKey {
     this.forget(sha256);
     const table = principal === undefined ? this.#unknown : this.#known;
-    const known = {
-      principal: principal ?? null,
-      sha256,
-      checkedAtMs: beganMs,
-      stale: false,
-      usableInOutage: true,
-      retryAtMs: 0,
-    };
+    const known = { principal: principal ?? null, sha256, readAtMs: beganMs, label, retryAtMs: 0 };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);
     if (table.size > (principal === undefined ? MAX_UNKNOWN : MAX_KNOWN))
@@ -68,20 +65,9 @@ export class KnownKeys {
     this.#keyBySha256.clear();
   }
 
-  markAllStale(): void {
+  /** Drops the keys that were read at later positions. */
+  dropAfter(position: number): void {
     for (const table of [this.#known, this.#unknown])
-      for (const known of table.values()) {
-        known.stale = true;
-        known.retryAtMs = 0;
-      }
-  }
-
-  /** Makes the rights of keys unusable that were marked at this time, or before. */
-  dropStale(markedAtMs: number): void {
-    for (const known of this.#known.values()) {
-      if (!known.stale || known.checkedAtMs > markedAtMs) continue;
-      known.usableInOutage = false;
-      known.retryAtMs = 0;
-    }
+      for (const { label, sha256 } of table.values()) if (label > position) this.forget(sha256);
   }
 }

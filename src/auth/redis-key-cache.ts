@@ -1,65 +1,41 @@
 import type { MacSecret } from '../lib/mac.ts';
+import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
 import type { RedisStore } from '../redis/store.ts';
-import {
-  type Codec,
-  type NewerVersionsByKey,
-  type RedisCacheOptions,
-  VersionedValues,
-} from '../redis/versioned-values.ts';
-import { decodeKey, encodeKey, type VersionedKey } from './key-record.ts';
+import { decodeKey, encodeKey, type LabelledKey } from './key-record.ts';
 
-type RedisKeyValues = [sha256: string, key: VersionedKey];
-
-const codecBy = (secret: MacSecret): Codec<RedisKeyValues> => ({
-  letter: 'k:',
-  keyOf: ([sha256]) => sha256,
-  encode: ([sha256, key], prefix) => encodeKey(prefix + sha256, key, secret),
-  decode: (sha256, bytes, start, end, prefix) => {
-    const key = decodeKey(prefix + sha256, bytes.subarray(start, end), secret);
-    return key && [sha256, key];
-  },
-});
-
-/** Caches keys in Redis under `<generation>:k:<sha256>`, signed with the secret of the database. */
+/** Caches keys in Redis under `<prefix>:k:<sha256>`, signed with the secret of the database. */
 export class RedisKeyCache {
-  readonly #values: VersionedValues<RedisKeyValues>;
-  readonly #absentTtlMs: number;
+  readonly #redis: RedisStore;
+  readonly #options: RedisCacheOptions;
+  readonly #secret: MacSecret;
+  #prefix = '';
 
   constructor(redis: RedisStore, options: RedisCacheOptions, secret: MacSecret) {
-    this.#values = new VersionedValues(redis, codecBy(secret), options);
-    this.#absentTtlMs = options.absentTtlMs;
+    this.#redis = redis;
+    this.#options = options;
+    this.#secret = secret;
   }
 
-  /** Selects the generation whose keys are read and written. */
-  useGeneration(generation: string): void {
-    this.#values.useGeneration(generation);
+  /** Sets the prefix of the names to read and write. Labels are comparable under one prefix only. */
+  usePrefix(prefix: string): void {
+    this.#prefix = `${prefix}:k:`;
   }
 
-  /** Reads the key with this sha256; undefined if Redis does not hold it. */
-  async read(sha256: string): Promise<VersionedKey | undefined> {
-    return (await this.readMany([sha256]))[0];
+  /** Reads the key with this sha256; undefined if Redis does not hold it, or holds an invalid value. */
+  async read(sha256: string): Promise<LabelledKey | undefined> {
+    const prefix = this.#prefix;
+    const value = (await this.#redis.readMany([sha256], prefix))?.value(0);
+    // the label of the former history means nothing in the window of another
+    if (!value || this.#prefix !== prefix) return undefined;
+    const key = decodeKey(prefix + sha256, value, this.#secret);
+    if (!key) this.#options.onInvalidValue();
+    return key;
   }
 
-  /** Reads several keys with one command. */
-  async readMany(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
-    return (await this.#values.read(sha256s)).map((found) => found?.[1]);
-  }
-
-  /**
-   * Stores keys unless Redis holds newer versions. `over` names by sha256 the wrong versions to be replaced. Returns
-   * the rejected keys, or undefined if a command failed.
-   */
-  fill(keys: RedisKeyValues[], over?: NewerVersionsByKey): Promise<NewerVersionsByKey | undefined> {
-    return this.#values.store(keys, undefined, over);
-  }
-
-  /** Returns some of the keys in Redis as sha256, and the next cursor; undefined if Redis does not respond. */
-  scan(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
-    return this.#values.scan(cursor);
-  }
-
-  /** Caches for a short time that the key is unknown, unless Redis has a newer state. */
-  rememberUnknown(sha256: string): Promise<void> {
-    return this.#values.storeIfNone([sha256, { version: 0, record: null }], this.#absentTtlMs);
+  /** Stores a key, or for a short time that there is none with this sha256. */
+  async fill(sha256: string, key: LabelledKey): Promise<void> {
+    const name = this.#prefix + sha256;
+    const ttlMs = lifetimeMs(key.record ? this.#options.ttlMs : this.#options.absentTtlMs);
+    await this.#redis.setMany([[name, encodeKey(name, key, this.#secret), ttlMs]]);
   }
 }

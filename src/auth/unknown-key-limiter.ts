@@ -20,8 +20,8 @@ const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys'
 /** Limits lookups of unknown keys, so that forged keys do not keep Redis and PostgreSQL busy. */
 export class UnknownKeyLimiter {
   readonly #mayLookUp: () => boolean | Promise<boolean>;
-  /** last known version by hash prefix, of keys that are or were in the table; possibly incomplete */
-  readonly #expected = new Map<number, number>();
+  /** hash prefixes of keys that are or were in the table; possibly incomplete */
+  readonly #expected = new Set<number>();
   #waiting = 0;
 
   /** `mayLookUp`: whether one more unknown key may be looked up. */
@@ -30,15 +30,8 @@ export class UnknownKeyLimiter {
   }
 
   /** Records that the key with this sha256, or with one of this prefix, exists. */
-  expect(sha256: string, version: number): void {
-    const prefix = prefixOf(sha256);
-    if (this.#expected.size >= MAX_EXPECTED && !this.#expected.has(prefix)) return;
-    this.#expected.set(prefix, Math.max(version, this.#expected.get(prefix) ?? 0));
-  }
-
-  /** Returns the last known version of the key, or 0. */
-  knownVersion(sha256: string): number {
-    return this.#expected.get(prefixOf(sha256)) ?? 0;
+  expect(sha256: string): void {
+    if (this.#expected.size < MAX_EXPECTED) this.#expected.add(prefixOf(sha256));
   }
 
   /**

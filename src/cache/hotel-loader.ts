@@ -1,22 +1,16 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { HotelRepository } from '../hotels/repository.ts';
+import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { FEED_DOWN_FRESH_MS } from './local-cache.ts';
-import type { RecentChanges } from './recent-changes.ts';
+import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import type { Window } from '../log/window.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
-interface Loaded {
+/** Result of one query, by key. */
+export interface Load extends Omit<LoadedHotels, 'entries'> {
   byKey: Map<string, Entry>;
-  beganMs: number;
-}
-
-/** Result of all queries for some keys. */
-interface LoadedHotels {
-  /** in the order of the keys */
-  hotels: Found[];
-  /** beginning of the first query */
+  /** its beginning */
   beganMs: number;
 }
 
@@ -29,11 +23,11 @@ export type CountLookups = (
 
 export interface HotelLoaderOptions {
   origin: HotelRepository;
-  /** filled with the results of loads, but only while `isFeedUp`; undefined without Redis */
+  /** filled with the results of loads; undefined without Redis */
   redisCache: RedisHotelCache | undefined;
-  recent: RecentChanges;
-  /** returns false while Redis may be outdated */
-  isFeedUp: () => boolean;
+  window: Window;
+  /** returns false while changes may be unknown */
+  isCurrent: () => boolean;
   count: CountLookups;
 }
 
@@ -41,7 +35,7 @@ export interface HotelLoaderOptions {
 export class HotelLoader {
   readonly #options: HotelLoaderOptions;
   /** by letter of the namespace and key */
-  readonly #inFlight = new SingleFlight<Loaded>();
+  readonly #inFlight = new SingleFlight<Load>();
 
   constructor(options: HotelLoaderOptions) {
     this.#options = options;
@@ -57,58 +51,39 @@ export class HotelLoader {
     this.#inFlight.clear();
   }
 
-  /** Loads the hotels of these keys. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[], owner: string): Promise<LoadedHotels> {
-    const loaded = await this.#join(namespace, keys, owner);
-    const { hotels: found, beganMs } = loaded;
+  /** Loads the hotels of these keys. Returns for each key the load that looked for it. Throws `Unavailable`. */
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
+    const loads = await this.#join(namespace, keys, owner);
     // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated
-    const outdated = keys.filter((_, i) => this.#isOutdated(found[i]!));
-    if (outdated.length === 0) return loaded;
+    const outdated = keys.filter((key, i) => this.#isOutdated(loads[i]!.byKey.get(key) ?? null));
+    if (outdated.length === 0) return loads;
     const again = await this.#join(namespace, outdated, owner);
-    const byKey = new Map(outdated.map((key, i) => [key, again.hotels[i]!]));
-    const hotels = keys.map((key, i) => (byKey.has(key) ? byKey.get(key)! : found[i]!));
-    return { hotels, beganMs };
+    const byKey = new Map(outdated.map((key, i) => [key, again[i]!]));
+    return keys.map((key, i) => byKey.get(key) ?? loads[i]!);
   }
 
-  /** Loads the hotels of these keys that are in the collection. No load is shared. Throws `Unavailable`. */
-  async loadWithin(
-    collection: string,
-    namespace: Namespace,
-    keys: string[],
-    owner: string,
-  ): Promise<LoadedHotels> {
-    const { byKey, beganMs } = await this.#start(namespace, keys, owner, collection);
-    return { hotels: keys.map((key) => byKey.get(key) ?? null), beganMs };
+  /** Loads the hotels of these keys that are in the collection. The load is not shared. Throws `Unavailable`. */
+  loadWithin(collection: string, namespace: Namespace, keys: string[], owner: string): Promise<Load> {
+    return this.#start(namespace, keys, owner, collection);
   }
 
   #isOutdated(entry: Found): boolean {
-    return entry !== null && this.#options.recent.isOutdated(LETTER.id + entry.id, entry.version);
+    return entry !== null && !this.#options.window.covers('id', entry.id, entry.label);
   }
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
-  async #join(namespace: Namespace, keys: string[], owner: string): Promise<LoadedHotels> {
+  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
     const joinedAtMs = monotonicMs();
-    const joined = new Set<Promise<Loaded>>();
-    const own: string[] = [];
-    for (const key of keys) {
-      const flight = this.#inFlight.get(LETTER[namespace] + key);
-      if (flight) joined.add(flight);
-      else own.push(key);
-    }
-    if (own.length > 0) {
-      const names = own.map((key) => LETTER[namespace] + key);
-      joined.add(this.#inFlight.share(names, this.#start(namespace, own, owner, null)));
-    }
-    const loads = await Promise.all(joined);
-    // as old as a cached hotel that is not used any more: this process was stopped, or the query took as long
-    if (!this.#options.isFeedUp() && loads.some(({ beganMs }) => beganMs < joinedAtMs - FEED_DOWN_FRESH_MS))
+    const joined = keys.map((key) => this.#inFlight.get(LETTER[namespace] + key));
+    const own = keys.filter((_, i) => !joined[i]);
+    const names = own.map((key) => LETTER[namespace] + key);
+    const started =
+      own.length > 0 ? this.#inFlight.share(names, this.#start(namespace, own, owner, null)) : undefined;
+    const loads = await Promise.all(joined.map((load) => load ?? started!));
+    // as old as a cached hotel that is not served any more: this process was stopped, or the query took as long
+    if (!this.#options.isCurrent() && loads.some(({ beganMs }) => beganMs < joinedAtMs - MAX_AGE_THEN_MS))
       return this.#join(namespace, keys, owner);
-    const hotels = keys.map((key) => {
-      let found: Found = null;
-      for (const { byKey } of loads) found = byKey.get(key) ?? found;
-      return found;
-    });
-    return { hotels, beganMs: Math.min(...loads.map((load) => load.beganMs)) };
+    return loads;
   }
 
   /**
@@ -120,11 +95,10 @@ export class HotelLoader {
     keys: string[],
     owner: string,
     collection: string | null,
-  ): Promise<Loaded> {
-    const { origin, recent, count } = this.#options;
-    const began = recent.position;
+  ): Promise<Load> {
+    const { origin, count } = this.#options;
     const beganMs = monotonicMs();
-    const entries = await origin.load(namespace, keys, owner, collection);
+    const { entries, label, isOfHistory } = await origin.load(namespace, keys, owner, collection);
     const byKey = new Map<string, Entry>();
     for (const entry of entries) {
       const key =
@@ -133,17 +107,18 @@ export class HotelLoader {
     }
     count('postgres', 'hit', entries.length);
     count('postgres', 'absent', keys.length - entries.length);
+    const load = { label, isOfHistory, byKey, beganMs };
     // after the responses are sent: filling takes as long as all the rest
-    setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], byKey, began));
-    return { byKey, beganMs };
+    setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], load));
+    return load;
   }
 
-  #fillRedis(namespace: Namespace, keys: string[], loaded: Map<string, Entry>, began: number): void {
-    const { redisCache, recent, isFeedUp } = this.#options;
-    if (!redisCache || !isFeedUp()) return;
-    const storable = [...loaded.values()].filter((entry) => recent.mayStore(LETTER.id + entry.id, began));
-    const absent = keys.filter((key) => !loaded.has(key) && recent.mayStore(LETTER[namespace] + key, began));
-    if (storable.length > 0) redisCache.fill(storable);
-    if (absent.length > 0) redisCache.rememberAbsent(namespace, absent);
+  /** Stores what was read. Nothing there is compared: who reads it compares its label. */
+  #fillRedis(namespace: Namespace, keys: string[], { byKey, label, isOfHistory }: Load): void {
+    const { redisCache } = this.#options;
+    if (!redisCache || !isOfHistory()) return;
+    const absent = keys.filter((key) => !byKey.has(key));
+    if (byKey.size > 0) void redisCache.fill([...byKey.values()]);
+    if (absent.length > 0) void redisCache.rememberAbsent(namespace, absent, label);
   }
 }

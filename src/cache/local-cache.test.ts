@@ -11,17 +11,23 @@ const HOUR_MS = 3_600_000;
 type Options = ConstructorParameters<typeof LocalCache>[1];
 
 let local: LocalCache;
-let isFeedUp: boolean;
+/** maximum age of what may be served */
+let maxAgeMs: number;
 let counts: Options['counts'];
 let setWallClock: (byMs: number) => void;
 const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
 const isHeld = () => local.find('id', 'a') > 0;
 const cacheWith = (refresh: Options['refresh']) =>
-  new LocalCache(1024 ** 2, { isFeedUp: () => isFeedUp, absentTtlMs: 60_000, refresh, counts });
+  new LocalCache(1024 ** 2, {
+    freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs },
+    absentTtlMs: 60_000,
+    refresh,
+    counts,
+  });
 
 beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
-  isFeedUp = true;
+  maxAgeMs = HOUR_MS;
   counts = { hit: 0, absent: 0, miss: 0 };
   local = cacheWith(() => {});
 });
@@ -55,51 +61,44 @@ it('a batch that is returned for its misses is counted once, when it is read aga
   expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
 });
 
-describe('a local cache marked stale', () => {
-  it('knows only entries stored afterwards', () => {
+describe('an entry that was read too long ago', () => {
+  beforeEach(() => {
     store();
-    expect(isHeld()).toBe(true);
-    local.markAllStale();
-    expect([isHeld(), local.currentOf('channel', ['CH'])]).toEqual([false, undefined]);
-    vi.advanceTimersByTime(1);
+    local.storeAbsent('id', 'nobody');
+    vi.advanceTimersByTime(2_000);
+    maxAgeMs = 1_000;
+  });
+
+  it('is not found, as an absence is not, and one that was read later is', () => {
+    expect([isHeld(), local.find('id', 'nobody'), local.currentOf('channel', ['CH'])]).toEqual([
+      false,
+      MISS,
+      undefined,
+    ]);
     store();
     expect(isHeld()).toBe(true);
   });
 
-  it('still returns the last known entry, for an outage of PostgreSQL', () => {
-    store();
-    local.storeAbsent('id', 'nobody', true);
-    local.markAllStale();
+  it('is found again when values of any age may be served', () => {
+    maxAgeMs = HOUR_MS;
+    expect([isHeld(), local.find('id', 'nobody')]).toEqual([true, ABSENT]);
+  });
+
+  it('is known as the last one, for an outage of PostgreSQL', () => {
     expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
     expect(local.lastKnown('id', 'nobody')).toBeNull();
+    expect(local.lastKnown('id', 'another')).toBeUndefined();
   });
 
-  it('returns no entry after the stale ones were dropped', () => {
-    store();
-    local.storeAbsent('id', 'nobody', true);
-    local.markAllStale();
-    local.dropStale(monotonicMs());
-    expect(local.lastKnown('registry', '7')).toBeUndefined();
-    expect(local.lastKnown('id', 'nobody')).toBeUndefined();
-    vi.advanceTimersByTime(1);
-    store();
-    local.markAllStale();
-    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
-  });
-
-  it('returns an entry that only a later call marked, after the entries of an earlier one were dropped', () => {
-    local.markAllStale();
-    const markedAtMs = monotonicMs();
-    vi.advanceTimersByTime(1);
-    store();
-    local.markAllStale();
-    local.dropStale(markedAtMs);
-    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+  it('is not found in a batch', () => {
+    const body = Buffer.from('{"channel_ids":["CH"]}');
+    expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
+    expect(local.gatherKeys('channel', ['CH'], 'full')).toMatchObject({ hits: 0, misses: 1 });
   });
 });
 
 it('the age of an entry does not depend on steps of the wall clock', () => {
-  isFeedUp = false;
+  maxAgeMs = 3_300;
   store();
   setWallClock(-3 * HOUR_MS);
   expect(isHeld()).toBe(true);
@@ -110,30 +109,52 @@ it('the age of an entry does not depend on steps of the wall clock', () => {
   expect(isHeld()).toBe(true);
 });
 
+it('the age of an entry from PostgreSQL counts from the beginning of its query', () => {
+  maxAgeMs = 3_300;
+  const beganMs = monotonicMs();
+  vi.advanceTimersByTime(3_000);
+  local.store(hotel({ id: 'a' }), beganMs);
+  expect(isHeld()).toBe(true);
+  vi.advanceTimersByTime(301);
+  expect(isHeld()).toBe(false);
+});
+
+describe('what was dropped', () => {
+  it('by one of its ids is found by none', () => {
+    store();
+    local.drop('registry', '7');
+    expect([isHeld(), local.find('channel', 'CH'), local.lastKnown('id', 'a')]).toEqual([
+      false,
+      MISS,
+      undefined,
+    ]);
+  });
+
+  it('as everything is not known any more', () => {
+    store();
+    local.storeAbsent('id', 'nobody');
+    local.clear();
+    expect([local.lastKnown('id', 'a'), local.lastKnown('id', 'nobody')]).toEqual([undefined, undefined]);
+  });
+});
+
+it('everything is dropped if an entry was read at a later position, as of a future that is lost', () => {
+  local.store(hotel({ id: 'a', label: 7 }));
+  local.store(hotel({ id: 'b', label: 5 }));
+  local.dropIfAfter(7);
+  expect(isHeld()).toBe(true);
+  local.dropIfAfter(6);
+  expect([isHeld(), local.find('id', 'b')]).toEqual([false, MISS]);
+  local.store(hotel({ id: 'a', label: 5 }));
+  local.dropIfAfter(6);
+  expect(isHeld()).toBe(true);
+});
+
 it('an absence expires in time although the wall clock is set back', () => {
-  local.storeAbsent('id', 'nobody', true);
+  local.storeAbsent('id', 'nobody');
   setWallClock(-3 * HOUR_MS);
   vi.advanceTimersByTime(60_001);
   expect(local.find('id', 'nobody')).toBe(MISS);
-});
-
-it('dropping the entries from Redis since a time drops their keys and no other entry', () => {
-  const ids = Array.from({ length: 30 }, (_, i) => `h${i}`);
-  const sinceMs: number[] = [];
-  for (const id of ids) {
-    vi.advanceTimersByTime(1);
-    sinceMs.push(monotonicMs());
-    local.storeBytes(hotel({ id, channel_id: `C-${id}` }).bytes, true);
-    local.storeAbsent('channel', `no-${id}`, true);
-    local.store(hotel({ id: `own-${id}` }));
-  }
-  local.dropFromRedisSince(sinceMs[20]!);
-  expect(ids.map((id) => local.find('id', id) > 0)).toEqual(ids.map((_, i) => i < 20));
-  expect(ids.map((id) => local.find('channel', `C-${id}`) > 0)).toEqual(ids.map((_, i) => i < 20));
-  expect(ids.map((id) => local.find('channel', `no-${id}`))).toEqual(
-    ids.map((_, i) => (i < 20 ? ABSENT : MISS)),
-  );
-  expect(local.arena.stats()).toMatchObject({ entries: 50, absences: 20 });
 });
 
 describe('entries from Redis', () => {
@@ -169,11 +190,11 @@ describe('entries from Redis', () => {
   it('replace another hotel that has one of their keys, or an absence', () => {
     countStored(0, 2_000, false);
     local.store(hotel({ id: 'former', channel_id: 'CH', description }));
-    local.storeAbsent('registry', '7', true);
-    const present = hotel({ id: 'present', channel_id: 'CH', version: 2, description });
+    local.storeAbsent('registry', '7');
+    const present = hotel({ id: 'present', channel_id: 'CH', label: 2, description });
     local.offer('channel', 'CH', present);
     expect(local.find('id', 'present')).toBeGreaterThan(0);
-    const mapped = hotel({ id: 'mapped', registry_id: '7', version: 2, description });
+    const mapped = hotel({ id: 'mapped', registry_id: '7', label: 2, description });
     local.offer('registry', '7', mapped);
     expect(local.find('id', 'mapped')).toBeGreaterThan(0);
   });
@@ -184,11 +205,12 @@ describe('entries from Redis', () => {
     for (let i = 1_999; i > 1_989; i--) expect(countStored(i, i + 1)).toBe(1);
   });
 
-  it('are all stored again after all became stale, until the cache is as full as before', () => {
+  it('are all stored again after everything was dropped, until the cache is as full as before', () => {
     countStored(0, 2_000, false);
     const { entries } = local.arena.stats();
-    local.markAllStale();
-    expect(countStored(5_000, 5_000 + entries)).toBe(entries);
+    local.clear();
+    // of these ids a few less
+    expect(countStored(5_000, 5_000 + entries)).toBeGreaterThan(0.98 * entries);
     expect(countStored(9_000, 9_320)).toBe(10);
   });
 });

@@ -1,26 +1,16 @@
 import type { Found, View } from '../hotels/entry.ts';
-import { Entry } from '../hotels/entry.ts';
+import { Entry, labelOf } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
+import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK, type Visible } from './arena/batch-lookup.ts';
 
 /**
  * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
- * times that, to spread the load. The change feed keeps entries current; this bounds the effect of a lost change.
+ * times that, to spread the load. Rows may be written with triggers disabled; this bounds for how long they are not served.
  */
 const REFRESH_MS = 900_000;
-/**
- * Maximum age of an entry, or of an API key, while the change feed is down. A silence is detected after 1.5 s, and until
- * then Redis may have supplied outdated values. Together with the lag of a change this is less than 5 s.
- */
-export const FEED_DOWN_FRESH_MS = 3_300;
-/** Maximum age of an entry while the change feed is up. */
-const MAX_AGE_MS = 3_600_000;
-/** Resolution of the clock: an entry that was stored in the same microsecond may be older than a call. */
-const RESOLUTION_MS = 0.001;
-/** Maximum number of entries dropped one by one; beyond it, dropping everything is faster. */
-const MAX_DROPPED = 50_000;
 
 /**
  * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set are evicted
@@ -30,8 +20,7 @@ const MAX_DROPPED = 50_000;
 const SAMPLED_ONE_OF = 32;
 
 interface LocalCacheOptions {
-  /** returns false while changes may be missed; `nowMs` is monotonic */
-  isFeedUp: (nowMs: number) => boolean;
+  freshness: Pick<Freshness, 'oldestReadMs'>;
   absentTtlMs: number;
   /** reloads keys and stores them here, in the background */
   refresh: (namespace: Namespace, keys: string[]) => void;
@@ -45,14 +34,9 @@ export class LocalCache {
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
   readonly #refreshing = new Set<string>();
-  /** entries stored before this time are used only while PostgreSQL is unavailable */
-  #validFromMs = -Infinity;
-  /** entries stored before this time are not used */
-  #usableFromMs = -Infinity;
-  /** entries still to be stored without sampling, because all became stale */
-  #unsampled = 0;
   /** entries not stored since the last that was sampled */
   #passed = 0;
+  #greatestLabel = 0;
 
   constructor(maxBytes: number, options: LocalCacheOptions) {
     this.arena = new CacheArena(maxBytes);
@@ -62,7 +46,13 @@ export class LocalCache {
 
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
-    const ref = this.arena.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
+    const ref = this.arena.find(
+      namespace,
+      key,
+      nowMs,
+      this.#options.freshness.oldestReadMs(nowMs),
+      wallAt(nowMs),
+    );
     if (ref > 0) {
       this.#counts.hit++;
       if (this.arena.refreshAtMs(ref) <= nowMs) this.#refresh(namespace, [key]);
@@ -89,7 +79,7 @@ export class LocalCache {
       body,
       view,
       nowMs,
-      this.#oldestMs(nowMs),
+      this.#options.freshness.oldestReadMs(nowMs),
       wallAt(nowMs),
       visible !== undefined,
     );
@@ -106,7 +96,7 @@ export class LocalCache {
       keys,
       view,
       nowMs,
-      this.#oldestMs(nowMs),
+      this.#options.freshness.oldestReadMs(nowMs),
       wallAt(nowMs),
     );
     return this.#checked(namespace, batchLookup, nowMs);
@@ -114,7 +104,7 @@ export class LocalCache {
 
   /** Number of entries from Redis of which one is stored. */
   get storedOneOf(): number {
-    return this.#unsampled > 0 || this.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
+    return this.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
   }
 
   /**
@@ -127,28 +117,23 @@ export class LocalCache {
       if (++this.#passed < oneOf) return;
       this.#passed = 0;
     }
-    this.storeBytes(entry.bytes, true);
+    this.storeBytes(entry.bytes);
   }
 
   /** Stores an entry from PostgreSQL; its age counts from `readAtMs`, the beginning of the query. */
   store(entry: Entry, readAtMs?: number): void {
-    this.storeBytes(entry.bytes, false, readAtMs);
+    this.storeBytes(entry.bytes, readAtMs);
   }
 
-  /** Stores the bytes of an entry that was checked; `isFromRedis` states its origin. */
-  storeBytes(bytes: Uint8Array, isFromRedis: boolean, readAtMs = monotonicMs()): void {
-    if (this.#unsampled > 0) this.#unsampled--;
-    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
+  /** Stores the bytes of an entry that was checked. */
+  storeBytes(bytes: Uint8Array, readAtMs = monotonicMs()): void {
+    this.#greatestLabel = Math.max(this.#greatestLabel, labelOf(bytes));
+    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()));
   }
 
-  storeAbsent(namespace: Namespace, key: string, isFromRedis: boolean, readAtMs = monotonicMs()): void {
-    this.arena.putAbsent(
-      namespace,
-      key,
-      readAtMs,
-      readAtMs + this.#options.absentTtlMs * (0.5 + 0.5 * Math.random()),
-      isFromRedis,
-    );
+  storeAbsent(namespace: Namespace, key: string, readAtMs = monotonicMs()): void {
+    const untilMs = readAtMs + this.#options.absentTtlMs * (0.5 + 0.5 * Math.random());
+    this.arena.putAbsent(namespace, key, readAtMs, untilMs);
   }
 
   /**
@@ -157,7 +142,7 @@ export class LocalCache {
    */
   currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] | undefined {
     const nowMs = monotonicMs();
-    const oldestMs = this.#oldestMs(nowMs);
+    const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
     let found: (Entry | undefined)[] | undefined;
     for (const [i, key] of keys.entries()) {
       // at time -Infinity no certification has flipped
@@ -173,7 +158,7 @@ export class LocalCache {
   /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.arena.find(namespace, key, -Infinity, this.#usableFromMs);
+    const ref = this.arena.find(namespace, key, -Infinity, -Infinity);
     if (ref === MISS) return undefined;
     return ref === ABSENT ? null : new Entry(this.arena.read(ref)).at(wallAt(monotonicMs()));
   }
@@ -185,31 +170,12 @@ export class LocalCache {
 
   clear(): void {
     this.arena.clear();
-    this.#validFromMs = -Infinity;
-    this.#unsampled = 0;
+    this.#greatestLabel = 0;
   }
 
-  /** Makes all stored entries unknown to every call except `lastKnown`. */
-  markAllStale(): void {
-    this.#validFromMs = monotonicMs() + RESOLUTION_MS;
-    this.#unsampled = this.arena.stats().entries;
-  }
-
-  /** Makes the entries that were marked stale at this time, or before, unknown to `lastKnown` too. */
-  dropStale(markedAtMs: number): void {
-    this.#usableFromMs = Math.max(this.#usableFromMs, markedAtMs + RESOLUTION_MS);
-  }
-
-  /** Drops entries that came from Redis since then, and possibly more. */
-  dropFromRedisSince(sinceMs: number): void {
-    this.arena.dropFromRedisSince(sinceMs, MAX_DROPPED);
-  }
-
-  #oldestMs(nowMs: number): number {
-    return Math.max(
-      this.#validFromMs,
-      nowMs - (this.#options.isFeedUp(nowMs) ? MAX_AGE_MS : FEED_DOWN_FRESH_MS),
-    );
+  /** Drops everything if an entry was read at a later position: it may be one of a future that is lost. */
+  dropIfAfter(position: number): void {
+    if (this.#greatestLabel > position) this.clear();
   }
 
   #checked(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup | undefined {
@@ -229,7 +195,7 @@ export class LocalCache {
     // the caller may be the refresh of this entry
     if (!refreshed && softUntilMs <= nowMs) return undefined;
     const entry = new Entry(this.arena.read(ref)).at(wallMs);
-    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs, this.arena.isFromRedis(ref));
+    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs);
     return entry;
   }
 

@@ -1,88 +1,55 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import { type Entry, readEntry } from '../hotels/entry.ts';
-import { CHECKSUM_AT } from '../hotels/entry-layout.ts';
 import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
+import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
 import type { RedisStore, TimedValue } from '../redis/store.ts';
-import {
-  type Codec,
-  lifetimeMs,
-  type NewerVersionsByKey,
-  type RedisCacheOptions,
-  VersionedValues,
-} from '../redis/versioned-values.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';
-/** Value of a pointer while no hotel has the key. */
-const NO_HOTEL = '-';
-/** Twice the maximum time of a load: later, no load from before the change can arrive. */
-const TOMBSTONE_TTL_MS = 120_000;
-/** Number of keys removed by one command. */
-const REMOVE_COUNT = 1_000;
+const POINTER = POINTER_PREFIX.charCodeAt(0);
+/** Prefix of the absence of a pointer; the entry of an absent hotel with this key follows. */
+const ABSENCE_PREFIX = '-';
+const ABSENCE = ABSENCE_PREFIX.charCodeAt(0);
 
-const CODEC: Codec<Entry> = {
-  letter: LETTER.id,
-  keyOf: ({ id }) => id,
-  encode: ({ bytes }) => bytes,
-  decode: (id, bytes, start, end) => {
-    const entry = readEntry(bytes, start, end);
-    return entry?.isOf('id', id) ? entry : undefined;
-  },
-};
+/** The hotel that had a key, or the label of a read at which no hotel had it. */
+export type Pointer = { id: string } | { absentLabel: number };
 
 /**
- * Hotels in Redis: entries under `<generation>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids
- * under `<generation>:c:…` and `<generation>:r:…`. An entry contains its channel id and registry id, which reveals an
- * outdated pointer.
+ * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
+ * `<prefix>:c:…` and `<prefix>:r:…`. Values are set after a load and are never removed. Entries and absences carry labels, by
+ * which a reader decides whether to use them. A pointer needs none: the entry contains the ids that the hotel has.
  */
 export class RedisHotelCache {
   readonly #redis: RedisStore;
-  readonly #entries: VersionedValues<Entry>;
   readonly #options: RedisCacheOptions;
   #prefix = '';
 
-  constructor(redis: RedisStore, sharing: RedisCacheOptions) {
+  constructor(redis: RedisStore, options: RedisCacheOptions) {
     this.#redis = redis;
-    this.#entries = new VersionedValues(redis, CODEC, sharing);
-    this.#options = sharing;
+    this.#options = options;
   }
 
-  /** Sets the generation of the keys to read and write. */
-  useGeneration(generation: string): void {
-    this.#prefix = `${generation}:`;
-    this.#entries.useGeneration(generation);
+  /** Sets the prefix of the names to read and write. Labels are comparable under one prefix only. */
+  usePrefix(prefix: string): void {
+    this.#prefix = `${prefix}:`;
   }
 
   prefixOf(namespace: Namespace): string {
     return this.#prefix + LETTER[namespace];
   }
 
-  /** Returns the hotel id of each key; null: no hotel has the key, undefined: unknown to Redis. */
-  async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
+  /** Returns what Redis holds of each key; undefined if it has nothing or an invalid value. */
+  async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Pointer | undefined)[]> {
     const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
-    if (values === undefined) return new Array(keys.length).fill(undefined);
-    const invalid: string[] = [];
-    const ids = keys.map((key, i) => {
-      const value = values.value(i)?.toString();
-      if (value === undefined) return undefined;
-      if (value.startsWith(POINTER_PREFIX)) return value.slice(POINTER_PREFIX.length);
-      if (value === NO_HOTEL) return null;
+    return keys.map((key, i) => {
+      const value = values?.value(i);
+      if (!value) return undefined;
+      if (value[0] === POINTER) return { id: value.toString('utf8', 1) };
+      const absence = value[0] === ABSENCE ? readEntry(value, 1) : undefined;
+      if (absence && !absence.present && absence.isOf(namespace, key)) return { absentLabel: absence.label };
       this.#options.onInvalidValue();
-      invalid.push(key);
       return undefined;
     });
-    if (invalid.length > 0) this.removePointers(namespace, invalid);
-    return ids;
-  }
-
-  /** Removes pointers that are wrong or unconfirmed. Returns false if Redis did not complete it. */
-  async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<boolean> {
-    const start = this.prefixOf(namespace);
-    for (let i = 0; i < keys.length; i += REMOVE_COUNT) {
-      const names = keys.slice(i, i + REMOVE_COUNT).map((key) => start + key);
-      if ((await this.#redis.remove(names)) === undefined) return false;
-    }
-    return true;
   }
 
   /**
@@ -90,66 +57,45 @@ export class RedisHotelCache {
    * another id. The entries are views of the reply and must not be kept.
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
-    const held = await this.entriesAndTombstones(ids);
-    for (const [i, entry] of held.entries()) if (entry?.isTombstone) held[i] = undefined;
-    return held;
+    const values = await this.#redis.readMany(ids, this.prefixOf('id'));
+    return ids.map((id, i) => {
+      if (!values || values.isNull(i)) return undefined;
+      const entry = readEntry(values.bytes, values.start(i), values.end(i));
+      if (entry?.isOf('id', id)) return entry;
+      this.#options.onInvalidValue();
+      return undefined;
+    });
   }
 
-  /** Returns the same with tombstones. */
-  entriesAndTombstones(ids: string[]): Promise<(Entry | undefined)[]> {
-    return this.#entries.read(ids);
-  }
-
-  /**
-   * Stores entries or tombstones, unless Redis holds a newer version, and pointers from their channel and registry ids.
-   * `over` lists by id the wrong versions to be replaced. Returns the rejected ones; undefined if Redis did not complete it.
-   */
-  async fill(entries: Entry[], over?: NewerVersionsByKey): Promise<NewerVersionsByKey | undefined> {
-    const ttlMs = entries[0]?.isTombstone ? TOMBSTONE_TTL_MS : this.#options.ttlMs;
-    const [rejected, pointed] = await Promise.all([
-      this.#entries.store(entries, ttlMs, over),
-      this.#point(entries),
-    ]);
-    return pointed ? rejected : undefined;
-  }
-
-  /** Stores pointers from channel and registry ids to their entries. Returns false if Redis did not complete it. */
-  async #point(entries: Entry[]): Promise<boolean> {
-    const pointers: TimedValue[] = [];
-    for (const { id, channelId, registryId, bytes } of entries) {
-      // the same lifetime as the entry, so that one load restores both
-      const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(CHECKSUM_AT));
+  /** Stores entries, and pointers from their channel and registry ids. */
+  async fill(entries: Entry[]): Promise<void> {
+    const values: TimedValue[] = [];
+    for (const { id, channelId, registryId, bytes, present } of entries) {
+      // the same lifetime for all, so that one load restores all
+      const ttlMs = lifetimeMs(present ? this.#options.ttlMs : this.#options.absentTtlMs);
       const pointer = POINTER_PREFIX + id;
-      if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
-      if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, pointer, ttlMs]);
+      values.push([this.prefixOf('id') + id, bytes, ttlMs]);
+      if (channelId !== null) values.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
+      if (registryId !== null) values.push([this.prefixOf('registry') + registryId, pointer, ttlMs]);
     }
-    return pointers.length === 0 || (await this.#redis.setMany(pointers, false)) !== undefined;
+    await this.#redis.setMany(values);
   }
 
-  /**
-   * Replaces older entries by tombstones and removes the pointers of their channel and registry ids. Returns the same as
-   * `fill`.
-   */
-  async storeTombstones(
-    tombstones: Entry[],
-    carried: { channel: string[]; registry: string[] },
-  ): Promise<NewerVersionsByKey | undefined> {
-    const [rejected, channel, registry] = await Promise.all([
-      this.fill(tombstones),
-      this.removePointers('channel', carried.channel),
-      this.removePointers('registry', carried.registry),
-    ]);
-    return channel && registry ? rejected : undefined;
-  }
-
-  /** Returns some of the hotel ids in Redis and the cursor of the next call; undefined if Redis does not reply. */
-  scan(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
-    return this.#entries.scan(cursor);
+  /** Stores for a short time that no hotel had these keys when they were read at `label`. */
+  async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
+    const start = this.prefixOf(namespace);
+    await this.#redis.setMany(
+      keys.map((key) => [
+        start + key,
+        absenceOf(namespace, key, label),
+        lifetimeMs(this.#options.absentTtlMs),
+      ]),
+    );
   }
 
   /** Stores one of the lists of ids in use. */
   async storeHotIds(place: number, ids: string[]): Promise<void> {
-    await this.#redis.setMany([[this.#hotIdsKey(place), JSON.stringify(ids), this.#options.ttlMs]], false);
+    await this.#redis.setMany([[this.#hotIdsKey(place), JSON.stringify(ids), this.#options.ttlMs]]);
   }
 
   /** Returns one of the lists of ids in use; an empty one if Redis has none, or a corrupt one. */
@@ -167,17 +113,10 @@ export class RedisHotelCache {
   #hotIdsKey(place: number): string {
     return `${this.#prefix}hot:${place}`;
   }
+}
 
-  /** Stores for a short time that no hotel has these keys, unless Redis holds newer pointers. */
-  async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
-    const start = this.prefixOf(namespace);
-    const values = keys.map(
-      (key): TimedValue => [
-        start + key,
-        namespace === 'id' ? encodeAbsence(key, 0).bytes : NO_HOTEL,
-        lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random()),
-      ],
-    );
-    await this.#redis.setMany(values, true);
-  }
+/** Returns the value in Redis by which no hotel had this key when it was read at `label`. */
+export function absenceOf(namespace: Namespace, key: string, label: number): Buffer {
+  const { bytes } = encodeAbsence(namespace, key, label);
+  return namespace === 'id' ? bytes : Buffer.concat([Buffer.from(ABSENCE_PREFIX), bytes]);
 }

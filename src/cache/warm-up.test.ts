@@ -29,7 +29,7 @@ function warmed(slow: number[], failing: number[] = []) {
     hotIds: undefined,
     redisBatch: undefined,
     slowMs: SLOW_MS,
-    isFeedUp: () => true,
+    isCurrent: () => true,
     isStopping: () => false,
     number: 1,
     workers: 1,

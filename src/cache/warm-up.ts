@@ -44,7 +44,7 @@ interface WarmUpOptions {
   redisBatch: RedisBatchReader | undefined;
   /** maximum time of a load in ms: slower ones show that PostgreSQL or Redis has no capacity to spare */
   slowMs: number;
-  isFeedUp: () => boolean;
+  isCurrent: () => boolean;
   isStopping: () => boolean;
   /** number of the worker, from 1, and of all */
   number: number;
@@ -82,7 +82,7 @@ export class WarmUp {
   }
 
   async #fill(untilMs: number): Promise<WarmUpEnd> {
-    const { reader, workers, local, slowMs, isFeedUp, isStopping } = this.#options;
+    const { reader, workers, local, slowMs, isCurrent, isStopping } = this.#options;
     const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
     let isCompiled = false;
     let slowLoads = 0;
@@ -90,8 +90,8 @@ export class WarmUp {
       if (isStopping()) return 'stopped';
       const beganMs = performance.now();
       if (beganMs >= untilMs) return 'timeout';
-      // without the feed Redis is not read, and copies count as outdated after seconds
-      if (!isFeedUp()) return 'unavailable';
+      // while the log cannot be followed, Redis is not read, and values are served for seconds only
+      if (!isCurrent()) return 'unavailable';
       if (!local.arena.hasRoom) return 'full';
       const found = await reader.load('id', ids, '');
       this.#hotels += ids.length;

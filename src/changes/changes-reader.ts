@@ -2,6 +2,7 @@ import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { Slices } from '../lib/slices.ts';
+import type { LogPlace } from '../log/row.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch } from './position-watch.ts';
@@ -10,8 +11,8 @@ import { WakeFilter } from './wake-filter.ts';
 
 /** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
 const SETTLE_MS = 250;
-/** Maximum wait while the change feed is down: changes are not announced then. */
-const FEED_DOWN_WAIT_MS = 500;
+/** Maximum wait while the worker is not current: it may not know of changes then. */
+const NOT_CURRENT_WAIT_MS = 500;
 /**
  * Minimum pause of a client that may wait, while the queue for PostgreSQL is full. It grows with each attempt, at most
  * to this multiple.
@@ -99,10 +100,7 @@ export class ChangesReader {
   /** Returns true if no change was announced beyond the position of a client that holds one snapshot. */
   isUpToDate(token: Token, view: View, collection: string | null): boolean {
     return (
-      token.isWhole &&
-      token.view === view &&
-      token.collection === collection &&
-      this.#watch.isLast(token.history, token.position)
+      token.isWhole && token.view === view && token.collection === collection && this.#watch.isLast(token)
     );
   }
 
@@ -154,7 +152,7 @@ export class ChangesReader {
         fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
         const isSettling = fruitless > 1;
-        const mostMs = isSettling ? SETTLE_MS : this.#watch.isUp() ? restMs : FEED_DOWN_WAIT_MS;
+        const mostMs = isSettling ? SETTLE_MS : this.#watch.isUp() ? restMs : NOT_CURRENT_WAIT_MS;
         await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, mostMs));
       }
       client.waited();
@@ -187,13 +185,11 @@ export class ChangesReader {
   async #unaffected(token: Token): Promise<Page | undefined> {
     if (token.collection === null || !token.isWhole || this.isUpToDate(token, token.view, token.collection))
       return undefined;
-    const position = await this.#wakeFilter.unaffectedUpTo(token).catch((error) => {
+    const place = await this.#wakeFilter.unaffectedUpTo(token).catch((error) => {
       if (error instanceof Unavailable) return undefined;
       throw error;
     });
-    return position === undefined
-      ? undefined
-      : pageOf({ changes: [], next: { ...token, position }, more: false });
+    return place && pageOf({ changes: [], next: { ...token, ...place }, more: false });
   }
 
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
@@ -217,36 +213,54 @@ export class ChangesReader {
   /** Returns a page of the walk by id. */
   async #readHotels({ token, limit, view, owner, collection }: ReadRequest): Promise<Read> {
     const walkedFrom = token?.walkedTo ?? '';
-    const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection);
+    const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection, token);
     if (token) check(token, state);
     const changes = hotels.slice(0, limit);
     const isLast = hotels.length <= limit;
-    const { history, position, isOrphaned } = token ?? state;
+    const { history, position, transaction, isOrphaned } = token ?? state;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all hotels of a single page come from one snapshot
-    const isBehind = token !== undefined && (position < state.position || state.isQueued);
+    const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isBusy);
     const more = !isLast || isBehind;
-    const next = { history, position, view, walkedTo, collection, isOrphaned, isWhole: !more };
+    const next = { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole: !more };
     return { changes, next, more };
   }
 
   async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
-    let page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
-    check(token, page.state);
-    if (page.scanned <= limit && page.state.isQueued) {
-      await this.#watch.laterThan(page.state.position, SETTLE_MS).over;
-      page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
+    const read = async () => {
+      const page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
       check(token, page.state);
+      // no position is left out, except in a log that was restored in part
+      if (!page.readTo && token.position < page.state.position) throw new Expired();
+      const isFull = page.changes.length > limit;
+      const readTo: LogPlace = isFull ? page.changes[limit - 1]! : (page.readTo ?? page.state);
+      return { ...page, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
+    };
+    let page = await read();
+    const { isQueued, isBusy, position } = page.state;
+    if (page.reachesEnd && (isQueued || (isBusy && page.changes.length === 0))) {
+      await this.#watch.laterThan(position, SETTLE_MS).over;
+      page = await read();
     }
-    const { changes, queued, state } = page;
-    if (page.scanned > limit) {
-      const position = changes.length > limit ? page.positions[limit - 1]! : page.scannedTo;
-      return { changes: changes.slice(0, limit), next: { ...token, position, isWhole: false }, more: true };
-    }
-    const more = page.isCut || changes.length + queued.length > limit || state.isTruncated;
-    const next = { ...token, position: state.position, isWhole: !more };
-    return { changes: more ? changes : [...changes, ...queued], next, more };
+    const { changes, queued, state, readTo } = page;
+    const isWhole =
+      page.reachesEnd &&
+      !page.isCut &&
+      changes.length + queued.length <= limit &&
+      !state.isTruncated &&
+      !state.isBusy;
+    const next = { ...token, position: readTo.position, transaction: readTo.transaction, isWhole };
+    return {
+      changes: removalsFirst(isWhole ? [...changes, ...queued] : changes.slice(0, limit)),
+      next,
+      more: !isWhole,
+    };
   }
+}
+
+/** A hotel that takes over the channel or registry id of one that is gone comes behind it. */
+function removalsFirst(changes: Change[]): Change[] {
+  return [...changes.filter(({ hotel }) => !hotel), ...changes.filter(({ hotel }) => hotel)];
 }
 
 /** Error for a token that is no longer remembered. */
@@ -255,8 +269,8 @@ class Expired extends Error {}
 function check(token: Token, state: LogState): void {
   if (token.history !== state.history || token.position < state.oldest) throw new Expired();
   if (token.isOrphaned !== state.isOrphaned) throw new Expired();
-  // the database has gone back, and its history is about to end
-  if (token.position > state.position) throw new Unavailable('the change log is behind the token');
+  // the database has gone back to a state before the token
+  if (token.transaction !== state.transactionOfToken) throw new Expired();
 }
 
 function pageOf({ changes, next, more }: Read): Page {

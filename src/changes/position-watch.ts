@@ -1,8 +1,12 @@
+import type { LogPlace } from '../log/row.ts';
+
 /**
  * Maximum number of waiting clients that continue in one event-loop iteration, so that other requests are answered in
  * between.
  */
 const WOKEN_AT_ONCE = 100;
+/** Delay after which clients continue whose keys may have changed, so that many changes of keys wake them once. */
+const KEYS_WAIT_MS = 250;
 
 interface Waiter {
   position: number;
@@ -20,18 +24,20 @@ interface Wait {
   cancel: () => void;
 }
 
-/** Tracks the last announced position in the change log, and wakes waits for a later one. */
+/** Tracks the last applied position of the log, and wakes waits for a later one. */
 export class PositionWatch {
-  /** returns false if announcements may be missed */
+  /** returns false if later positions may be unknown */
   readonly isUp: () => boolean;
   #history = '';
   /** undefined: unknown */
-  #position: number | undefined;
+  #place: LogPlace | undefined;
+  #isBusy = false;
+  #keysTimer: NodeJS.Timeout | undefined;
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
 
-  constructor(isFeedUp: () => boolean) {
-    this.isUp = isFeedUp;
+  constructor(isCurrent: () => boolean) {
+    this.isUp = isCurrent;
   }
 
   /** Number of waits for a change in progress. */
@@ -39,34 +45,57 @@ export class PositionWatch {
     return [...this.#waiters].filter(isForChange).length;
   }
 
-  /** Returns the number of announced positions after this one; 0 if unknown. */
+  /** Returns the number of applied positions after this one; 0 if unknown. */
   behind(position: number): number {
-    return Math.max(0, (this.#position ?? position) - position);
+    return Math.max(0, (this.#place?.position ?? position) - position);
   }
 
-  /** Records the last announced position, and wakes the waits for it. */
-  announced(position: number): void {
-    this.#position = position;
-    this.#wake((waiter) => waiter.position < position);
+  /**
+   * Records the last applied place, and wakes the waits for its position. `isBusy`: ids of changes that have committed are
+   * still being listed, behind it.
+   */
+  announced(place: LogPlace, isBusy: boolean): void {
+    this.#place = place;
+    this.#isBusy = isBusy;
+    this.#wake((waiter) => waiter.position < place.position);
+  }
+
+  /** Wakes the waits for a change within a moment: their keys may see something else. */
+  keysChanged(): void {
+    if (this.#isReleased) return;
+    this.#keysTimer ??= setTimeout(() => {
+      this.#keysTimer = undefined;
+      this.#wake(isForChange);
+    }, KEYS_WAIT_MS);
   }
 
   /** Uses positions of this history from now on. */
   follow(history: string): void {
     this.#history = history;
-    this.#position = undefined;
+    this.#place = undefined;
+    this.#isBusy = false;
     this.#wake(isForChange);
   }
 
-  /** Returns true if no change after this position was announced. */
-  isLast(history: string, position: number): boolean {
+  /**
+   * Returns true if no change after this place is known, and none is still being listed. A later place must be compared with
+   * the log: it may belong to a lost future.
+   */
+  isLast({ history, position, transaction }: LogPlace & { history: string }): boolean {
     return (
-      this.#position !== undefined && position >= this.#position && history === this.#history && this.isUp()
+      position === this.#place?.position &&
+      transaction === this.#place.transaction &&
+      !this.#isBusy &&
+      history === this.#history &&
+      this.isUp()
     );
   }
 
-  /** Waits for the announcement of a later position, at most for this time. Position Infinity: for the time alone. */
+  /**
+   * Waits until a later position is applied, or keys change, at most for this time. Position Infinity: for the time alone.
+   */
   laterThan(position: number, timeoutMs: number): Wait {
-    const isKnown = this.#position !== undefined && this.#position > position;
+    const isKnown = this.#place !== undefined && this.#place.position > position;
     if (isKnown || this.#isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = () => {
@@ -82,6 +111,7 @@ export class PositionWatch {
   /** Ends every wait, later ones included, when the worker ends. */
   release(): void {
     this.#isReleased = true;
+    clearTimeout(this.#keysTimer);
     this.#wake(() => true);
   }
 

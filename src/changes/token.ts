@@ -7,12 +7,14 @@ const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
 const MAX_HISTORY_LENGTH = 64;
 const MAX_ID_LENGTH = 255;
+const MAX_DIGITS = 20;
 
-/** History, position, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
+/** History, place, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
 type Fields = [
   format: typeof FORMAT,
   history: string,
   position: number,
+  transaction: string,
   view: number,
   walkedTo: string | null,
   collection: string | null,
@@ -27,8 +29,10 @@ type Fields = [
 export interface Token {
   /** the history of the database that `position` belongs to */
   history: string;
-  /** position in the change log: the client holds all changes up to it, or will at the end of the walk */
+  /** position in the log: the client holds all changes up to it, or will at the end of the walk */
   position: number;
+  /** transaction of the row of the log at that position: a database that was put back has another there, or none */
+  transaction: string;
   /** view in which the client has seen the hotels */
   view: View;
   /** the last id of the walk, '' before the first; null: the walk is over */
@@ -42,9 +46,18 @@ export interface Token {
 }
 
 export function writeToken(token: Token): string {
-  const { history, position, view, walkedTo, collection, isOrphaned, isWhole } = token;
+  const { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole } = token;
   const flags = [Number(isWhole), Number(isOrphaned)];
-  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection, ...flags];
+  const fields = [
+    FORMAT,
+    history,
+    position,
+    transaction,
+    VIEWS.indexOf(view),
+    walkedTo,
+    collection,
+    ...flags,
+  ];
   const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
   return checksumOf(text) + text;
 }
@@ -56,23 +69,25 @@ export function readToken(written: string): Token | undefined {
   try {
     const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!areFields(fields)) return undefined;
-    const [, history, position, view, walkedTo, collection, isWhole, isOrphaned] = fields;
+    const [, history, position, transaction, view, walkedTo, collection, isWhole, isOrphaned] = fields;
     if (walkedTo !== null && walkedTo !== '' && !mayExist('id', walkedTo)) return undefined;
     const flags = { isOrphaned: isOrphaned === 1, isWhole: isWhole === 1 };
-    return { history, position, view: VIEWS[view]!, walkedTo, collection, ...flags };
+    return { history, position, transaction, view: VIEWS[view]!, walkedTo, collection, ...flags };
   } catch {
     return undefined;
   }
 }
 
 function areFields(value: unknown): value is Fields {
-  if (!Array.isArray(value) || value.length !== 8) return false;
-  const [format, history, position, view, walkedTo, collection, ...flags] = value;
+  if (!Array.isArray(value) || value.length !== 9) return false;
+  const [format, history, position, transaction, view, walkedTo, collection, ...flags] = value;
   return (
     format === FORMAT &&
     isText(history, MAX_HISTORY_LENGTH) &&
     history !== '' &&
     isCount(position) &&
+    isText(transaction, MAX_DIGITS) &&
+    /^\d+$/.test(transaction) &&
     isCount(view) &&
     view < VIEWS.length &&
     (walkedTo === null || isText(walkedTo, MAX_ID_LENGTH)) &&

@@ -1,4 +1,5 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
+import type { LogPlace } from '../log/row.ts';
 import type { ChangeLog, LogState } from './change-log.ts';
 import type { Token } from './token.ts';
 
@@ -6,7 +7,7 @@ import type { Token } from './token.ts';
 const MAX_TOKENS = 1_000;
 
 interface Batch {
-  /** by collection, position and state */
+  /** by collection, place and state */
   readonly tokens: Map<string, Token>;
   readonly result: Promise<{ state: LogState; affected: Set<string> }>;
 }
@@ -25,16 +26,16 @@ export class WakeFilter {
   }
 
   /**
-   * Returns the position up to which no change concerns the mirror; undefined: it must read a page. Throws
-   * `Unavailable`.
+   * Returns the place up to which no change concerns the mirror; undefined: it must read a page. Throws `Unavailable`.
    */
-  async unaffectedUpTo(token: Token): Promise<number | undefined> {
+  async unaffectedUpTo(token: Token): Promise<LogPlace | undefined> {
     if (!this.#next || this.#next.tokens.size >= MAX_TOKENS) this.#next = this.#gather();
     const { tokens, result } = this.#next;
     const name = nameOf(token);
     tokens.set(name, token);
     const { state, affected } = await result;
-    return affected.has(name) || state.position < token.position ? undefined : state.position;
+    const { position, transaction } = state;
+    return affected.has(name) || position < token.position ? undefined : { position, transaction };
   }
 
   /** Begins a batch that takes tokens until the query before it has ended. */
@@ -50,6 +51,6 @@ export class WakeFilter {
   }
 }
 
-function nameOf({ collection, history, position, isOrphaned }: Token): string {
-  return JSON.stringify([collection, history, position, isOrphaned]);
+function nameOf({ collection, history, position, transaction, isOrphaned }: Token): string {
+  return JSON.stringify([collection, history, position, transaction, isOrphaned]);
 }

@@ -3,7 +3,7 @@ import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { parseDuration, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { directDatabaseUrl, print } from './common/session.ts';
+import { databaseUrl, print } from './common/session.ts';
 import { ChangesFollower } from './freshness/changes-follower.ts';
 import { FreshnessChecker } from './freshness/checker.ts';
 import { ServiceClient } from './freshness/service-client.ts';
@@ -34,8 +34,7 @@ export function addCommand(program: CliCommand): void {
     .addHelpText(
       'after',
       `
-HOTEL_API_KEY is the API key. Lag is the time from the notification of a commit by PostgreSQL until a
-connection returns the change; one more client follows GET /changes. The exit code is 1 if a response was older than
+HOTEL_API_KEY is the API key. Lag is the time from a statement until a connection returns its change; one more client follows GET /changes. The exit code is 1 if a response was older than
 promised, or nothing could be compared.`,
     )
     .examples(
@@ -54,18 +53,17 @@ async function checkFreshness(options: {
   promiseMs: number;
   json?: boolean;
 }): Promise<void> {
-  const databaseUrl = directDatabaseUrl();
+  const address = databaseUrl();
   const key = process.env.HOTEL_API_KEY;
   if (!key) throw new Failure('HOTEL_API_KEY must hold a valid key of the deployment');
   if (!/^https?:$/.test(URL.parse(options.url)?.protocol ?? ''))
     throw new Failure('--url must be an http or https address');
-  const sql = openDatabase(databaseUrl, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
-  const listener = openDatabase(databaseUrl, 1, { kind: 'listen' });
+  const sql = openDatabase(address, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
   const mirror = new ServiceClient(options.url, key);
   const clients = Array.from({ length: options.connections }, () => new ServiceClient(options.url, key));
   try {
     const follower = new ChangesFollower(sql, mirror);
-    const checker = new FreshnessChecker(sql, listener, clients, () => options.promiseMs, follower);
+    const checker = new FreshnessChecker(sql, clients, () => options.promiseMs, follower);
     const signal = AbortSignal.timeout(options.for * 1_000);
     const [report] = await Promise.all([checker.run(signal), follower.run(key, signal)]);
     const { answers, rejected, changes, stale } = report;
@@ -90,7 +88,7 @@ async function checkFreshness(options: {
     }
   } finally {
     for (const client of [mirror, ...clients]) client.close();
-    await Promise.all([sql.end({ timeout: 2 }), listener.end({ timeout: 2 })]);
+    await sql.end({ timeout: 2 });
   }
 }
 

@@ -58,7 +58,7 @@ async function exportHotels(file: string, options: { gzip?: boolean; json?: bool
 }
 
 /** Returns a hotel as a line: the fields of the API except the derived `certified`; registry ids keep all digits. */
-function lineOf({ version: _, registry_id: registryId, images, ...fields }: HotelRow): string {
+function lineOf({ registry_id: registryId, images, ...fields }: HotelRow): string {
   const shown = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
   const text = JSON.stringify({ ...fields, images: shown });
   return `${text.slice(0, -1)},"registry_id":${registryId}}\n`;

@@ -1,4 +1,5 @@
 import { knownVersion, migrate } from '../postgres/migrate.ts';
+import { makeServingLogin } from '../postgres/serving-login.ts';
 import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 
@@ -6,15 +7,29 @@ export function addCommand(program: CliCommand): void {
   program
     .command('migrate')
     .description('bring the schema of the database to this release; safe to start many times at once')
+    .option(
+      '--serving-login <login>',
+      'then give this login the rights and settings of the service, as a pooler requires',
+    )
     .json('{"applied","version"}')
-    .examples('DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate')
+    .examples(
+      'DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate',
+      'DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate --serving-login service',
+    )
     .action(run);
 }
 
-async function run({ json }: { json?: boolean }): Promise<void> {
-  const result = await withDatabase((sql) => migrate(sql));
+async function run({ json, servingLogin }: { json?: boolean; servingLogin?: string }): Promise<void> {
+  const result = await withDatabase(async (sql) => {
+    const migrated = await migrate(sql);
+    if (servingLogin !== undefined) await makeServingLogin(sql, servingLogin);
+    return migrated;
+  });
   const known = await knownVersion();
   const newer = result.version > known ? `, newer than this release (${known}), which supports it` : '';
   const applied = result.applied.map((name) => `applied ${name}`);
-  print(json, result, [...applied, `The schema is at version ${result.version}${newer}.`].join('\n'));
+  const made =
+    servingLogin === undefined ? [] : [`The login ${servingLogin} may serve, behind a pooler too.`];
+  const lines = [...applied, `The schema is at version ${result.version}${newer}.`, ...made];
+  print(json, result, lines.join('\n'));
 }

@@ -4,12 +4,9 @@ import { HotIds } from '../cache/hot-ids.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
-import { RecentChanges } from '../cache/recent-changes.ts';
+import { RedisBatchMemory } from '../cache/redis-batch/memory.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { WarmUp } from '../cache/warm-up.ts';
-import { FeedApplier } from '../change-feed/feed-applier.ts';
-import { FeedStatus } from '../change-feed/feed-status.ts';
-import { MarkerWatch } from '../change-feed/marker-watch.ts';
 import { ChangeLog } from '../changes/change-log.ts';
 import { ChangesReader } from '../changes/changes-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
@@ -24,28 +21,21 @@ import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { compareClocks, monotonicMs } from '../lib/clock.ts';
+import { onTick } from '../lib/clock.ts';
+import { Freshness } from '../log/freshness.ts';
+import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
-import { FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
-import { Redis } from '../redis/client.ts';
+import { LogApplier } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
 
-const FORGET_EVERY_MS = 10_000;
-/**
- * Maximum time between the recovery of PostgreSQL and that of the change feed. Until then cached values are used as
- * before: reloading everything older than 3.3 s at once would overload PostgreSQL.
- */
-const FEED_FOLLOWS_MS = 1_000;
-/** Interval of the queries that show whether PostgreSQL is available, while the feed is silent. */
+/** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
-/** Delay of such a check after which this process counts as stopped meanwhile. */
-const STALL_MS = 1_500;
 /**
  * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
  * windows.
@@ -58,50 +48,41 @@ const MIN_LIST_BYTES = 1024 ** 2;
 /** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
   context: ProcessContext,
-  { documents, number }: Pick<Start, 'documents' | 'number'>,
+  { documents, number, pooled }: Pick<Start, 'documents' | 'number' | 'pooled'>,
   requestLeases: (requests: LeaseRequest[]) => void,
+  onLateAnswer: (atMs: number) => void,
 ) {
   const { config, shutdown, metrics } = context;
-  const feedSilence = new FeedSilence();
-  const feedStatus = new FeedStatus(feedSilence);
-  const hotelChanges = new RecentChanges();
-  const keyChanges = new RecentChanges();
-  const forgetting = setInterval(() => {
-    hotelChanges.forgetOld();
-    keyChanges.forgetOld();
-  }, FORGET_EVERY_MS);
-  shutdown.push('recent changes', () => clearInterval(forgetting));
-
-  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced, feedSilence);
+  const applied = { history: '', position: 0 };
+  const history = () => applied.history;
+  const freshness: Freshness = new Freshness(() => postgres.breakerOpen, onLateAnswer);
+  onTick(() => freshness.tick());
+  const { postgres, origin } = openPostgres(context, {
+    pooled,
+    applied: () => (applied.history === '' ? undefined : applied),
+    isCurrent: () => freshness.isCurrent(),
+    // the primary process finds it at its next poll
+    onBehind: () => metrics.readsBehind.inc(),
+    onAnswer: (atMs) => freshness.answered(atMs),
+  });
+  const isCurrent = () => freshness.isCurrent();
+  const checking = setInterval(() => {
+    if (!isCurrent()) void postgres.check();
+  }, CHECK_EVERY_MS);
+  shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
-  const origin = new HotelRepository(replicas ?? postgres);
-  let checkedAtMs = monotonicMs();
-  /** Returns the silence of the feed, a stop of this process and a sleep of the machine included. */
-  const feedSilenceMs = () => {
-    compareClocks();
-    const nowMs = monotonicMs();
-    if (nowMs - checkedAtMs > STALL_MS) feedSilence.stopped(checkedAtMs, nowMs);
-    checkedAtMs = nowMs;
-    feedApplier.dropStale();
-    return feedSilence.ms;
-  };
-  const isSilenceShort = () => feedSilenceMs() <= MAX_FEED_SILENCE_MS;
-  const checking = setInterval(() => {
-    feedSilenceMs();
-    if (!feedStatus.up) void postgres.check();
-  }, CHECK_EVERY_MS);
-  shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
+  const memory = redisCache && new RedisBatchMemory();
+  const window = new Window(memory?.window);
+  const repository = new HotelRepository(origin, history);
   // while PostgreSQL is unavailable no other tier can answer
-  const mayUseOld = (error: unknown) => isOutage(error) && isSilenceShort();
-  const isTrusted = (nowMs = monotonicMs()) =>
-    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && isSilenceShort());
+  const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
       : new LocalCache(config.L1_MAX_BYTES, {
-          isFeedUp: isTrusted,
+          freshness,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
           counts: metrics.cacheLookups.counts.local,
@@ -110,47 +91,39 @@ export function buildWorker(
     metrics.cacheLookups.counts[tier][result] += keys;
   };
   const collections = new Collections({
-    repository: new CollectionRepository(replicas ?? postgres),
+    repository: new CollectionRepository(origin),
     maxBytes: config.COLLECTIONS_MAX_BYTES,
     outsideMs: config.ABSENT_TTL_S * 1000,
-    isFresh: (nowMs) => feedStatus.isFresh(nowMs),
+    freshness,
   });
   const reader: HotelReader = new HotelReader({
-    ...{ local, origin, collections, mayUseOld },
+    ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
+    origin: repository,
     redisCache: redisCache?.hotels,
-    recent: hotelChanges,
-    isFeedUp: () => feedStatus.up,
-    count: countLookups,
   });
   const redisBatch =
     redisCache &&
-    new RedisBatchReader(
-      redisCache.redis,
-      redisCache.hotels,
-      local,
-      hotelChanges,
-      () => feedStatus.up,
-      countLookups,
-    );
+    new RedisBatchReader({
+      ...{ local, memory: memory!, mayRead: isCurrent, count: countLookups },
+      redis: redisCache.redis,
+      cache: redisCache.hotels,
+    });
   const hotIds = local && redisCache && new HotIds(redisCache.hotels, local.arena);
   const warmUp =
     local &&
     new WarmUp({
-      ...{ local, reader, repository: origin.list, hotIds, redisBatch, number, workers: config.WORKERS },
-      isFeedUp: () => feedStatus.up,
+      ...{ local, reader, repository: repository.list, hotIds, redisBatch, number, workers: config.WORKERS },
+      isCurrent,
       slowMs: config.DATABASE_TIMEOUT_MS / 2,
       isStopping: () => pipeline.closing,
     });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
-  const hotelList = new HotelList(origin.list, isTrusted, listBytes);
+  const hotelList = new HotelList(repository.list, () => freshness.mayServePositions(), listBytes);
   const compressedPages = local && new CompressedPages(listBytes);
   const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
+    ...{ origin, history, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
-    postgres,
-    recent: keyChanges,
-    isFeedUp: () => feedStatus.up,
-    mayUseOld,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
     counts: metrics.keyLookups.counts,
     mayLookUp: () => {
@@ -158,30 +131,17 @@ export function buildWorker(
       return decision instanceof Promise ? decision.then(({ admitted }) => admitted) : decision.admitted;
     },
   });
-  const logPositions = new PositionWatch(() => feedStatus.up);
+  const logPositions = new PositionWatch(isCurrent);
   const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions);
-  // a cluster's nodes are found by its topology, and a master without its majority stops
-  const markerWatch =
-    redisCache?.redis instanceof Redis
-      ? new MarkerWatch(redisCache.redis, (sinceMs) => feedApplier.suspectRedis(sinceMs))
-      : undefined;
-  const feedApplier: FeedApplier = new FeedApplier({
-    markerWatch,
-    logPositions,
-    hotelChanges,
-    keyChanges,
-    reader,
-    local,
-    redisBatch,
-    pageIndex: hotelList.index,
-    collections,
-    apiKeys,
-    redisHotels: redisCache?.hotels,
-    redisKeys: redisCache?.keys,
-    feedStatus,
-    feedSilence,
-    metrics,
-  });
+  const logApplier = new LogApplier(
+    {
+      ...{ window, freshness, reader, local, collections, apiKeys, logPositions },
+      pageIndex: hotelList.index,
+      redisHotels: redisCache?.hotels,
+      redisKeys: redisCache?.keys,
+    },
+    applied,
+  );
   const accessLog = new AccessLog(context.log, {
     sample: config.ACCESS_LOG_SAMPLE,
     slowMs: config.ACCESS_LOG_SLOW_MS,
@@ -215,7 +175,7 @@ export function buildWorker(
   shutdown.push('connection turnover', () => turnover.close());
   return {
     postgres,
-    replicas,
+    origin,
     redis: redisCache?.redis,
     local,
     hotIds,
@@ -224,12 +184,9 @@ export function buildWorker(
     collections,
     apiKeys,
     limiter,
-    feedStatus,
-    feedApplier,
-    feedSilence,
-    feedSilenceMs,
+    freshness,
+    logApplier,
     logPositions,
-    markerWatch,
     pipeline,
     server,
     maxConnections,

@@ -1,26 +1,37 @@
 import type { Documents } from '../api-docs/documents.ts';
-import type { FeedMessage } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
-import type { FeedPosition } from '../postgres/replica.ts';
+import type { News } from '../log/follower.ts';
+import type { LogRow } from '../log/row.ts';
+import type { WindowCopy } from '../log/window.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
-/** Data that a worker needs to open its port, with the state of the change feed. */
+/** What the primary process knows of the log when a worker begins. */
+export interface LogState {
+  history: string;
+  /** the last place that is applied */
+  position: number;
+  transaction: string;
+  /** prefix of the names in Redis */
+  prefix: string;
+  /** secret of the history, which is never logged */
+  secret: Uint8Array;
+  /** time as of which the instance is current, by `systemMs`; undefined: it never was */
+  asOfMs: number | undefined;
+  /** see `News` */
+  isBusy: boolean;
+  window: WindowCopy;
+}
+
+/** Data that a worker needs to open its port. */
 export interface Start {
   type: 'start';
-  history: string;
-  generation: string;
-  /** false if changes may be missed */
-  isUp: boolean;
-  /** time of the last message, by `systemMs`; -Infinity if there was none */
-  receivedAtMs: number;
-  /** the same for changes of the time in which PostgreSQL was available: changes since then may be unknown */
-  silentSinceMs: number;
-  /** the last received position */
-  position: FeedPosition | undefined;
+  log: LogState;
+  /** time of the first answer of PostgreSQL to a worker that came too late (see `Freshness`), by `systemMs` */
+  lateAnswerMs: number | undefined;
+  /** true: DATABASE_URL leads through a pooler */
+  pooled: boolean;
   config: Config;
   documents: Documents;
-  /** secret of the database's history, which is never logged */
-  secret: Uint8Array;
   /** number of the worker, from 1; a replacement has the number of the worker it replaces */
   number: number;
   /** maximum time of the warm-up; 0 for a replacement while no other worker serves */
@@ -31,13 +42,15 @@ export interface Start {
 export type ToWorker =
   /** earlier messages, `drain` excepted, are not for this worker */
   | Start
-  /** `receivedAtMs`: by `systemMs`, because a stalled process reads the message later */
-  | { type: 'feed'; message: FeedMessage; receivedAtMs: number }
-  | { type: 'reconnected' }
-  /** changes may have been missed */
-  | { type: 'reset' }
+  | { type: 'log'; news: News }
+  /** rows from before the start of the instance; all after `floor` are known with them */
+  | { type: 'learned'; rows: LogRow[]; floor: number }
   /** the database follows another history: every cached value is invalid */
-  | { type: 'history'; history: string; generation: string; secret: Uint8Array }
+  | { type: 'history'; history: string; position: number; prefix: string; secret: Uint8Array }
+  /** the server was restarted: names in Redis have another prefix */
+  | { type: 'restarted'; prefix: string }
+  /** PostgreSQL answers again */
+  | { type: 'reachable' }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: LeaseGrant[] }
   /** grants of shared windows to another worker, sent before that worker gets them */
@@ -49,16 +62,10 @@ export type ToPrimary =
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /**
-   * its metrics, and the `FeedSilence` at `atMs` by `systemMs`, once a second and on request; also a sign that it is alive
-   */
-  | {
-      type: 'metrics';
-      metrics: object[];
-      defaultMetrics: object[] | undefined;
-      feedSilenceMs: number;
-      atMs: number;
-    }
+  /** its metrics, once a second and on request; also a sign that it is alive */
+  | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined }
+  /** PostgreSQL has answered although the worker was not current for long: it is no outage for a later worker either */
+  | { type: 'late answer'; atMs: number }
   /** requests leases of rate limits; answered by `grant` */
   | { type: 'leases'; requests: LeaseRequest[] }
   /** the worker failed; the reason is for the primary's log too */

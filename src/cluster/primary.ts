@@ -1,28 +1,20 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { writeDocuments } from '../api-docs/documents.ts';
-import { announcedBy } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
-import { onClockStep, systemMs } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
-import type { FeedPosition } from '../postgres/replica.ts';
 import { awaitDatabase } from './await-database.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
-import { followChanges } from './follow-changes.ts';
+import { followLog } from './follow-log.ts';
 import { requireFreePort } from './free-port.ts';
 import { ProcessContext } from './process-context.ts';
-import { watchEvictionPolicy } from './watch-eviction-policy.ts';
 import { Workers } from './workers.ts';
 
-/** Timeout of the first message of an invalidator, after which the workers start without it. */
-const FEED_TIMEOUT_MS = 1_000;
-/** Time that the invalidator waits for Redis at its start. */
-const REDIS_TIMEOUT_MS = 500;
 /** Margin for the drain of the workers beyond its deadline. */
 const DRAIN_MARGIN_MS = 2_000;
 /** Margin for the exit of a worker that was killed after it. */
@@ -34,8 +26,8 @@ const KILL_MARGIN_MS = 1_000;
 const SAME_SIGNAL_MS = 500;
 
 /**
- * Runs one instance until a signal ends it: the admin port, the change feed, the invalidator (active in one of all
- * instances) and the workers. Never returns; exits 0 if everything ended in order.
+ * Runs one instance until a signal ends it: the admin port, the follower of the log and the workers. Never returns; exits 0
+ * if everything ended in order.
  */
 export async function runPrimary(given: Config): Promise<void> {
   await requireFreePort(given.HOST, given.PORT);
@@ -91,35 +83,16 @@ export async function runPrimary(given: Config): Promise<void> {
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
-  let { history, generation, secret } = found;
-  context.secret.use(secret);
-  let announced: FeedPosition | undefined;
-  let receivedAtMs = -Infinity;
-  onClockStep((_, sleptMs) => {
-    receivedAtMs -= sleptMs;
-    workers?.slept(sleptMs);
+  const { pooled } = found;
+  const log = followLog(context, pooled, {
+    onHistory: ({ history, position, secret }, prefix) =>
+      workers?.broadcast({ type: 'history', history, position, prefix, secret }),
+    onRestart: (prefix) => workers?.broadcast({ type: 'restarted', prefix }),
+    onNews: (news) => workers?.broadcast({ type: 'log', news }),
+    onLearned: (rows, floor) => workers?.broadcast({ type: 'learned', rows, floor }),
+    onReachable: () => workers?.broadcast({ type: 'reachable' }),
   });
-  const { invalidator, listener, redis } = followChanges(context, found, {
-    onMessage: (message, atMs) => {
-      receivedAtMs = atMs;
-      if (message.g !== '') generation = message.g;
-      announced = announcedBy(message);
-      invalidator.received(message);
-      workers?.broadcast({ type: 'feed', message, receivedAtMs });
-    },
-    onReconnect: () => workers?.broadcast({ type: 'reconnected' }),
-    onReset: () => workers?.broadcast({ type: 'reset' }),
-    onHistory: (position) => {
-      ({ history, generation, secret } = position);
-      announced = undefined;
-      workers?.broadcast({ type: 'history', history, generation, secret });
-    },
-  });
-  await redis?.connected(REDIS_TIMEOUT_MS);
-  if (redis) shutdown.push('eviction policy', watchEvictionPolicy(redis, events));
-  invalidator.start();
-  const untilMs = performance.now() + FEED_TIMEOUT_MS;
-  while (!listener.isUp && performance.now() < untilMs) await wait(10);
+  await log.follower.start();
 
   if (stopping) return;
   const documents = writeDocuments({
@@ -135,18 +108,14 @@ export async function runPrimary(given: Config): Promise<void> {
       warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
       config,
       documents,
-      history,
-      generation,
-      isUp: listener.isUp,
-      receivedAtMs,
-      silentSinceMs: Math.max(systemMs() - workers!.feedSilenceMs, receivedAtMs),
-      position: announced,
-      secret,
+      pooled,
+      log: log.state(),
+      lateAnswerMs: workers?.lateAnswerMs,
     }),
     metrics,
     events,
-    config.RATE_LIMIT_SCOPE === 'redis' && redis
-      ? (name, use) => redis.countWindow(`${generation}:l:${name}`, use)
+    config.RATE_LIMIT_SCOPE === 'redis' && log.redis
+      ? (name, use) => log.redis!.countWindow(`${log.prefixOf()}:l:${name}`, use)
       : undefined,
   );
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;

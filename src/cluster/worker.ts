@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, monotonicMs, onClockStep, systemMs } from '../lib/clock.ts';
+import { fromSystemMs, onClockStep, toSystemMs } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -29,34 +29,33 @@ function startWorker({
   config,
   documents,
   number,
-  secret,
+  pooled,
   warmUpMs,
-  ...feed
+  log,
+  lateAnswerMs,
 }: Start): (message: ToWorker) => void {
   const context = new ProcessContext(config, 'worker');
-  context.secret.use(secret);
+  context.secret.use(log.secret);
   const { shutdown, metrics, events } = context;
-  const parts = buildWorker(context, { documents, number }, (requests) => send({ type: 'leases', requests }));
-  const { postgres, replicas, redis, hotIds, apiKeys, feedApplier, logPositions, pipeline, server } = parts;
+  const parts = buildWorker(
+    context,
+    { documents, number, pooled },
+    (requests) => send({ type: 'leases', requests }),
+    (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
+  );
+  const { postgres, origin, redis, hotIds, apiKeys, logApplier, logPositions, pipeline, server } = parts;
 
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(context.config.REDIS_URL));
     if (name === 'DATABASE_URL') postgres.reconnect(RECONNECT_S);
-    if (name === 'DATABASE_REPLICA_URLS') replicas?.reconnect(RECONNECT_S);
+    if (name === 'DATABASE_REPLICA_URLS') origin.reconnect(RECONNECT_S);
   });
 
   const readDefaults = defaultMetrics(String(number));
   const report = async (isScraped = false) => {
     const ofProcess = isScraped ? await readDefaults() : undefined;
     const json = await metrics.registry.getMetricsAsJSON();
-    send({
-      type: 'metrics',
-      metrics: json,
-      defaultMetrics: ofProcess,
-      // before the silence, which then contains a stop of this process between the two
-      atMs: systemMs(),
-      feedSilenceMs: parts.feedSilenceMs(),
-    });
+    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));
@@ -78,14 +77,11 @@ function startWorker({
       warmUp: () => warmedUp,
       waiters: logPositions,
     });
-    logPositions.follow(feed.history);
-    parts.markerWatch?.follow(feed.history);
-    feedApplier.useGeneration(feed.generation);
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),
       postgres.connected(POSTGRES_TIMEOUT_MS),
       Promise.race([preloadKeys(), wait(PRELOAD_TIMEOUT_MS)]),
-      replicas?.connected(POSTGRES_TIMEOUT_MS),
+      origin.connected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
     if (parts.warmUp && warmUpMs > 0 && isRedisUp) {
@@ -121,29 +117,36 @@ function startWorker({
     process.exit(0);
   };
 
-  parts.feedSilence.available(monotonicMs());
-  if (feed.isUp) parts.feedStatus.received(feed.position, fromSystemMs(feed.receivedAtMs));
-  else parts.feedSilence.received(fromSystemMs(feed.silentSinceMs));
-  onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
+  logApplier.start(log);
+  if (lateAnswerMs !== undefined) parts.freshness.answered(fromSystemMs(lateAnswerMs));
+  let wallMs = Date.now();
+  onClockStep((byMs, sleptMs) => {
+    if (sleptMs > 0) parts.freshness.slept(sleptMs);
+    // entries of a midnight that the clock has gone back before
+    if (byMs < 0 && new Date(wallMs).getUTCDate() !== new Date().getUTCDate()) parts.local?.clear();
+    wallMs = Date.now();
+  });
   start().catch(fail);
   return (message) => {
     switch (message.type) {
-      case 'feed':
-        feedApplier.apply(message.message, fromSystemMs(message.receivedAtMs));
+      case 'log':
+        logApplier.apply(message.news);
         break;
-      case 'reconnected':
-        postgres.feedReconnected();
+      case 'learned':
+        logApplier.learn(message.rows, message.floor);
+        break;
+      case 'reachable':
+        postgres.reachable();
+        break;
+      case 'restarted':
+        logApplier.serverRestarted(message.prefix);
         break;
       case 'history':
         context.secret.use(message.secret);
-        feedApplier.clear(message.history, message.generation);
+        logApplier.begin(message.history, message.position, message.prefix);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
-        replicas?.reconnect(RECONNECT_S);
-        preloadKeys();
-        break;
-      case 'reset':
-        feedApplier.reset();
+        origin.reconnect(RECONNECT_S);
         preloadKeys();
         break;
       case 'grant':

@@ -1,13 +1,13 @@
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
-import { systemMs } from '../lib/clock.ts';
 import { StallTolerantDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { type CountWindow, SharedCoordinator } from '../rate-limit/shared-coordinator.ts';
+import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
 import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './liveness.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
@@ -45,10 +45,6 @@ export class Workers {
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
   readonly #handles = new Set<WorkerHandle>();
-  /** by number, the `FeedSilence` in ms that a worker or its predecessor reported last */
-  readonly #silenceMsByNumber = new Map<number, number>();
-  /** time of the last report of any worker, by `systemMs` */
-  #reportedAtMs = -Infinity;
   /** metrics of ended workers, until they are summed */
   readonly #ofEnded: MetricsJson[] = [];
   #summing = Promise.resolve();
@@ -56,6 +52,8 @@ export class Workers {
   readonly #sharedLimits: SharedCoordinator | undefined;
   #isReady = false;
   #stopping = false;
+  /** time of the last late answer that a worker has reported, by `systemMs` */
+  lateAnswerMs: number | undefined;
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
 
@@ -91,20 +89,6 @@ export class Workers {
   get ready(): boolean {
     this.#isReady ||= [...this.#handles].every(({ listening }) => listening);
     return this.#isReady && this.listening > 0;
-  }
-
-  /**
-   * Returns the maximum time in ms for which PostgreSQL was available without a message of the change feed, as the workers
-   * reported it; the time since the last report counts. Infinity before the first report.
-   */
-  get feedSilenceMs(): number {
-    if (this.#silenceMsByNumber.size === 0) return Infinity;
-    return Math.max(...this.#silenceMsByNumber.values()) + systemMs() - this.#reportedAtMs;
-  }
-
-  /** Records that the machine slept for this long. PostgreSQL may have been available meanwhile. */
-  slept(ms: number): void {
-    this.#reportedAtMs -= ms;
   }
 
   broadcast(message: ToWorker): void {
@@ -144,7 +128,7 @@ export class Workers {
 
   /** `nextPauseMs`: pause before its replacement if it ends at once. */
   #start(number: number, nextPauseMs: number): void {
-    const worker = cluster.fork();
+    const worker = cluster.fork({ [HASH_SEED_VARIABLE]: HASH_SEED_HEX });
     const nowMs = performance.now();
     const handle: WorkerHandle = {
       worker,
@@ -193,11 +177,12 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
-        this.#silenceMsByNumber.set(handle.number, message.feedSilenceMs);
-        this.#reportedAtMs = Math.max(this.#reportedAtMs, message.atMs);
         if (!message.defaultMetrics) break;
         handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);
+        break;
+      case 'late answer':
+        this.lateAnswerMs = message.atMs;
         break;
       case 'leases':
         this.#grant(handle, message.requests);

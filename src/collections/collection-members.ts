@@ -48,7 +48,7 @@ export class CollectionMembers {
     this.#outsideMs = outsideMs;
   }
 
-  /** Returns true if the members are known, according to the change feed. */
+  /** Returns true if the members are known, as far as the log is applied. */
   get isKnown(): boolean {
     return this.#ids !== undefined && this.#changed.size === 0;
   }

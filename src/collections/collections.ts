@@ -2,6 +2,7 @@ import type { Page } from '../hotels/hotel-list.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
+import type { Freshness } from '../log/freshness.ts';
 import { CollectionMembers } from './collection-members.ts';
 import type { CollectionRepository } from './repository.ts';
 
@@ -16,13 +17,12 @@ interface CollectionsOptions {
   maxBytes: number;
   /** maximum time for which a key that finds nothing is remembered */
   outsideMs: number;
-  /** false if changes older than a second may have been missed */
-  isFresh: (nowMs: number) => boolean;
+  freshness: Pick<Freshness, 'isSure'>;
 }
 
 /**
  * Decides which hotels the keys of collections see. The members of used collections are held in memory and updated by
- * the change feed. While they are not known, or the feed is down, PostgreSQL is queried for each request.
+ * the log. While they are not known, or the log cannot be followed, PostgreSQL is queried for each request.
  */
 export class Collections {
   readonly #options: CollectionsOptions;
@@ -55,7 +55,7 @@ export class Collections {
 
   /** Returns the members of a collection if they are known, else begins to load them. */
   members(collection: string, nowMs = monotonicMs()): CollectionMembers | undefined {
-    if (!this.#options.isFresh(nowMs)) return undefined;
+    if (!this.#options.freshness.isSure(nowMs)) return undefined;
     const held = this.#cached.get(collection);
     if (!held) {
       this.#begin(collection, nowMs);

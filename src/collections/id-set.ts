@@ -1,5 +1,5 @@
-import { instantiate } from '../wasm/id-hash.ts';
-import { HASH_SEED } from '../wasm/load.ts';
+import { numberOf } from '../hotels/namespace.ts';
+import { hash, hashKey } from '../wasm/id-hash.ts';
 
 const WORDS_PER_SLOT = 2;
 const BYTES_PER_SLOT = 4 * WORDS_PER_SLOT;
@@ -8,16 +8,10 @@ const LOAD = 0.65;
 const MAX_LOAD = 0.75;
 const MIN_SLOTS = 64;
 
-const { wasm, memory } = instantiate(1);
-wasm.init(...HASH_SEED);
-/** Space for one id. */
-const input = Buffer.from(memory.buffer, wasm.INPUT.value, wasm.INPUT_BYTES.value);
-/** Both halves of the hash of the last id. */
-const hash = new Uint32Array(memory.buffer, wasm.RESULT.value, WORDS_PER_SLOT);
-const encoder = new TextEncoder();
+const ID = numberOf('id');
 
 /**
- * Set of ids that stores a 64-bit hash of each id, 13 bytes per id at any length. The seed is random for each process. With a
+ * Set of ids that stores a 64-bit hash of each id, 13 bytes per id at any length. The seed is random. With a
  * million ids in the set, the probability that it contains any of a million other ids by mistake is 5e-8.
  */
 export class IdSet {
@@ -45,7 +39,7 @@ export class IdSet {
   }
 
   has(id: string): boolean {
-    return hashId(id) && this.hasHash(hash[0]!, hash[1]!);
+    return hashKey(ID, id) && this.hasHash(hash[0]!, hash[1]!);
   }
 
   /** The same for an id by both halves of its hash (assembly/hash.ts), each a u32. */
@@ -55,13 +49,13 @@ export class IdSet {
 
   /** Adds an id; ignores what is longer than an id. */
   add(id: string): void {
-    if (!hashId(id)) return;
+    if (!hashKey(ID, id)) return;
     if (this.#size >= MAX_LOAD * this.#slots) this.#enlarge();
     if (this.#insert(hash[0]! || 1, hash[1]!)) this.#size++;
   }
 
   delete(id: string): void {
-    if (!hashId(id)) return;
+    if (!hashKey(ID, id)) return;
     const words = this.#words;
     let hole = this.#find(hash[0]! || 1, hash[1]!);
     if (words[hole] === 0) return;
@@ -117,23 +111,4 @@ export class IdSet {
 
 function slotsFor(expected: number): number {
   return Math.max(MIN_SLOTS, Math.ceil(expected / LOAD));
-}
-
-/** Writes the hash of an id to `hash`; returns false for what is no id: empty, or longer than any. */
-function hashId(id: string): boolean {
-  const { length } = id;
-  if (length === 0 || length > input.length) return false;
-  let bytes = 0;
-  for (; bytes < length; bytes++) {
-    const code = id.charCodeAt(bytes);
-    if (code > 0x7f) {
-      const { read, written } = encoder.encodeInto(id, input);
-      if (read !== length) return false;
-      bytes = written;
-      break;
-    }
-    input[bytes] = code;
-  }
-  wasm.hash(bytes);
-  return true;
 }

@@ -1,6 +1,5 @@
 import { IdList } from '../hotels/id-list.ts';
-import type { Postgres } from '../postgres/client.ts';
-import type { Replicas } from '../postgres/replicas.ts';
+import type { Origin } from '../postgres/origin.ts';
 
 /**
  * Query of the members of the collection $1. In sessions without foreign keys, members may outlive their collection.
@@ -15,19 +14,19 @@ const HOTELS = `(
 
 /** Reads collections from PostgreSQL. All methods throw `Unavailable`. */
 export class CollectionRepository {
-  readonly #postgres: Postgres | Replicas;
+  readonly #origin: Origin;
 
-  constructor(postgres: Postgres | Replicas) {
-    this.#postgres = postgres;
+  constructor(origin: Origin) {
+    this.#origin = origin;
   }
 
   listOf(collection: string): IdList {
-    return new IdList(this.#postgres, HOTELS, [collection]);
+    return new IdList(this.#origin, HOTELS, [collection]);
   }
 
   /** Counts the members, whether or not these hotels exist. */
   async count(collection: string): Promise<number> {
-    const [row] = await this.#postgres.rows<{ count: number }>(
+    const [row] = await this.#origin.rows<{ count: number }>(
       `select count(*)::float8 as count from ${MEMBERS}`,
       [collection],
     );
@@ -49,7 +48,7 @@ export class CollectionRepository {
   }
 
   async #ids(from: string, parameters: unknown[]): Promise<string[]> {
-    const rows = await this.#postgres.rows<{ id: string }>(`select hotel_id as id from ${from}`, parameters);
+    const rows = await this.#origin.rows<{ id: string }>(`select hotel_id as id from ${from}`, parameters);
     return rows.map(({ id }) => id);
   }
 }

@@ -19,8 +19,8 @@ afterEach(async () => {
 it('a file is reported while it differs from the address in use, as new after each change', async () => {
   const [watched, other] = [join(folder, 'watched'), join(folder, 'other')];
   const config = {
-    ...{ DATABASE_URL: 'used', DATABASE_DIRECT_URL: '', DATABASE_REPLICA_URLS: '', REDIS_URL: '' },
-    ...{ DATABASE_URL_FILE: watched, DATABASE_DIRECT_URL_FILE: '', DATABASE_REPLICA_URLS_FILE: '' },
+    ...{ DATABASE_URL: 'used', DATABASE_REPLICA_URLS: '', REDIS_URL: '' },
+    ...{ DATABASE_URL_FILE: watched, DATABASE_REPLICA_URLS_FILE: '' },
     REDIS_URL_FILE: other,
   };
   await writeFile(other, 'read last and never used');

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { type Config, ConfigError, readConfig, redact } from './config.ts';
-import { directUrlOf, replicaUrlsOf } from './connection-addresses.ts';
+import { replicaUrlsOf } from './connection-addresses.ts';
 
 const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
 
@@ -56,7 +56,7 @@ describe('the configuration', () => {
     { DATABASE_URL: 'postgres://u:p@p@h:5432/d?sslmode=require' },
     { DATABASE_URL: 'postgres://u:p,q@h/d' },
     { DATABASE_URL: 'postgres://u:p@h1:5432,h2:5433,h3/d?target_session_attrs=primary' },
-    { DATABASE_DIRECT_URL: 'postgres://h1,h2/d' },
+    { DATABASE_URL: 'postgres://h1,h2/d' },
     { DRAIN_WAIT_MS: '0' },
     { ACCESS_LOG_SAMPLE: '0.25' },
     { ACCESS_LOG_SAMPLE: '1' },
@@ -83,7 +83,7 @@ describe('the configuration', () => {
     ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
     ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
     ['DATABASE_URL', '', 'DATABASE_URL is required'],
-    ['DATABASE_DIRECT_URL', 'host:5432', 'DATABASE_DIRECT_URL is malformed'],
+    ['DATABASE_URL', 'host:5432', 'DATABASE_URL is malformed'],
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,', 'DATABASE_REPLICA_URLS is malformed'],
     ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
@@ -102,7 +102,6 @@ describe('the configuration', () => {
     ['DATABASE_URL', 'postgres://u:p@h1,h2:port/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
     ['DATABASE_URL', 'postgres://u:p@h1,,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
     ['DATABASE_URL', 'postgres://u:p@q@h1,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
-    ['DATABASE_DIRECT_URL', 'postgres://u:100%@h/d', 'DATABASE_DIRECT_URL is malformed: a % that'],
     [
       'DATABASE_REPLICA_URLS',
       'postgres://a/d, postgres://u:100%@b/d',
@@ -162,19 +161,16 @@ describe('the redacted configuration', () => {
     expect(shown(url).DATABASE_URL).toBe(expected);
   });
 
-  it('hides the passwords of replicas and of the direct address', () => {
+  it('hides the passwords of replicas', () => {
     const config = readConfig({
       ...REQUIRED,
-      DATABASE_DIRECT_URL: 'postgres://user:hunter2@direct/hotels',
       DATABASE_REPLICA_URLS: 'postgres://user:hunter2@one/hotels, postgresql://user:hunter2@two/hotels',
     });
     expect(replicaUrlsOf(config)).toEqual([
       'postgres://user:hunter2@one/hotels',
       'postgresql://user:hunter2@two/hotels',
     ]);
-    expect(directUrlOf(config)).toBe('postgres://user:hunter2@direct/hotels');
     expect(redact(config)).toMatchObject({
-      DATABASE_DIRECT_URL: 'postgres://***@direct/hotels',
       DATABASE_REPLICA_URLS: 'postgres://***@one/hotels,postgresql://***@two/hotels',
     });
   });

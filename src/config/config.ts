@@ -55,20 +55,15 @@ const POSTGRES_URL = /^postgres(ql)?:\/\/.+/u;
 
 /** Variables of the service. `npm run build:docs` generates the table of docs/configuration.md from them. */
 export const VARIABLES = {
-  DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
-    default: undefined,
-    pattern: POSTGRES_URL,
-  }),
-  DATABASE_DIRECT_URL: text(
-    'Direct address of PostgreSQL for the change feed and the commands, if `DATABASE_URL` is a pooler in transaction mode',
-    { pattern: POSTGRES_URL },
+  DATABASE_URL: text(
+    'PostgreSQL 15 or newer, or a pooler in front of it: `postgres://user:password@host:5432/database`',
+    { default: undefined, pattern: POSTGRES_URL },
   ),
   DATABASE_REPLICA_URLS: text(
-    'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
+    'Read replicas, separated by commas. A replica is read only if it holds every change that the worker has applied',
     { pattern: /^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
   ),
   DATABASE_URL_FILE: addressFile('DATABASE_URL'),
-  DATABASE_DIRECT_URL_FILE: addressFile('DATABASE_DIRECT_URL'),
   DATABASE_REPLICA_URLS_FILE: addressFile('DATABASE_REPLICA_URLS'),
   DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
@@ -222,10 +217,8 @@ function* faultsOfAddresses(
   wrong: Map<string, string>,
 ): Generator<[name: string, fault: string]> {
   const isWellFormed = (name: Name) => config[name] && !wrong.has(name);
-  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
-    const fault = isWellFormed(name) && faultOfPostgresUrl(config[name]);
-    if (fault) yield [name, fault];
-  }
+  const primary = isWellFormed('DATABASE_URL') && faultOfPostgresUrl(config.DATABASE_URL);
+  if (primary) yield ['DATABASE_URL', primary];
   const replicas = isWellFormed('DATABASE_REPLICA_URLS') ? replicaUrlsOf(config) : [];
   for (const [i, url] of replicas.entries()) {
     const fault = faultOfPostgresUrl(url);
@@ -238,7 +231,7 @@ function* faultsOfAddresses(
 /** Returns the configuration with the passwords in addresses replaced. */
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
-  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {
+  for (const name of ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {
     shown[name] = config[name]
       .split(/,\s*(?=(?:rediss?|postgres(?:ql)?):\/\/)/)
       .map((address) => withoutSecrets(address.trim()))

@@ -4,11 +4,6 @@ import { faultOfPostgresTls, unverifiedModeOf } from './postgres-tls.ts';
 const ENCODE =
   'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
 
-/** Returns the address of PostgreSQL without a pooler, where sessions persist. */
-export function directUrlOf(config: { DATABASE_URL: string; DATABASE_DIRECT_URL: string }): string {
-  return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
-}
-
 /** Returns the addresses of the replicas, possibly none. */
 export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS: string }): string[] {
   return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
@@ -16,11 +11,10 @@ export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS
 
 /** Returns the variables with an address of PostgreSQL whose server is not verified, with its `sslmode`. */
 export function unverifiedAddressesOf(
-  config: Record<'DATABASE_URL' | 'DATABASE_DIRECT_URL' | 'DATABASE_REPLICA_URLS', string>,
+  config: Record<'DATABASE_URL' | 'DATABASE_REPLICA_URLS', string>,
 ): [variable: string, sslmode: string][] {
   const addresses = [
     ['DATABASE_URL', config.DATABASE_URL],
-    ['DATABASE_DIRECT_URL', config.DATABASE_DIRECT_URL],
     ...replicaUrlsOf(config).map((url) => ['DATABASE_REPLICA_URLS', url] as const),
   ] as const;
   return addresses.flatMap(([variable, address]) => {

@@ -12,6 +12,7 @@ import {
   FULL_TAG_AT,
   HEADER_BYTES,
   ID_LENGTH_AT,
+  LABEL_AT,
   MAGIC,
   MAGIC_AT,
   NARROW_TAG_AT,
@@ -24,13 +25,12 @@ import {
   UNTIL_DAY_AT,
   URL_LENGTH_AT,
   VALID_UNTIL_AT,
-  VERSION_AT,
 } from './entry-layout.ts';
 
 export const DAY_MS = 86_400_000;
 
 interface Parts {
-  version: number;
+  label: number;
   fromDay: number;
   untilDay: number;
   id: string;
@@ -69,7 +69,7 @@ export function assemble(parts: Parts): Buffer {
   const bodyLength = head.length + certification.length + tail.length;
   const sharedLength = head.length + certification.length + parts.sharedTailLength;
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + keys.length + urlLength + bodyLength);
-  bytes.writeDoubleLE(parts.version, VERSION_AT);
+  bytes.writeDoubleLE(parts.label, LABEL_AT);
   bytes.writeDoubleLE(validUntilMs, VALID_UNTIL_AT);
   bytes.writeInt32LE(fromDay, FROM_DAY_AT);
   bytes.writeInt32LE(untilDay, UNTIL_DAY_AT);

@@ -1,18 +1,19 @@
 import { assemble, DAY_MS, seal } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
-  FLAGS_AT,
+  CHANNEL_LENGTH_AT,
   FROM_DAY_AT,
   HEADER_BYTES,
   ID_LENGTH_AT,
+  LABEL_AT,
   NO_DAY,
-  TOMBSTONE,
+  REGISTRY_LENGTH_AT,
   UNTIL_DAY_AT,
   VALID_UNTIL_AT,
-  VERSION_AT,
 } from './entry-layout.ts';
 
 import type { Hotel } from './hotel.ts';
+import type { Namespace } from './namespace.ts';
 import type { HotelRow } from './row.ts';
 
 /** Fields behind the certification; the narrow view hides the last one. */
@@ -24,8 +25,8 @@ type AfterHead =
   | 'channel_id'
   | 'registry_id';
 
-/** Encodes a row as it reads at `nowMs` (epoch ms). */
-export function encodeHotel(row: HotelRow, nowMs: number): Entry {
+/** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
+export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
   const images = [];
   for (const { url, caption } of row.images) images.push({ url, caption: caption ?? null });
   const head = JSON.stringify({
@@ -47,7 +48,7 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
   } satisfies Omit<Hotel, AfterHead>);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
   const bytes = assemble({
-    version: row.version,
+    label,
     fromDay: dayOf(row.certified_from),
     untilDay: dayOf(row.certified_until),
     id: row.id,
@@ -62,31 +63,16 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
   return new Entry(bytes);
 }
 
-/** Returns the version of the absence of a hotel: above `version`, below every later one. */
-export function versionOfRemoved(version: number): number {
-  return version + 0.5;
-}
-
-/** Encodes the absence of the hotel with this id since `version` (0: it was never known). */
-export function encodeAbsence(id: string, version: number): Entry {
-  return encodeWithoutBody(id, version, 0);
-}
-
-/** Encodes a tombstone: every entry older than `version` is outdated. */
-export function encodeTombstone(id: string, version: number): Entry {
-  return encodeWithoutBody(id, version, TOMBSTONE);
-}
-
-function encodeWithoutBody(id: string, version: number, flags: number): Entry {
-  const key = Buffer.from(id);
-  const bytes = Buffer.alloc(HEADER_BYTES + key.length);
-  bytes.writeDoubleLE(version, VERSION_AT);
+/** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */
+export function encodeAbsence(namespace: Namespace, key: string, label: number): Entry {
+  const bytes = Buffer.alloc(HEADER_BYTES + Buffer.byteLength(key));
+  const length = bytes.write(key, HEADER_BYTES);
+  bytes.writeDoubleLE(label, LABEL_AT);
   bytes.writeDoubleLE(Infinity, VALID_UNTIL_AT);
   bytes.writeInt32LE(NO_DAY, FROM_DAY_AT);
   bytes.writeInt32LE(NO_DAY, UNTIL_DAY_AT);
-  bytes.writeUInt16LE(key.length, ID_LENGTH_AT);
-  bytes[FLAGS_AT] = flags;
-  key.copy(bytes, HEADER_BYTES);
+  if (namespace === 'registry') bytes.writeUInt8(length, REGISTRY_LENGTH_AT);
+  else bytes.writeUInt16LE(length, namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT);
   return new Entry(seal(bytes));
 }
 

@@ -12,7 +12,7 @@ describe('certified', () => {
   const dated = (certified_from: string | null, certified_until: string | null): HotelRow =>
     rowOf({ id: 'h', certified_from, certified_until, certification_url: 'https://badge.example/1' });
   const certified = (one: HotelRow, moment: string) =>
-    JSON.parse(jsonOf(encodeHotel(one, Date.parse(moment)), 'full')).certified;
+    JSON.parse(jsonOf(encodeHotel(one, 1, Date.parse(moment)), 'full')).certified;
 
   it.each([
     ['2026-02-01', '2026-02-28', '2026-01-31T23:59:59.999Z', false],
@@ -35,7 +35,7 @@ describe('certified', () => {
 
   it('is valid until validUntilMs and no longer', () => {
     forAll(rowAtMoment, fc.nat(3 * DAY_MS), ([one, nowMs], laterMs) => {
-      const { validUntilMs } = encodeHotel(one, nowMs);
+      const { validUntilMs } = encodeHotel(one, 1, nowMs);
       expect(validUntilMs).toBeGreaterThan(nowMs);
       const shown = isCertified(one, nowMs);
       if (validUntilMs < Infinity) {
@@ -50,8 +50,8 @@ describe('certified', () => {
     const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
     fc.assert(
       fc.property(twoMoments, ([one, firstMs, thenMs]) => {
-        const refreshed = encodeHotel(one, firstMs).at(thenMs);
-        const encodedThen = encodeHotel(one, thenMs);
+        const refreshed = encodeHotel(one, 1, firstMs).at(thenMs);
+        const encodedThen = encodeHotel(one, 1, thenMs);
         for (const view of VIEWS) {
           expect(jsonOf(refreshed, view)).toBe(jsonOf(encodedThen, view));
           expect(refreshed.tag(view)).toBe(encodedThen.tag(view));
@@ -65,7 +65,7 @@ describe('certified', () => {
 
   it('is not copied while its certification is unchanged', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       expect(entry.at(nowMs)).toBe(entry);
       if (entry.validUntilMs < Infinity) expect(entry.at(entry.validUntilMs - 1)).toBe(entry);
     });

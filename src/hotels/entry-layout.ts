@@ -12,9 +12,9 @@ export const CHECKSUM_AT = 0;
 export const CHECKED_FROM = 4;
 /** u32 */
 export const MAGIC_AT = 4;
-export const MAGIC = 0x32444548;
-/** f64: of the database's sequence; half a step more for a deleted hotel */
-export const VERSION_AT = 8;
+export const MAGIC = 0x33444548;
+/** f64: label, the position of the log at which the hotel was read */
+export const LABEL_AT = 8;
 /** f64: time at which `certified` flips, epoch ms; Infinity if it never does */
 export const VALID_UNTIL_AT = 16;
 /** tags of the views (for ETag): characters of one byte */
@@ -40,8 +40,6 @@ export const REGISTRY_LENGTH_AT = 76;
 /** u8 */
 export const FLAGS_AT = 77;
 export const PRESENT = 1;
-/** the placeholder in Redis after a change, until the hotel is read again */
-export const TOMBSTONE = 2;
 /** u16: zero */
 export const RESERVED_AT = 78;
 /** id, channel id, registry id, certification URL and body follow the header */

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { encodeAbsence, encodeHotel, versionOfRemoved } from './encode.ts';
-import { FIELDS, jsonOf, row, rowAtMoment, wellFormed, wireOf } from './entry.fixture.ts';
+import { encodeAbsence, encodeHotel } from './encode.ts';
+import { FIELDS, jsonOf, label, row, rowAtMoment, wellFormed, wireOf } from './entry.fixture.ts';
 import { readEntry, VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
@@ -15,35 +15,35 @@ it('the schema of a hotel has the fields of the specification, in their order, e
 describe('a hotel', () => {
   it('has the JSON of the contract, in both views', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       for (const view of VIEWS) expect(JSON.parse(jsonOf(entry, view))).toEqual(wireOf(one, nowMs, view));
     });
   });
 
   it('has equal views except for registry_id, which the full view shows with all digits', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       const [full, narrow] = [jsonOf(entry, 'full'), jsonOf(entry, 'narrow')];
       expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
       expect(full).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
     });
   });
 
-  it('stores its keys, its version and the length of its views beside the JSON', () => {
-    forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+  it('stores its keys, its label and the length of its views beside the JSON', () => {
+    forAll(rowAtMoment, label, ([one, nowMs], readAt) => {
+      const entry = encodeHotel(one, readAt, nowMs);
       expect(entry.present).toBe(true);
       expect(entry.id).toBe(one.id);
       expect(entry.channelId).toBe(one.channel_id);
       expect(entry.registryId).toBe(one.registry_id);
-      expect(entry.version).toBe(one.version);
+      expect(entry.label).toBe(readAt);
       for (const view of VIEWS) expect(entry.bodyLength(view)).toBe(entry.body(view).length);
     });
   });
 
   it('is copied to the given place, and no other byte changes', () => {
     forAll(rowAtMoment, fc.nat(40), fc.constantFrom(...VIEWS), ([one, nowMs], offset, view) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       const target = Buffer.alloc(offset + entry.bodyLength(view) + 5, 0xaa);
       const end = entry.copyBody(view, target, offset);
       expect(end).toBe(offset + entry.bodyLength(view));
@@ -57,7 +57,6 @@ describe('a hotel', () => {
 describe('the tag of a view', () => {
   const changes = fc.constantFrom<(one: HotelRow, other: HotelRow) => HotelRow>(
     (one) => ({ ...one }),
-    (one) => ({ ...one, version: one.version + 1 }),
     (one, other) => ({ ...one, registry_id: other.registry_id }),
     (one, other) => ({ ...one, name: other.name }),
     (one, other) => ({ ...one, channel_id: other.channel_id }),
@@ -68,7 +67,8 @@ describe('the tag of a view', () => {
 
   it('differs exactly if the bytes of the view differ', () => {
     forAll(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
-      const [before, after] = [encodeHotel(one, nowMs), encodeHotel(change(one, other), nowMs)];
+      // the label is no part of a view
+      const [before, after] = [encodeHotel(one, 1, nowMs), encodeHotel(change(one, other), 2, nowMs)];
       for (const view of VIEWS) {
         expect(before.tag(view) === after.tag(view)).toBe(before.body(view).equals(after.body(view)));
       }
@@ -77,14 +77,14 @@ describe('the tag of a view', () => {
 
   it('differs between the views exactly if the hotel has a registry id', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       expect(entry.tag('full') === entry.tag('narrow')).toBe(one.registry_id === null);
     });
   });
 
   it('has only characters that are valid in an ETag', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      for (const view of VIEWS) expect(encodeHotel(one, nowMs).tag(view)).toMatch(/^[A-Za-z0-9_-]{12}$/);
+      for (const view of VIEWS) expect(encodeHotel(one, 1, nowMs).tag(view)).toMatch(/^[A-Za-z0-9_-]{12}$/);
     });
   });
 });
@@ -92,7 +92,7 @@ describe('the tag of a view', () => {
 describe('a cached entry', () => {
   it('is read as it was written', () => {
     forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, nowMs);
+      const entry = encodeHotel(one, 1, nowMs);
       const read = readEntry(Buffer.from(entry.bytes));
       expect(read?.bytes.equals(entry.bytes)).toBe(true);
       expect(read?.id).toBe(one.id);
@@ -101,7 +101,7 @@ describe('a cached entry', () => {
 
   it('is rejected when any one byte differs', () => {
     forAll(rowAtMoment, fc.nat(), fc.integer({ min: 1, max: 255 }), ([one, nowMs], place, mask) => {
-      const damaged = Buffer.from(encodeHotel(one, nowMs).bytes);
+      const damaged = Buffer.from(encodeHotel(one, 1, nowMs).bytes);
       const at = place % damaged.length;
       damaged[at] = damaged[at]! ^ mask;
       expect(readEntry(damaged)).toBeUndefined();
@@ -114,7 +114,7 @@ describe('a cached entry', () => {
       fc.nat(),
       fc.uint8Array({ minLength: 1, maxLength: 9 }),
       ([one, nowMs], place, more) => {
-        const { bytes } = encodeHotel(one, nowMs);
+        const { bytes } = encodeHotel(one, 1, nowMs);
         expect(readEntry(bytes.subarray(0, place % bytes.length))).toBeUndefined();
         expect(readEntry(Buffer.concat([bytes, more]))).toBeUndefined();
       },
@@ -126,14 +126,11 @@ describe('a cached entry', () => {
 });
 
 describe('an absence', () => {
-  const absence = fc.tuple(
-    wellFormed({ maxLength: 255 }),
-    fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
-  );
+  const absence = fc.tuple(wellFormed({ maxLength: 255 }), label);
 
-  it('states its id and version, and never expires by date', () => {
-    forAll(absence, fc.integer(), ([id, version], nowMs) => {
-      const entry = encodeAbsence(id, version);
+  it('states its id and label, and never expires by date', () => {
+    forAll(absence, fc.integer(), ([id, readAt], nowMs) => {
+      const entry = encodeAbsence('id', id, readAt);
       const { present, channelId, registryId, validUntilMs } = entry;
       expect({ present, channelId, registryId, validUntilMs }).toEqual({
         present: false,
@@ -141,26 +138,18 @@ describe('an absence', () => {
         registryId: null,
         validUntilMs: Infinity,
       });
-      expect([entry.id, entry.version]).toEqual([id, version]);
+      expect([entry.id, entry.label]).toEqual([id, readAt]);
       expect(entry.at(nowMs)).toBe(entry);
     });
   });
 
   it('is read as it was written, and rejected when a byte differs', () => {
-    forAll(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, version], place, mask) => {
-      const { bytes } = encodeAbsence(id, version);
+    forAll(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, readAt], place, mask) => {
+      const { bytes } = encodeAbsence('id', id, readAt);
       expect(readEntry(Buffer.from(bytes))?.bytes.equals(bytes)).toBe(true);
       const damaged = Buffer.from(bytes);
       damaged[place % damaged.length]! ^= mask;
       expect(readEntry(damaged)).toBeUndefined();
-    });
-  });
-
-  it('of a removed hotel is newer than its last version and older than every later one', () => {
-    // versions in use are far below 2^52, where half a step is still exact
-    forAll(fc.integer({ min: 1, max: 2 ** 52 - 1 }), (version) => {
-      expect(versionOfRemoved(version)).toBeGreaterThan(version);
-      expect(versionOfRemoved(version)).toBeLessThan(version + 1);
     });
   });
 });

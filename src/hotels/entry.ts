@@ -12,6 +12,7 @@ import {
   FULL_TAG_AT,
   HEADER_BYTES,
   ID_LENGTH_AT,
+  LABEL_AT,
   MAGIC,
   MAGIC_AT,
   NARROW_TAG_AT,
@@ -20,10 +21,8 @@ import {
   REGISTRY_LENGTH_AT,
   SHARED_LENGTH_AT,
   TAG_BYTES,
-  TOMBSTONE,
   UNTIL_DAY_AT,
   VALID_UNTIL_AT,
-  VERSION_AT,
 } from './entry-layout.ts';
 
 import type { Namespace } from './namespace.ts';
@@ -65,13 +64,9 @@ export class Entry {
     return (this.#source[this.#start + FLAGS_AT]! & PRESENT) !== 0;
   }
 
-  /** True for the placeholder in Redis after a change, until the hotel is read again. */
-  get isTombstone(): boolean {
-    return (this.#source[this.#start + FLAGS_AT]! & TOMBSTONE) !== 0;
-  }
-
-  get version(): number {
-    return this.#source.readDoubleLE(this.#start + VERSION_AT);
+  /** Position of the log at which the hotel was read: the entry contains every change up to it. */
+  get label(): number {
+    return this.#source.readDoubleLE(this.#start + LABEL_AT);
   }
 
   /** Time (epoch ms) from which `certified` in the body is wrong. */
@@ -161,7 +156,7 @@ export class Entry {
     return length === 0 ? null : this.#source.toString('utf8', start, start + length);
   }
 
-  /** Returns the entry as it reads at `nowMs`: itself, or a copy of the same version with the certification of that day. */
+  /** Returns the entry as it reads at `nowMs`: itself, or a copy with the same label and the certification of that day. */
   at(nowMs: number): Entry {
     if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
     const source = this.#source;
@@ -171,7 +166,7 @@ export class Entry {
     const certifiedStart = body + source.readUInt32LE(start + CERTIFICATION_AT);
     const certifiedEnd = certifiedStart + source.readUInt16LE(start + CERTIFICATION_LENGTH_AT);
     const refreshed = assemble({
-      version: this.version,
+      label: this.label,
       fromDay: source.readInt32LE(start + FROM_DAY_AT),
       untilDay: source.readInt32LE(start + UNTIL_DAY_AT),
       id: this.id,
@@ -206,4 +201,9 @@ export function readEntry(source: Buffer, start = 0, end = source.length): Entry
   if (checksum(source.subarray(start + CHECKED_FROM, end)) !== source.readUInt32LE(start + CHECKSUM_AT))
     return undefined;
   return new Entry(source, start, end);
+}
+
+/** Returns the label in the bytes of an entry. */
+export function labelOf({ buffer, byteOffset }: Uint8Array): number {
+  return new DataView(buffer, byteOffset).getFloat64(LABEL_AT, true);
 }

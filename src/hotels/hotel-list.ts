@@ -8,25 +8,25 @@ export type { Page } from './page-index.ts';
 export class HotelList {
   readonly index: PageIndex;
   readonly #ids: IdList;
-  readonly #isFeedUp: () => boolean;
+  readonly #mayServe: () => boolean;
 
-  /** Caches at most `maxBytes` of ids, which are used only while `isFeedUp` returns true. */
-  constructor(ids: IdList, isFeedUp: () => boolean, maxBytes: number) {
+  /** Caches at most `maxBytes` of ids, which are used only while `mayServe` returns true. */
+  constructor(ids: IdList, mayServe: () => boolean, maxBytes: number) {
     this.#ids = ids;
-    this.#isFeedUp = isFeedUp;
+    this.#mayServe = mayServe;
     this.index = new PageIndex(ids, maxBytes);
   }
 
   /** Returns at most `limit` ids at `offset`, if they are cached. */
   cachedPage(offset: number, limit: number): Page | undefined {
-    return this.#isFeedUp() ? this.index.cachedPage(offset, limit) : undefined;
+    return this.#mayServe() ? this.index.cachedPage(offset, limit) : undefined;
   }
 
   /** Returns at most `limit` ids at `offset`; with `isCurrent`, as they are in PostgreSQL. Throws `Unavailable`. */
   async page(offset: number, limit: number, isCurrent: boolean): Promise<Page> {
-    if (this.#isFeedUp()) return this.index.page(offset, limit, isCurrent);
+    if (this.#mayServe()) return this.index.page(offset, limit, isCurrent);
     if (offset > MAX_SKIP)
-      throw new Unavailable('positions are not known while the change feed is silent', {
+      throw new Unavailable('positions are not known while the log cannot be followed', {
         rejection: 'postgres_unavailable',
       });
     const ids = await this.#ids.idsFrom(null, offset, limit + 1);

@@ -1,5 +1,5 @@
-import type { Lane, Postgres } from '../postgres/client.ts';
-import type { Replicas } from '../postgres/replicas.ts';
+import type { Lane } from '../postgres/client.ts';
+import type { Origin } from '../postgres/origin.ts';
 
 /** Sorts after all ids, which have at most 255 characters. */
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
@@ -7,13 +7,13 @@ const ID = 'id collate "C"';
 
 /** Reads ids of hotels in byte order from PostgreSQL. All methods throw `Unavailable`. */
 export class IdList {
-  readonly #postgres: Postgres | Replicas;
+  readonly #origin: Origin;
   readonly #relation: string;
   readonly #parameters: readonly unknown[];
 
   /** `relation`: a table or a subquery with a column `id`, which may use these parameters, from $1 on. */
-  constructor(postgres: Postgres | Replicas, relation: string, parameters: readonly unknown[] = []) {
-    this.#postgres = postgres;
+  constructor(origin: Origin, relation: string, parameters: readonly unknown[] = []) {
+    this.#origin = origin;
     this.#relation = relation;
     this.#parameters = parameters;
   }
@@ -52,7 +52,7 @@ export class IdList {
   /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `most`. */
   async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
     const [lower, upper, limit] = this.#own;
-    const rows = await this.#postgres.rows<{ count: number }>(
+    const rows = await this.#origin.rows<{ count: number }>(
       `select (
           select count(*)::float8 from (
             select from ${this.#relation} where ${between('bounds.lower', 'bounds.upper')} limit ${limit}
@@ -75,7 +75,7 @@ export class IdList {
 
   async #ids(text: string, parameters: unknown[], lane: Lane, owner = ''): Promise<string[]> {
     const all = [...this.#parameters, ...parameters];
-    const rows = await this.#postgres.rows<{ id: string }>(text, all, owner, lane);
+    const rows = await this.#origin.rows<{ id: string }>(text, all, owner, lane);
     return rows.map(({ id }) => id);
   }
 }

@@ -6,7 +6,7 @@ export function numberOf(namespace: Namespace): number {
   return namespace === 'id' ? 0 : namespace === 'channel' ? 1 : 2;
 }
 
-/** Prefixes of the keys of a namespace, in Redis (behind the generation) and among the recent changes. */
+/** Prefixes of the keys of a namespace, in Redis (behind that of the history) and in maps of several namespaces. */
 export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
 
 /** Maximum length of an id in characters (the schema's constraint). */

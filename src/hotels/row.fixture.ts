@@ -22,7 +22,6 @@ export function rowOf(fields: Partial<HotelRow> & { id: string }): HotelRow {
     certification_url: null,
     channel_id: null,
     registry_id: null,
-    version: 1,
     ...fields,
   };
 }

@@ -21,7 +21,6 @@ export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #failures = 0;
   #open = false;
-  #closedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   /** number of the latest probe */
   #probes = 0;
@@ -34,11 +33,6 @@ export class CircuitBreaker {
 
   get open(): boolean {
     return this.#open;
-  }
-
-  /** True while the breaker is open, and for `ms` after it closed. */
-  wasOpenWithin(ms: number): boolean {
-    return this.#open || performance.now() - this.#closedAtMs < ms;
   }
 
   succeeded(): void {
@@ -81,7 +75,6 @@ export class CircuitBreaker {
       if (!this.#open || this.#closed) return;
       clearTimeout(this.#timer);
       this.#open = false;
-      this.#closedAtMs = performance.now();
       this.#failures = 0;
       this.#options.onChange(false, 'probe succeeded');
     } catch {

@@ -28,6 +28,11 @@ export function fromSystemMs(atMs: number): number {
   return monotonicMs() - systemMs() + atMs;
 }
 
+/** Converts a time of `monotonicMs` to one of `systemMs`. */
+export function toSystemMs(atMs: number): number {
+  return systemMs() - monotonicMs() + atMs;
+}
+
 /**
  * Converts a time of the monotonic clock to the wall clock (epoch ms) without reading a clock. A step of the wall clock
  * is noticed within 100 ms.

@@ -12,8 +12,6 @@ export class Events {
     this.#log.info(fields, 'starting');
   readonly withoutRedis = () =>
     this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
-  readonly evictionPolicyUnsuitable = (policy: string) =>
-    this.#log.warn({ policy }, 'Redis eviction policy unsuitable: set maxmemory-policy volatile-lru');
   readonly postgresNotVerified = (variable: string, sslmode: string) =>
     this.#log.warn(
       { variable, sslmode },
@@ -55,25 +53,9 @@ export class Events {
     signal: string | null;
     restartInMs: number;
   }) => this.#log.error(fields, 'worker exited');
-  readonly invalidator = (state: 'active' | 'standby' | 'lost', reason?: string) =>
-    this.#log[state === 'lost' ? 'warn' : 'info']({ state, reason }, 'invalidator');
-  /**
-   * Logs the state of the feed. After a reconnect: `resumed` if no message was missed, `reconnected` if one may have
-   * been.
-   */
-  feed(event: 'connected' | 'resumed' | 'silent' | 'gap' | 'reconnected'): void {
-    const isGood = event === 'connected' || event === 'resumed';
-    this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');
-  }
-  readonly historyChanged = (history: string, reason: string) =>
-    this.#log.warn({ history, reason }, 'database history changed');
-  readonly feedMessageRejected = () => this.#log.warn('change feed message rejected');
-  readonly newGeneration = (generation: string, reason: string) =>
-    this.#log.info({ generation, reason }, 'Redis cache invalidated');
-  readonly reconciled = (hotels: number, keys: number) =>
-    this.#log.warn({ hotels, keys }, 'changes past the triggers corrected');
-  readonly notCompared = (reason: string) => this.#log.warn({ reason }, 'reconciliation postponed');
-  readonly changeLogNotKept = (reason: string) => this.#log.warn({ reason }, 'change log upkeep postponed');
+  readonly logFollowed = () => this.#log.info('log followed');
+  readonly logNotFollowed = (reason: string) => this.#log.warn({ reason }, 'log cannot be followed');
+  readonly historyChanged = (history: string) => this.#log.warn({ history }, 'database history changed');
   readonly stopping = (signal: string) => this.#log.info({ signal }, 'stopping');
   stopped(faults: string[]): void {
     if (faults.length > 0) this.#log.warn({ faults }, 'stopped with errors');

@@ -15,9 +15,9 @@ interface WorkerSource {
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
   collections: CollectionStats;
-  feedStatus: { readonly up: boolean };
-  /** undefined: there are no replicas */
-  replicas: { readonly lagsMs: number[] } | undefined;
+  freshness: { isCurrent(): boolean };
+  /** for each replica, the time for which it has been behind */
+  origin: { readonly lagsMs: number[] };
 }
 
 interface CollectionStats {
@@ -72,7 +72,7 @@ function counters(registry: Registry, sources: Sources): void {
  * workers.
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { pipeline, server, postgres, limits, arena, collections, waiters, replicas } = source;
+  const { pipeline, server, postgres, limits, arena, collections, waiters, origin } = source;
   const { counts } = collections;
   const ofWorker = { worker };
   gauges(registry, NO_LABELS, {
@@ -96,9 +96,9 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     ],
   });
   gauges(registry, ofWorker, {
-    hotel_api_change_feed_up: [
-      '1 while the worker receives the change feed',
-      () => Number(source.feedStatus.up),
+    hotel_api_log_current: [
+      '1 while the worker has applied everything that committed more than 1.5 s ago',
+      () => Number(source.freshness.isCurrent()),
     ],
     hotel_api_collections_bytes: ['Memory used for the members of collections', () => collections.bytes],
     hotel_api_collections_max_bytes: [
@@ -124,15 +124,14 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => counts.queries,
     ],
   });
-  if (replicas) {
+  if (origin.lagsMs.length > 0) {
     new Gauge({
       name: 'hotel_api_replica_lag_seconds',
       help: 'Time for which a replica has lacked a change that the worker knows of; replica: its position in DATABASE_REPLICA_URLS',
       labelNames: ['worker', 'replica'],
       registers: [registry],
       collect() {
-        for (const [i, lagMs] of replicas.lagsMs.entries())
-          this.set({ worker, replica: i + 1 }, lagMs / 1000);
+        for (const [i, lagMs] of origin.lagsMs.entries()) this.set({ worker, replica: i + 1 }, lagMs / 1000);
       },
     });
   }

@@ -1,17 +1,17 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { systemMs } from '../lib/clock.ts';
+import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import { UNLOGGED } from './access-log.ts';
 import { LookupCounter } from './lookup-counter.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
-const CHANGES = ['hotels', 'keys', 'members', 'truncated'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5];
 const BEHIND_BOUNDS = [0, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 export type Dependency = (typeof DEPENDENCIES)[number];
 
@@ -65,7 +65,7 @@ export class Metrics {
   );
   readonly invalidValues = this.#counter(
     'hotel_api_redis_invalid_values_total',
-    'Corrupt values found in Redis; they are removed and read again from PostgreSQL',
+    'Corrupt values found in Redis; they are read again from PostgreSQL, which replaces them',
   );
   readonly #calls = new Histogram({
     name: 'hotel_api_dependency_duration_seconds',
@@ -90,55 +90,49 @@ export class Metrics {
     'Queries that replicas may answer; all outcomes but answered went to the primary',
     { outcome: REPLICA_READS },
   );
-  readonly changes = this.#closedCounter(
-    'hotel_api_changes_total',
-    'Changes that the invalidator took off the queue',
-    { kind: CHANGES },
+  readonly readsBehind = this.#counter(
+    'hotel_api_postgres_reads_behind_total',
+    'Queries whose result was rejected because the primary server lacks changes that the worker has applied',
+  );
+  readonly logChanges = this.#closedCounter(
+    'hotel_api_log_changes_total',
+    'Changes of the log that the instance applied, by kind; all_…: everything of that kind may have changed',
+    { kind: LOG_KINDS },
+  );
+  readonly logSequenced = this.#counter(
+    'hotel_api_log_sequenced_total',
+    'Times that the instance called the sequencer, which gives positions to committed changes',
+  );
+  readonly logFailures = this.#counter(
+    'hotel_api_log_poll_failures_total',
+    'Polls of the log that failed or were late; another connection is used after each',
   );
   readonly freshnessLag = new Histogram({
     name: 'hotel_api_freshness_lag_seconds',
-    help: 'Upper bound of the time from a commit until the workers are notified; the oldest change of each delivery',
+    help: 'Upper bound of the time from a commit until the instance has its change; at each poll that found one',
     buckets: LAG_BOUNDS,
     registers: [this.registry],
   });
   readonly changesBehind = new Histogram({
     name: 'hotel_api_changes_behind',
-    help: 'Positions of the change log that a client had not seen when it requested changes',
+    help: 'Positions of the log that a client had not seen when it requested changes',
     buckets: BEHIND_BOUNDS,
     registers: [this.registry],
   });
-  readonly reconciled = this.#closedCounter(
-    'hotel_api_reconciled_total',
-    'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
-    { kind: ['hotels', 'keys'] },
-  );
-  readonly changeLogPruned = this.#counter(
-    'hotel_api_change_log_pruned_total',
-    'Rows deleted from the change log because they were more than 31 days old, or from before a TRUNCATE',
-  );
-  readonly redisGenerations = this.#counter(
-    'hotel_api_redis_generations_total',
-    'Generations begun because Redis may lack a change; all older values in Redis are invalid',
-  );
-  readonly feedResets = this.#counter(
-    'hotel_api_feed_resets_total',
-    'Times that a worker marked its copies stale, because it may have missed a change',
-  );
   readonly historyChanges = this.#counter(
     'hotel_api_history_changes_total',
     'Times an instance found another history in the database and cleared its caches',
   );
-  readonly feedMessagesRejected = this.#counter(
-    'hotel_api_feed_messages_rejected_total',
-    'Messages of the change feed that the service did not sign, or that were sent before',
+  readonly #logPosition = this.#gauge(
+    'hotel_api_log_position',
+    'Last position of the log that the instance has applied',
   );
-  readonly #invalidatorActive = new Gauge({
-    name: 'hotel_api_invalidator_active',
-    help: '1 in the instance with the active invalidator',
-    registers: [this.registry],
-  });
-  /** when the oldest row of the change log was written, by the monotonic clock; of the active invalidator */
-  #oldestLoggedMs: number | undefined;
+  readonly #logFloor = this.#gauge(
+    'hotel_api_log_window_positions',
+    'Positions of the log that the window knows; values in Redis that were read before them are not used',
+  );
+  /** by `systemMs`; undefined: the instance was never current, or this is a worker */
+  #currentAsOfMs: number | undefined;
   readonly workerRestarts = this.#counter(
     'hotel_api_worker_restarts_total',
     'Workers that ended and were replaced',
@@ -155,14 +149,13 @@ export class Metrics {
       for (const outcome of OUTCOMES) this.#calls.zero({ dependency, outcome });
     }
     const { requests, registry } = this;
-    const logAgeS = () =>
-      this.#oldestLoggedMs === undefined ? 0 : (monotonicMs() - this.#oldestLoggedMs) / 1000;
+    const behindS = () => (this.#currentAsOfMs === undefined ? 0 : (systemMs() - this.#currentAsOfMs) / 1000);
     new Gauge({
-      name: 'hotel_api_change_log_age_seconds',
-      help: 'Age of the oldest row of the change log, in the instance with the active invalidator, else 0; rows are deleted after 31 days',
+      name: 'hotel_api_log_behind_seconds',
+      help: 'Time since which committed changes may be unknown to the instance',
       registers: [registry],
       collect() {
-        this.set(logAgeS());
+        this.set(behindS());
       },
     });
     new Counter({
@@ -177,14 +170,11 @@ export class Metrics {
     });
   }
 
-  invalidatorActive(active: boolean): void {
-    this.#invalidatorActive.set(active ? 1 : 0);
-    this.#oldestLoggedMs = undefined;
-  }
-
-  /** Records the age of the oldest row of the change log. */
-  changeLogAge(seconds: number): void {
-    this.#oldestLoggedMs = monotonicMs() - 1000 * seconds;
+  /** Records how far the instance has followed the log. */
+  logApplied(position: number, floor: number, currentAsOfMs: number | undefined): void {
+    this.#logPosition.set(position);
+    this.#logFloor.set(Math.max(0, position - floor));
+    this.#currentAsOfMs = currentAsOfMs;
   }
 
   /** Records a finished command or query. */
@@ -200,6 +190,10 @@ export class Metrics {
 
   #counter(name: string, help: string): Counter {
     return new Counter({ name, help, registers: [this.registry] });
+  }
+
+  #gauge(name: string, help: string): Gauge {
+    return new Gauge({ name, help, registers: [this.registry] });
   }
 
   #closedCounter<Label extends string, Value extends string>(

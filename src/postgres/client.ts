@@ -2,10 +2,10 @@ import type { Sql } from 'postgres';
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
-import { FeedSilence } from './feed-silence.ts';
 
 /**
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
@@ -34,7 +34,7 @@ export type Lane = 'load' | 'list' | 'changes' | 'background';
  * collect a new connection for each.
  */
 const PROBES_PER_RECONNECT = 3;
-/** Time without a response after which a reconnect of the change feed replaces the connections. */
+/** Time without a response after which connections are replaced when the server has become reachable. */
 const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
@@ -56,16 +56,17 @@ class Queries {
     return this.running >= this.maxRunning;
   }
 
-  /** Does `work` when it is its turn. */
+  /** Does `work` when it is its turn. Each query hands its place over to the next one that waits. */
   async run<T>(owner: string, beganMs: number, work: () => Promise<T>): Promise<T> {
     if (this.mustWait) await new Promise<void>((resolve) => this.waiting.append(owner, resolve, 1, beganMs));
-    this.running++;
+    else this.running++;
     try {
       return await work();
     } finally {
-      this.running--;
-      this.waiting.shift()?.item();
-      this.waiting.measure(performance.now());
+      const next = this.waiting.shift();
+      if (next) next.item();
+      else this.running--;
+      this.waiting.measure(monotonicMs());
     }
   }
 }
@@ -81,7 +82,7 @@ export class Postgres {
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
   readonly #breaker: CircuitBreaker;
   readonly #onCall: OnCall;
-  readonly #feedSilence: FeedSilence;
+  readonly #onAnswer: (atMs: number) => void;
   #sql: Sql;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
@@ -95,15 +96,16 @@ export class Postgres {
   #checking = false;
   #closed = false;
 
+  /** `onAnswer`: called whenever the server has answered, with the time of `monotonicMs`. */
   constructor(
     open: () => Sql,
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
-    feedSilence = new FeedSilence(),
+    onAnswer: (atMs: number) => void = () => {},
   ) {
     this.#onCall = onCall;
-    this.#feedSilence = feedSilence;
+    this.#onAnswer = onAnswer;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
@@ -116,11 +118,7 @@ export class Postgres {
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
-      onChange: (open, reason) => {
-        if (open) feedSilence.outageBegan();
-        else feedSilence.outageEnded(performance.now());
-        onBreaker(open, reason);
-      },
+      onChange: onBreaker,
     });
   }
 
@@ -138,19 +136,13 @@ export class Postgres {
     return this.#breaker.open;
   }
 
-  /** Returns true while the circuit breaker is open, and for this long after. */
-  wasOpenWithin(ms: number): boolean {
-    return this.#breaker.wasOpenWithin(ms);
-  }
-
   /**
-   * Called when the change feed, which comes from PostgreSQL, has reconnected. Connections without a recent response may be
-   * half-open, as that of the feed was.
+   * Called when the log can be followed again, after it could not. Connections without a recent response may be half-open,
+   * as the one that follows the log was.
    */
-  feedReconnected(): void {
-    const isQuiet = performance.now() - this.#repliedAtMs > QUIET_MS;
+  reachable(): void {
+    const isQuiet = monotonicMs() - this.#repliedAtMs > QUIET_MS;
     if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
-    this.#feedSilence.available(performance.now());
     this.#breaker.probeNow();
   }
 
@@ -229,7 +221,7 @@ export class Postgres {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-    const beganMs = performance.now();
+    const beganMs = monotonicMs();
     const lane = this.#lanes[kind];
     if (
       [lane, this.#all].some((queries) => queries.mustWait && this.#isFull(queries.waiting, owner, beganMs))
@@ -249,7 +241,7 @@ export class Postgres {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-      if (deadline.over || performance.now() - beganMs > this.#maxWaitMs)
+      if (deadline.over || monotonicMs() - beganMs > this.#maxWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
@@ -304,7 +296,7 @@ export class Postgres {
   /** Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. */
   async #attempt<T>(run: Run<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
-    const startedAtMs = performance.now();
+    const startedAtMs = monotonicMs();
     const onPortion = () => {
       this.#noteReply();
       deadline.restart();
@@ -331,19 +323,21 @@ export class Postgres {
       const isOutage =
         isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
       const isLate = late || TOO_SLOW.test(code);
+      // only errors of the server have a severity
+      if (severity !== undefined && !isOutage) this.#noteReply();
       if (!isOutage && !isLate) throw error;
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
         ...(isOutage && { cause: error }),
         rejection: isLate ? 'postgres_timeout' : 'postgres_unavailable',
       });
     } finally {
-      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
+      this.#onCall((monotonicMs() - startedAtMs) / 1000, succeeded);
     }
   }
 
   #noteReply(): void {
-    this.#repliedAtMs = performance.now();
-    this.#feedSilence.available(this.#repliedAtMs);
+    this.#repliedAtMs = monotonicMs();
+    this.#onAnswer(this.#repliedAtMs);
   }
 
   /** Probes the server while queries run and none was answered recently. */
@@ -351,7 +345,7 @@ export class Postgres {
     this.#watching ??= setTimeout(() => {
       this.#watching = undefined;
       if (this.running === 0) return;
-      const isQuiet = performance.now() - this.#repliedAtMs > PING_AFTER * this.#limits.timeoutMs;
+      const isQuiet = monotonicMs() - this.#repliedAtMs > PING_AFTER * this.#limits.timeoutMs;
       if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
       this.#watch();
     }, PING_AFTER * this.#limits.timeoutMs).unref();

@@ -2,19 +2,17 @@ import postgres, { type Sql } from 'postgres';
 import { postgresTlsOf } from '../config/postgres-tls.ts';
 import { Connector, retryAfterMs } from './connector.ts';
 
-/** Purposes of connections. All but `operate` assume the role that cannot write. */
+/**
+ * Purposes of connections. `pooled`: through a pooler, which passes no settings of a connection, no session and no prepared
+ * statement. They are then those of the login; see `requireServingLogin`.
+ */
 export type Purpose =
-  /**
-   * queries of the workers, read only. `pooled`: through a pooler in transaction mode. Settings and prepared statements
-   * do not last there, so the login itself must be read only
-   */
+  /** queries of the workers, read only */
   | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
-  /** the active invalidator: holds a lock, takes changes off the queue */
-  | { kind: 'invalidate'; onClose: () => void }
-  /** receives the change feed */
-  | { kind: 'listen' }
-  /** the command line */
-  | { kind: 'operate' };
+  /** polls and sequencing of the primary process, with the role that cannot write hotels and keys */
+  | { kind: 'follow'; pooled: boolean }
+  /** the command line, with the rights of its login */
+  | { kind: 'operate'; pooled?: boolean };
 
 /** One-dimensional arrays of texts, and of bigints as digits, by their type numbers in PostgreSQL. */
 export const ARRAYS = {
@@ -26,7 +24,11 @@ export const ARRAYS = {
  * TCP keepalive of the server: it drops a client that disappeared after 25 s. By the system's defaults it would keep
  * the connection for two hours, and a restarted service would need twice as many.
  */
-const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
+export const KEEPALIVE = {
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '3',
+};
 
 /** Settings that queries, their time and their results depend on. A database or a role may have others. */
 export const SETTINGS = {
@@ -35,12 +37,32 @@ export const SETTINGS = {
   extra_float_digits: '1',
   standard_conforming_strings: 'on',
   default_transaction_isolation: 'read committed',
-  // compiling a page of changes takes 170 to 600 ms, at each execution, if its tables have no statistics
+  // without statistics, queries of many parts are compiled, for 500 ms each time
   jit: 'off',
 };
 
-/** The role of 004-serving-role.sql. */
-const SERVING_ROLE = 'hotel_api_serve';
+/** Settings of the service's own connections. */
+export const SERVICE_SETTINGS = {
+  ...SETTINGS,
+  // plans made while a table was small are kept while it grows, up to the next ANALYZE; an index fits both
+  enable_seqscan: 'off',
+};
+
+/** Timeouts of sequencing: a large queue takes long, and sequencers wait for each other. */
+const FOLLOW_TIMEOUTS = { statement_timeout: '30s', lock_timeout: '5s' };
+
+/**
+ * Begins a transaction that writes over a connection to `follow`. Behind a pooler the login is read only and has a short
+ * timeout by its settings. The whole transaction is to be one message: a process that stops in the middle then holds no lock.
+ * If it fails, the connection is of no further use.
+ */
+export const BEGIN_WRITING = [
+  'begin read write',
+  ...Object.entries(FOLLOW_TIMEOUTS).map(([name, value]) => `set local ${name} = '${value}'`),
+].join('; ');
+
+/** The role that the migrations create for the service. */
+export const SERVING_ROLE = 'hotel_api_serve';
 
 /**
  * Opens a pool of at most `connections` to PostgreSQL; connects lazily. Queries are not pipelined, so a fast query
@@ -48,10 +70,9 @@ const SERVING_ROLE = 'hotel_api_serve';
  * to 400 ms; queries fail meanwhile.
  */
 export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
-  const { kind } = purpose;
+  const { kind, pooled = false } = purpose;
   const { url, database, ssl } = postgresTlsOf(address);
-  // LISTEN has a permanent connection of its own
-  const connector = new Connector(kind === 'listen' ? connections + 1 : connections);
+  const connector = new Connector(connections);
   const options = {
     ssl,
     ...(database !== '' && { database }),
@@ -59,16 +80,14 @@ export function openDatabase(address: string, connections: number, purpose: Purp
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,
-    idle_timeout: kind === 'listen' ? 2 : null,
     backoff: () => retryAfterMs() / 1_000,
     connect_timeout: kind === 'operate' ? 30 : 2,
     onnotice: () => {},
     // postgres.js 3.4 would query the types on each connection, and a connection loss meanwhile ends the process with
     // an unhandled rejection
     ...(kind !== 'operate' && { fetch_types: false, types: ARRAYS }),
-    onclose: kind === 'invalidate' ? purpose.onClose : undefined,
-    prepare: !(kind === 'serve' && purpose.pooled),
-    connection: { application_name: `hotel-api ${kind}`, ...settingsFor(purpose) },
+    prepare: !pooled,
+    connection: { application_name: `hotel-api ${kind}`, ...(!pooled && settingsFor(purpose)) },
   };
   // max_pipeline is missing in the published types
   const sql = postgres(url, options as postgres.Options<Record<string, never>>) as unknown as Sql;
@@ -81,9 +100,8 @@ export function openDatabase(address: string, connections: number, purpose: Purp
 function settingsFor(purpose: Purpose): Record<string, string> {
   switch (purpose.kind) {
     case 'serve':
-      if (purpose.pooled) return {};
       return {
-        ...SETTINGS,
+        ...SERVICE_SETTINGS,
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',
         statement_timeout: String(purpose.statementTimeoutMs),
@@ -91,22 +109,15 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         idle_session_timeout: '0',
         ...KEEPALIVE,
       };
-    case 'invalidate':
-      // a frozen or disconnected process must not keep the lock: it sends every 500 ms or its session ends
+    case 'follow':
       return {
-        ...SETTINGS,
+        ...SERVICE_SETTINGS,
         role: SERVING_ROLE,
         default_transaction_read_only: 'off',
-        idle_session_timeout: '1200',
-        idle_in_transaction_session_timeout: '1200',
-        tcp_user_timeout: '1200',
-        client_connection_check_interval: '500',
-        statement_timeout: '10000',
-        // a waiting ALTER TABLE prevents comparing hotels, not announcing
-        lock_timeout: '300',
+        ...FOLLOW_TIMEOUTS,
+        idle_session_timeout: '0',
+        ...KEEPALIVE,
       };
-    case 'listen':
-      return { ...SETTINGS, role: SERVING_ROLE, idle_session_timeout: '0', ...KEEPALIVE };
     case 'operate':
       return {
         ...SETTINGS,

@@ -113,30 +113,30 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
 
 /**
  * Throws a `Failure` if row-level security hides all rows of a table from the service, as if no hotel and no key existed.
- * Beside a pooler, the change feed still reads as the serving role. Returns true if migrations were applied.
+ * Returns true if migrations were applied.
  */
 async function requireVisibleRows(sql: Sql): Promise<boolean> {
-  const [found] = await sql<{ migrated: boolean; hidden: string[] }[]>`
-    select to_regclass('schema_migrations') is not null as migrated, array(
+  const [found] = await sql<{ migrated: boolean; role: string; hidden: string[] }[]>`
+    select to_regclass('schema_migrations') is not null as migrated, current_user as role, array(
       select oid::regclass::text from pg_class as tables
       where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
         and relkind in ('r', 'p') and relrowsecurity
         and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
           or starts_with(relname, 'hotel_api_'))
-        and has_table_privilege('hotel_api_serve', oid, 'select')
-        and not (select rolbypassrls from pg_roles where rolname = 'hotel_api_serve')
+        and has_table_privilege(oid, 'select')
+        and not (select rolbypassrls from pg_roles where rolname = current_user)
         and not exists (
           select from pg_policy, unnest(polroles) as role
           where polrelid = tables.oid and polpermissive and polcmd in ('r', '*')
-            and (role = 0 or pg_has_role('hotel_api_serve', role, 'usage')))
+            and (role = 0 or pg_has_role(role, 'usage')))
       order by relname) as hidden`;
-  const { migrated, hidden } = found!;
+  const { migrated, role, hidden } = found!;
   if (hidden.length === 0) return migrated;
   const policies = hidden.map(
     (name) => `create policy hotel_api on ${name} to hotel_api_serve using (true);`,
   );
   throw new Failure(
-    `Row-level security hides all rows of ${hidden.join(', ')} from hotel_api_serve. ` +
+    `Row-level security hides all rows of ${hidden.join(', ')} from ${role}. ` +
       `Run, as their owner: ${policies.join(' ')}`,
   );
 }
@@ -146,7 +146,7 @@ async function requireSearchPath(sql: Sql): Promise<void> {
   const [found] = await sql<{ schema: string; login: string }[]>`
     select quote_ident(nspname) as schema, quote_ident(session_user) as login
     from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where relname = 'hotel_api_changes' and relkind = 'r' and to_regclass('hotel_api_changes') is null`.catch(
+    where relname = 'hotel_api_log' and relkind = 'r' and to_regclass('hotel_api_log') is null`.catch(
     () => [],
   );
   if (!found) return;

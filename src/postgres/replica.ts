@@ -1,78 +1,62 @@
 import { Unavailable } from '../errors.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Lane, Postgres } from './client.ts';
-
-/** Last received position: a replica is used only if it holds at least that. */
-export interface FeedPosition {
-  /** term that announced it */
-  term: string;
-  /** number of announcements in the term */
-  count: number;
-}
+import { type Applied, type Labelled, readLabelled } from './label.ts';
 
 /** First pause after a replica was found behind; it doubles each time it still is. */
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
 
-/** Row with the position check. `found` is null in the only row if the query returns none. */
-type CheckedRow<Row> = { reached: boolean; found: true | null } & Row;
-
 /**
- * Reads from one replica. Each read checks, in the snapshot of its rows, whether the replica has reached the position
- * of the worker. A balancer or pooler in front of several servers is therefore allowed.
+ * Reads from one replica, with labels. Each read compares its own label, so a balancer or pooler in front of several
+ * servers is allowed.
  */
 export class Replica {
   readonly postgres: Postgres;
+  readonly #applied: () => Applied | undefined;
   #pauseMs = 0;
   #tryAtMs = -Infinity;
-  /** last time at which it held every announced change */
-  #reachedAtMs = performance.now();
+  /** last time at which it held every applied change */
+  #reachedAtMs = monotonicMs();
   #reached = true;
 
-  constructor(postgres: Postgres) {
+  constructor(postgres: Postgres, applied: () => Applied | undefined) {
     this.postgres = postgres;
+    this.#applied = applied;
   }
 
-  /** Returns the time in ms for which it has lacked an announced change; 0 if it lacks none. */
+  /** Returns the time in ms for which it has lacked an applied change; 0 if it lacks none. */
   get lagMs(): number {
-    return this.#reached ? 0 : performance.now() - this.#reachedAtMs;
+    return this.#reached ? 0 : monotonicMs() - this.#reachedAtMs;
   }
 
   /** Returns false during a pause. After each pause one caller is sent to the replica as a probe. */
   mayBeRead(): boolean {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (this.postgres.breakerOpen || nowMs < this.#tryAtMs) return false;
     if (this.#pauseMs > 0) this.#tryAtMs = nowMs + this.#pauseMs;
     return true;
   }
 
-  /**
-   * Returns the rows of one query, or undefined if the replica lacks an announced change. Throws what `Postgres`
-   * throws.
-   */
-  async rows<Row>(
+  /** Returns the rows of one query, or undefined if the replica is behind. Throws what `Postgres` throws. */
+  async read<Row>(
     text: string,
     parameters: unknown[],
-    announced: FeedPosition,
     owner?: string,
     lane?: Lane,
-  ): Promise<Row[] | undefined> {
+  ): Promise<Labelled<Row> | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const rows = await this.postgres.rows<CheckedRow<Row>>(
-        withPositionCheck(text, parameters.length),
-        [...parameters, announced.term, announced.count],
-        owner,
-        lane,
-      );
-      if (!rows[0]!.reached) {
+      const read = await readLabelled<Row>(this.postgres, this.#applied, text, parameters, owner, lane);
+      if (!read) {
         this.#behind(pausedMs);
         return undefined;
       }
       this.#reached = true;
-      this.#reachedAtMs = performance.now();
+      this.#reachedAtMs = monotonicMs();
       this.#pauseMs = 0;
       this.#tryAtMs = -Infinity;
-      return rows[0]!.found ? rows : [];
+      return read;
     } catch (error) {
       // a full queue says nothing about the replica
       if (!(error instanceof Unavailable && error.rejection === 'postgres_queue')) this.#behind(pausedMs);
@@ -80,10 +64,10 @@ export class Replica {
     }
   }
 
-  /** Checks its position while no request reads from it. */
-  async check(announced: FeedPosition): Promise<void> {
+  /** Compares its label while no request reads from it. */
+  async check(): Promise<void> {
     if (this.postgres.breakerOpen) this.#reached = false;
-    else await this.rows('select 1', [], announced).catch(() => {});
+    else await this.read('select 1', []).catch(() => {});
   }
 
   #behind(pausedMs: number): void {
@@ -91,18 +75,6 @@ export class Replica {
     // of several concurrent reads only the first counts
     if (pausedMs !== this.#pauseMs) return;
     this.#pauseMs = Math.min(Math.max(2 * pausedMs, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
-    this.#tryAtMs = performance.now() + this.#pauseMs;
+    this.#tryAtMs = monotonicMs() + this.#pauseMs;
   }
-}
-
-/**
- * Adds to a query whether the replica has reached the two parameters after its own. A statement has one snapshot,
- * which makes this exact; a position queried in the statement is later than it.
- */
-function withPositionCheck(text: string, parameters: number): string {
-  return `select mark.reached, read.* from (
-      select exists (
-        select from hotel_api_feed_position where term = $${parameters + 1}::text and count >= $${parameters + 2}::bigint
-      ) as reached
-    ) as mark left join lateral (select true as found, query.* from (${text}) as query) as read on mark.reached`;
 }

@@ -39,8 +39,6 @@ export class MgetConnection {
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #pending: PendingRead[] = [];
-  /** number of the present connection, or of the last one; 0 before the first */
-  connection = 0;
   /** reason of the last failed connection */
   #lastError: string | undefined;
   /** of all pending reads */
@@ -137,7 +135,6 @@ export class MgetConnection {
       }
     });
     this.#stream = stream;
-    this.connection++;
   }
 
   #lose(reason: Error): void {

@@ -1,16 +1,7 @@
 import type { ReplyReader, Values } from './reply-parser.ts';
 
-/** Keys per step of a scan. */
-export const SCAN_COUNT = 250;
-
-/** A value to be stored; `over`: the newer version that it may replace, as text. */
-export type Versioned = [key: string, value: Buffer, over?: string | undefined];
-
 /** A value to be set, and its lifetime. */
 export type TimedValue = [key: string, value: string | Buffer, ttlMs: number];
-
-/** A rejected value, by its index, and the newer version in Redis. */
-export type RejectedValue = [place: number, newer: string];
 
 /** Uses to be counted in a window: see `COUNT_WINDOW`. */
 export interface WindowUse {
@@ -28,7 +19,10 @@ export interface WindowCount {
   resetInMs: number;
 }
 
-/** Interface of the shared cache: one server or a cluster. No method throws: a failure is reported as undefined. */
+/**
+ * Interface of the shared cache: one server or a cluster. It may lose, revive and evict any value, so nothing depends on a
+ * write. No method throws: a failure is reported as undefined.
+ */
 export interface RedisStore {
   /** Resolves when the first connections are open, or after `timeoutMs`; returns whether they are. */
   connected(timeoutMs: number): Promise<boolean>;
@@ -44,26 +38,10 @@ export interface RedisStore {
     reader: ReplyReader,
     onSent?: () => void,
   ): Promise<true | undefined>;
-  /**
-   * Stores versioned values unless Redis holds newer ones (see scripts.ts), for half of `ttlMs` to all of it. Returns
-   * the rejected ones; undefined if not all were sent.
-   */
-  storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined>;
-  /** Sets texts, with `onlyIfNone` only missing keys. Returns undefined if not all were sent. */
-  setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined>;
-  /** Removes keys with invalid values, whatever version they claim. Returns undefined if not all were removed. */
-  remove(keys: string[]): Promise<true | undefined>;
-  /** Returns some of the keys that match a pattern, and the next cursor: '0' at the start and at the end. */
-  scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined>;
-  /**
-   * Leaves a marker behind every earlier write. Returns whether the previous marker was still there (or was evicted),
-   * or one that `isKept` accepts: then no write before it is lost. Undefined if it could not be left.
-   */
-  mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
+  /** Sets values, whatever Redis holds. After a failure some of them are not set. */
+  setMany(values: TimedValue[]): Promise<void>;
   /** Counts uses of a key in a window, which begins with its first use; undefined if they may not be counted. */
   countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined>;
-  /** Returns the eviction policy as Redis names it; undefined if memory is not limited or the policy is unknown. */
-  evictionPolicy(): Promise<string | undefined>;
   /** Uses another user and password for later connections. */
   useLogin(login: Login): void;
   close(): void;

@@ -12,8 +12,8 @@ export interface ArenaWasm {
   readonly indexSlots: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
   maxEntryBytes(): number;
-  put(length: number, nowMs: number, softUntilMs: number, isFromRedis: number): number;
-  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number, isFromRedis: number): void;
+  put(length: number, nowMs: number, softUntilMs: number): number;
+  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
   find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
   narrow(ref: number): void;
@@ -37,7 +37,6 @@ export interface ArenaWasm {
     wallMs: number,
   ): number;
   hashId(ref: number): void;
-  dropFromRedisSince(sinceMs: number, atMost: number): void;
   hasRoom(): number;
   writeHotIds(slot: number, count: number): number;
   clear(): void;

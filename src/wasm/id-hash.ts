@@ -1,4 +1,4 @@
-import { compileModule, type Global } from './load.ts';
+import { compileModule, type Global, HASH_SEED } from './load.ts';
 
 /** Exports of assembly/id-hash/id-hash.ts. Addresses and lengths are in bytes. */
 interface IdHashWasm {
@@ -6,7 +6,36 @@ interface IdHashWasm {
   readonly INPUT: Global;
   readonly INPUT_BYTES: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
-  hash(length: number): void;
+  hash(namespace: number, length: number): void;
 }
 
-export const instantiate = compileModule<IdHashWasm>(new URL('./id-hash.wasm', import.meta.url));
+const { wasm, memory } = compileModule<IdHashWasm>(new URL('./id-hash.wasm', import.meta.url))(1);
+wasm.init(...HASH_SEED);
+/** Space for one key. */
+const input = Buffer.from(memory.buffer, wasm.INPUT.value, wasm.INPUT_BYTES.value);
+const encoder = new TextEncoder();
+
+/** Lower and upper half of the last hash, each a u32. */
+export const hash = new Uint32Array(memory.buffer, wasm.RESULT.value, 2);
+
+/**
+ * Writes the keyed hash (assembly/hash.ts) of a key in a namespace to `hash`. Returns false, without a hash, for what is no
+ * key: empty, or longer than any.
+ */
+export function hashKey(namespace: number, key: string): boolean {
+  const { length } = key;
+  if (length === 0 || length > input.length) return false;
+  let bytes = 0;
+  for (; bytes < length; bytes++) {
+    const code = key.charCodeAt(bytes);
+    if (code > 0x7f) {
+      const { read, written } = encoder.encodeInto(key, input);
+      if (read !== length) return false;
+      bytes = written;
+      break;
+    }
+    input[bytes] = code;
+  }
+  wasm.hash(namespace, bytes);
+  return true;
+}

@@ -36,8 +36,20 @@ export function compileModule<Exports, Imports extends object = object>(
   };
 }
 
-const seedBytes = randomBytes(32);
-/** Random seed of this process for the hash of all modules, so that clients cannot choose keys that collide. */
+/** Environment variable with `HASH_SEED_HEX`, which the primary process sets for its workers. */
+export const HASH_SEED_VARIABLE = 'HOTEL_API_HASH_SEED';
+const SEED_BYTES = 32;
+
+/** Seed in hexadecimal digits: that of the primary process, else random. */
+export const HASH_SEED_HEX = process.env[HASH_SEED_VARIABLE] ?? randomBytes(SEED_BYTES).toString('hex');
+const seedBytes = Buffer.from(HASH_SEED_HEX, 'hex');
+if (seedBytes.length !== SEED_BYTES || HASH_SEED_HEX.length !== 2 * SEED_BYTES)
+  throw new Error(`${HASH_SEED_VARIABLE} must be ${2 * SEED_BYTES} hexadecimal digits`);
+
+/**
+ * Seed of the hash of all modules, random for each start of the service, so that clients cannot choose keys that collide. It
+ * is the same in all its processes, which hand each other tables by hash (log/window.ts).
+ */
 export const HASH_SEED = [0, 8, 16, 24].map((at) => seedBytes.readBigUInt64LE(at)) as [
   a: bigint,
   b: bigint,

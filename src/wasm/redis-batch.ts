@@ -18,6 +18,8 @@ export interface RedisBatchWasm {
   readonly ELEMENTS: Global;
   readonly HITS: Global;
   readonly HITS_BYTES: Global;
+  readonly WINDOW: Global;
+  readonly WINDOW_BUCKETS: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
   requestPointers(length: number, namespace: number, prefixLength: number, isFiltered: number): number;
   requestPointersOfElements(
@@ -44,8 +46,6 @@ export interface RedisBatchWasm {
   ): void;
   chunkStart(): number;
   takeChunk(length: number): number;
-  note(namespace: number, length: number, version: number): void;
-  rotateChanges(): void;
   checksum(length: number): number;
 }
 

@@ -1,5 +1,6 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
@@ -25,7 +26,7 @@ type Check = (scenario: FaultScenario) => FaultResult;
 
 /**
  * Checks that cached hotels are served, also for faults after which new connections work at once. After the repair PostgreSQL
- * may be available before the feed. Until the feed follows, every request is read from PostgreSQL, and a machine that is
+ * may be available before the log is followed. Until then every request is read from PostgreSQL, and a machine that is
  * shared with other tests may not do that in time.
  */
 function cachedServed(scenario: FaultScenario): FaultResult {
@@ -59,7 +60,7 @@ function cachedOrRejected(scenario: FaultScenario): FaultResult {
   return { failed: [...failed, ...effect.failed], rejected, slow };
 }
 
-/** Checks the same for faults during which PostgreSQL is available before the feed. */
+/** Checks the same for faults during which PostgreSQL is available before the log is followed. */
 function orLate(check: Check): Check {
   return (scenario) => {
     const { failed, rejected, slow } = check(scenario);
@@ -82,8 +83,7 @@ const postgresIs = async (
   check: Check = cachedOrRejected,
 ): Promise<void> => {
   const prepare = async () => {
-    // after the fault before it, the feed may take 3.5 s to come back
-    await expect.poll(() => fixture.service.metric('hotel_api_change_feed_up')).toBe(WORKERS);
+    await expect.poll(() => fixture.service.metric('hotel_api_log_current')).toBe(WORKERS);
     await fixture.inRedis();
   };
   return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, check);
@@ -196,16 +196,17 @@ describe('no request fails while PostgreSQL', () => {
   });
 });
 
-it('the invalidator logs a state and its reason once while both stay the same', async () => {
-  const states = () =>
-    fixture.service
-      .logs()
-      .filter((line) => line.includes('"msg":"invalidator"'))
-      .map((line) => JSON.parse(line) as { state: string; reason?: string })
-      .map(({ state, reason }) => `${state}: ${reason}`);
-  await terminateAll(fixture.postgres.sql);
-  await expect.poll(() => states().join()).toContain('lost: ');
-  expect(states().filter((state, i, all) => state === all[i - 1])).toEqual([]);
+it('the log says once that it cannot be followed, and once that it is followed again', async () => {
+  const events = () =>
+    linesOf(fixture.service.logs())
+      .filter(({ msg }) => msg === 'log followed' || msg === 'log cannot be followed')
+      .map(({ msg }) => msg);
+  const before = events().length;
+  fixture.postgres.proxy.blackout('hotel-api follow');
+  await expect.poll(() => events().length).toBe(before + 1);
+  await fixture.postgres.proxy.heal();
+  await expect.poll(() => events().length).toBe(before + 2);
+  expect(events().filter((event, i, all) => event === all[i - 1])).toEqual([]);
 });
 
 /** Opens a separate connection for a transaction that stays open. */

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
-import { readPosition } from '../../src/change-feed/history.ts';
 import { AllWorkers } from '../support/all-workers.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { redisPrefix } from '../support/log-state.ts';
 import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
@@ -88,8 +88,6 @@ export class Fixture {
         Array.from({ length: count }, (_, j) => hotelRow(i + j)),
       );
     }
-    // otherwise the invalidator would write all hotels to Redis, and none would be cold
-    await sql`delete from hotel_api_changes`;
     await sql`analyze`;
 
     const serviceOptions: ServiceOptions = {
@@ -148,11 +146,11 @@ export class Fixture {
   /** Waits until Redis holds every hotel to be cached under each of its ids; for a service without local caches. */
   async inRedis(): Promise<void> {
     const missing = async () => {
-      const { generation } = await readPosition(this.postgres.sql);
+      const prefix = await redisPrefix(this.postgres.sql);
       const names = Array.from({ length: this.hotels.warm }, (_, i) => [
-        `${generation}:h:chaos-${i}`,
-        `${generation}:c:CH-${i}`,
-        `${generation}:r:${500_000 + i}`,
+        `${prefix}:h:chaos-${i}`,
+        `${prefix}:c:CH-${i}`,
+        `${prefix}:r:${500_000 + i}`,
       ]).flat();
       return names.length - (await this.redis.client.exists(...names));
     };

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { whole } from '../../bench/figures.ts';
-import { readPosition } from '../../src/change-feed/history.ts';
 import { needs } from '../support/needs.ts';
 import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, type ServiceOptions, startBehindProxy, startService } from '../support/service.ts';
@@ -35,7 +34,7 @@ describe('500 clients that request one id when it has just expired', () => {
     ] as const) {
       // every worker has it, on as many connections as will be used
       await Promise.all(Array.from({ length: CLIENTS }, () => send(path)));
-      await expect.poll(() => service.redis!.dbsize()).toBeLessThanOrEqual(1);
+      await expect.poll(() => service.redis!.dbsize()).toBe(0);
       const before = await loads(service);
       // all requests arrive before the first response
       proxy.blackout('hotel-api serve');
@@ -69,8 +68,6 @@ async function evenly(
     workers: 1,
     ...options,
   });
-  // the invalidator has written its changes
-  await expect.poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length)).toBe(0);
   const bodies = Array.from({ length: ENTRIES / 500 }, (_, i) => ({
     channel_ids: Array.from({ length: 500 }, (_, j) => `CH-${500 * i + j}`),
   }));
@@ -79,11 +76,7 @@ async function evenly(
   };
   if (options.redis !== false) {
     await sweep();
-    // the invalidator detects that it is empty, and has all earlier values dropped
-    const generation = async () => (await readPosition(service.sql)).generation;
-    const before = await generation();
     await service.redis!.flushdb();
-    await expect.poll(generation).not.toBe(before);
   }
   let filled = -1;
   for (let loaded = 0; loaded !== filled; loaded = await loads(service)) {

@@ -10,6 +10,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type Rejection, startFront } from '../support/front.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { untilApplied } from '../support/log-state.ts';
 import { type Service, startService } from '../support/service.ts';
 import { MAIN, Program } from './program.ts';
 
@@ -34,9 +35,8 @@ const mirror = () => start(service.url, 'copy.ndjson', '--json').outcome;
 const pathOf = (file: string) => join(program.folder, file);
 const read = (file: string) => readFile(pathOf(file), 'utf8');
 
-/** Resolves when the change feed has announced all changes. */
-const settled = () =>
-  expect.poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length)).toBe(0);
+/** Resolves when the service has applied all changes. */
+const settled = () => untilApplied(service);
 
 /** Returns the hotels that `export` writes. */
 const exported = async () => hotelsOf((await program.run(['export'])).stdout);

@@ -4,6 +4,7 @@ import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { idsOf } from '../support/ids.ts';
 import { insertKey } from '../support/key.ts';
+import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { type Service, startService } from '../support/service.ts';
 import { untilEqual, within } from '../support/stall-detector.ts';
@@ -431,7 +432,7 @@ describe('a mirror of a collection', () => {
       await insertCollection(sql, id, [i === 7 ? 'h009' : 'h012']);
       keys.push(await insertKey(sql, [], id));
     }
-    await until(async () => (await sql`select from hotel_api_changes`).length === 0);
+    await untilApplied(service);
     const first = await Promise.all(keys.map((key) => service.get('/changes', { key })));
     const answers = Promise.all(
       keys.map((key, i) => service.get(`/changes?wait=10&after=${first[i]!.json().next}`, { key })),

@@ -177,7 +177,7 @@ it('covers the changes after a token, and an expired token', async () => {
   await service.sql`update hotels set room_count = 1 where id = 'full'`;
   await expect.poll(async () => (await service.get(path)).text).toContain('"room_count":1');
   await get(path, 200);
-  await service.sql`update hotel_api_change_log_state set position = position + 1, oldest = position + 1`;
+  await service.sql`select hotel_api_invalidate()`;
   await expect.poll(async () => (await service.get(path)).status).toBe(410);
   await get(path, 410);
 });

@@ -76,8 +76,8 @@ async function metrics(): Promise<string> {
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
     warmUp: () => undefined,
     waiters: { waiting: 0 },
-    feedStatus: { up: true },
-    replicas: { lagsMs: [0] },
+    freshness: { isCurrent: () => true },
+    origin: { lagsMs: [0] },
   });
   const found = await (registry as Registry).getMetricsAsJSON();
   const rows = found

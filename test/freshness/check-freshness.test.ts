@@ -126,19 +126,15 @@ describe('check-freshness', () => {
       expect(JSON.parse(stdout)).toMatchObject({ answers: 0, changes: 0, stale: [] });
     });
 
-    it('because there is no hotel, or no time', async () => {
+    it('because there is no hotel', async () => {
       const { url: databaseUrl } = await freshDatabase();
-      for (const nothing of [{ databaseUrl, duration: '1s' }, { duration: '0s' }]) {
-        const { code, stderr } = await check(service.fullKey, nothing);
-        expect([code, stderr]).toEqual([
-          1,
-          expect.stringContaining('nothing was compared: there are no hotels'),
-        ]);
-      }
+      const { code, stderr } = await check(service.fullKey, { databaseUrl, duration: '1s' });
+      expect(code).toBe(1);
+      expect(stderr).toContain('nothing was compared: there are no hotels');
     });
   });
 
-  it('reports changes that are not announced and stale responses', async () => {
+  it('reports changes that are not in the log and stale responses', async () => {
     const url = await startStaleProxy();
     await service.sql`update hotels set name = 'changed since'`;
     process.kill(service.pid, 'SIGSTOP');
@@ -148,9 +144,9 @@ describe('check-freshness', () => {
       for (const seconds of [3, 12, 48]) {
         const { code, stdout, stderr } = await check(service.fullKey, { url, duration: `${seconds}s` });
         const stale = JSON.parse(stdout).stale.join();
-        if (!stale.includes('not announced') && seconds < 48) continue;
+        if (!stale.includes('not in the log') && seconds < 48) continue;
         expect(code).toBe(1);
-        expect(stale).toMatch(/committed change was not announced/);
+        expect(stale).toMatch(/committed change was not in the log/);
         expect(stale).toMatch(/hotel h\d+: older than \d+ ms/);
         expect(stderr).toMatch(/times older than promised/);
         return;

@@ -1,10 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
-import { readHotels } from '../../src/change-feed/changed-rows.ts';
-import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
-import { InProcessService, type InProcessWorker, until } from '../support/in-process-service.ts';
+import { InProcessService, type InProcessWorker, nameOf, until } from '../support/in-process-service.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
@@ -41,8 +39,8 @@ const remove = (id: string) => inProcess.sql`delete from hotels where id = ${id}
 /** Returns the responses of a new worker and of both workers, after everything was released. */
 async function answers(id: string, channelId: string): Promise<(string | null)[]> {
   await inProcess.settle();
-  // it has received nothing and accepts what Redis contains
-  const newWorker = inProcess.startWorker();
+  // it has received nothing and uses what Redis contains
+  const newWorker = await inProcess.startWorker();
   const found = [await newWorker.lookUp('channel', channelId), await newWorker.lookUp('id', id)];
   // twice, because the first lookup may store values
   for (let look = 0; look < 2; look++) {
@@ -66,8 +64,8 @@ async function deleteFromRedis(...ids: string[]): Promise<void> {
 describe('the stale-set race', () => {
   it.each([
     ['after it was received', true],
-    ['before it is received, when Redis already has the new value', false],
-  ])('a load that began before a change and ends %s is stored nowhere', (_, received) =>
+    ['before it is received', false],
+  ])('a load that began before a change and ends %s is used nowhere', (_, received) =>
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       one.afterQuery.close();
@@ -82,7 +80,7 @@ describe('the stale-set race', () => {
     }),
   );
 
-  it('a load whose write to Redis is in transit at the change is stored nowhere', () =>
+  it('a load whose write to Redis is in transit at the change is used nowhere', () =>
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       one.beforeFill.close();
@@ -165,7 +163,7 @@ describe('the stale-set race', () => {
       expect(await one.lookUp('id', id)).toBe('without a channel');
     }));
 
-  it('more changes arrive at once than are replaced individually', async () => {
+  it('many hotels change at once', async () => {
     // the same in every round, so that rounds cost the same
     await inProcess.sql`
       insert into hotels (id, name, channel_id)
@@ -194,39 +192,81 @@ describe('the stale-set race', () => {
   });
 });
 
-describe('messages of the invalidator', () => {
-  it('may arrive in any order, and twice', () =>
+describe('a value that is stored after a change', () => {
+  it('by an instance that read it before, is used nowhere', () =>
+    repeat(async (id, channelId) => {
+      await deleteFromRedis(id, channelId);
+      one.afterQuery.close();
+      one.prefill([id]);
+      await until(() => one.afterQuery.waiting > 0);
+      await (round % 3 === 0 ? remove(id) : change(id, 'v2'));
+      await inProcess.deliver();
+      if (round % 2 === 0) inProcess.receive();
+      one.afterQuery.open();
+      expect(await answers(id, channelId)).toEqual(all(round % 3 === 0 ? null : 'v2'));
+    }));
+
+  it('by the instance that has sequenced it, is used by the others without a query', () =>
+    repeat(async (id, channelId) => {
+      await deleteFromRedis(id, channelId);
+      await change(id, 'v2');
+      await inProcess.deliver();
+      inProcess.receive();
+      one.prefill([id]);
+      await expect.poll(() => one.redisHotels.pointers('channel', [channelId])).toEqual([{ id }]);
+      other.afterQuery.close();
+      expect(await other.lookUp('id', id)).toBe('v2');
+      expect(await other.lookUp('channel', channelId)).toBe('v2');
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+});
+
+describe('the log', () => {
+  it('is applied row by row, as it comes', () =>
     repeat(async (id, channelId) => {
       for (const name of ['v2', 'v3', 'v4']) {
         await change(id, name);
         await inProcess.deliver();
         await one.lookUp('id', id);
       }
-      const said = inProcess.announced.splice(0);
-      for (const message of [...said.toReversed(), ...said])
-        for (const worker of inProcess.workers) worker.receive(message);
+      const news = inProcess.announced.splice(0);
+      for (const { rows, ...rest } of news)
+        for (const row of rows) {
+          for (const worker of inProcess.workers) worker.receive({ ...rest, rows: [row], place: undefined });
+          await one.lookUp('id', id);
+          await one.lookUp('channel', channelId);
+        }
+      inProcess.announced.push(...news);
       expect(await answers(id, channelId)).toEqual(all('v4'));
     }));
 
-  it('are harmless from an invalidator whose term has ended without its knowledge', () =>
+  it('has no position of a sequencer that was rolled back: its positions are given out again', () =>
     repeat(async (id, channelId) => {
-      const [stale] = await announceNothing();
-      // Redis loses the write marker, which begins a new generation
-      const { client } = inProcess.redisDatabase;
-      await client.del(await client.keys('*:marker'));
+      await deleteFromRedis(id, channelId);
       await change(id, 'v2');
-      await inProcess.deliver();
-      inProcess.receive();
-      for (const worker of inProcess.workers) worker.receive({ ...stale!, e: 'over', n: 99 });
+      const given = Promise.withResolvers<string>();
+      const end = Promise.withResolvers<void>();
+      const sequencing = inProcess.sql
+        .begin(async (transaction) => {
+          const [row] = await transaction`select hotel_api_sequence() as position`;
+          given.resolve(row!.position);
+          await end.promise;
+          throw new Error('rolled back');
+        })
+        .catch(() => {});
+      const first = await given.promise;
+      // it reads v2 at a position from before
+      expect(await one.lookUp('id', id)).toBe('v2');
       await change(id, 'v3');
+      end.resolve();
+      await sequencing;
       await inProcess.deliver();
-      for (const message of inProcess.announced.splice(0).toReversed())
-        for (const worker of inProcess.workers) worker.receive(message);
-      for (const worker of inProcess.workers) worker.receive({ ...stale!, e: 'over', n: 100 });
+      const { place } = inProcess.announced.at(-1)!;
+      expect(place!.position).toBeGreaterThanOrEqual(Number(first));
       expect(await answers(id, channelId)).toEqual(all('v3'));
     }));
 
-  it('arrive for a change whose transaction began first and committed last', () =>
+  it('has a change whose transaction began first and committed last', () =>
     repeat(async (id, channelId) => {
       const held = Promise.withResolvers<void>();
       const begun = Promise.withResolvers<void>();
@@ -244,7 +284,7 @@ describe('messages of the invalidator', () => {
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
-  it('are correct for an insert that received its version and then waited for a delete of the same id', () =>
+  it('is right about an insert that waited for a deletion of the same id: its row is older', () =>
     repeat(async (id, channelId) => {
       const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
       const deleting = inProcess.sql.begin(async (transaction) => {
@@ -263,7 +303,7 @@ describe('messages of the invalidator', () => {
       await untilBlocked(inProcess.sql);
       mayDelete!.resolve();
       await Promise.all([deleting, inserted!.promise]);
-      // its deletion is announced, with a larger version than that of the insert
+      // the log has its deletion first
       await inProcess.deliver();
       inProcess.receive();
       mayCommit!.resolve();
@@ -272,52 +312,55 @@ describe('messages of the invalidator', () => {
     }));
 });
 
-describe('two concurrent invalidators', () => {
-  it('leave the last change in Redis, and no deleted hotel, if the one with the ended term writes late', () =>
-    repeat(async (id, channelId) => {
-      const after = round % 2 === 0 ? 'v3' : null;
-      const competitor = await inProcess.competitor();
-      await change(id, 'v2');
-      competitor.beforeWrite.close();
-      const late = competitor.deliver();
-      // on a busy machine its write times out before it is awaited
-      late.catch(() => {});
-      await until(() => competitor.beforeWrite.waiting > 0);
-      // what it took from the queue is there again
-      await competitor.disconnect();
-      await (after === null ? remove(id) : change(id, after));
-      await inProcess.deliver();
-      // it has received nothing and accepts what Redis contains of the present generation
-      const newWorker = inProcess.startWorker();
-      competitor.beforeWrite.open();
-      // it announces nothing more either
-      await expect(late).rejects.toThrow('another term');
-      expect(await newWorker.lookUp('channel', channelId)).toBe(after);
-      expect(await newWorker.lookUp('id', id)).toBe(after);
-      expect(await answers(id, channelId)).toEqual(all(after));
-    }));
+describe('two sequencers at once', () => {
+  it('give each change one position', async () => {
+    const ids = Array.from({ length: ROUNDS }, (_, i) => `sequenced ${i}`);
+    await inProcess.sql`insert into hotels ${inProcess.sql(ids.map((id) => ({ id, name: 'v1' })))}`;
+    await inProcess.settle();
+    const [start] = await inProcess.sql`select max(position) as position from hotel_api_log`;
+    for (const id of ids)
+      await Promise.all([
+        change(id, 'v2'),
+        inProcess.sql`select hotel_api_sequence()`,
+        inProcess.sql`select hotel_api_sequence()`,
+      ]);
+    await inProcess.settle();
+    const rows = await inProcess.sql<{ position: string; ids: string[] | null }[]>`
+      select position, ids from hotel_api_log where position > ${start!.position} order by position`;
+    expect(rows.flatMap(({ ids: named }) => named ?? []).toSorted()).toEqual(ids.toSorted());
+    for (const id of ids) expect(await one.lookUp('id', id)).toBe('v2');
+  });
 });
 
-describe('Redis', () => {
+describe('whatever the order of the values that Redis is given', () => {
   it.each(['v2 v3 v3', 'v3 v2 v3', 'v3 v3 v2', 'v1 v2 v3', 'v3 v1 v2', 'v2 v1 v3'])(
-    'keeps the newest of the versions written in the order %s',
+    '(%s), only the newest is used',
     async (order) => {
       const id = `ordered ${order}`;
       const versions = new Map<string, Entry>();
       await inProcess.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${id})`;
       for (const name of ['v1', 'v2', 'v3']) {
         await change(id, name);
-        versions.set(name, (await readHotels(inProcess.sql, [id])).get(id)!);
+        await inProcess.settle();
+        const [entry] = await one.reader.load('id', [id], '');
+        expect(nameOf(entry!)).toBe(name);
+        versions.set(name, entry!);
       }
-      const { hotels } = inProcess.stores();
-      let newest = '';
       for (const name of order.split(' ')) {
-        const rejected = await hotels.fill([versions.get(name)!]);
-        expect([...rejected!.keys()]).toEqual(name < newest ? [id] : []);
-        if (name > newest) newest = name;
-        const [held] = await hotels.entriesAndTombstones([id]);
-        expect(held!.version).toBe(versions.get(newest)!.version);
-        expect(held!.bytes.equals(versions.get(newest)!.bytes)).toBe(true);
+        await inProcess.settle();
+        await other.redisHotels.fill([versions.get(name)!]);
+        const [held] = await other.redisHotels.entries([id]);
+        expect(held!.bytes.equals(versions.get(name)!.bytes)).toBe(true);
+        for (const worker of [await inProcess.startWorker(), ...inProcess.workers]) {
+          worker.local.clear();
+          worker.afterQuery.close();
+          worker.beforeFill.close();
+          const looking = worker.lookUp('channel', id);
+          // it asks PostgreSQL, unless Redis has the newest
+          if (name !== 'v3') await until(() => worker.afterQuery.waiting > 0);
+          worker.afterQuery.open();
+          expect(await looking).toBe('v3');
+        }
       }
     },
   );
@@ -366,10 +409,3 @@ describe('a revoked key', () => {
     }
   });
 });
-
-/** Returns the messages of a change of a hotel that is never requested. */
-async function announceNothing(): Promise<FeedMessage[]> {
-  await inProcess.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
-  await inProcess.deliver();
-  return [...inProcess.announced];
-}

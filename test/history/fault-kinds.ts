@@ -10,6 +10,8 @@ export interface FaultResults {
   hasTables?: true;
   hasCopy?: true;
   redisDump?: string;
+  /** values of Redis by their names, with the rest of their lifetimes in ms */
+  redisValues?: Map<string, { value: Buffer; ttlMs: number }>;
 }
 
 /** Context of a fault. */
@@ -67,14 +69,16 @@ export const losingCommits =
 /** Fault of the paths of some instances to a server. */
 export function path(
   to: 'redis' | 'postgres',
-  what: 'blackout' | 'delay' | 'halfOpen' | 'reset',
+  what: 'blackout' | 'delay' | 'throttle' | 'halfOpen' | 'reset',
   beganWith?: string,
 ): Kind {
   const begin = ({ targets, step }: FaultContext) => {
     for (const { instance } of targets) {
       const proxy = instance.paths[to];
       if (what === 'blackout') proxy.blackout(beganWith);
-      else if (what === 'delay') proxy.delay(step.forMs % 250);
+      else if (what === 'delay') proxy.delay(step.forMs % 250, beganWith);
+      // bytes a second
+      else if (what === 'throttle') proxy.throttle(500 + step.forMs, beganWith);
       else proxy[what]();
     }
   };

@@ -74,8 +74,8 @@ export const POSTGRES_FAULTS = {
   'postgres unreachable': path('postgres', 'blackout'),
   'postgres half open': path('postgres', 'halfOpen'),
   'postgres reset': path('postgres', 'reset'),
-  'feed unreachable': path('postgres', 'blackout', 'hotel-api listen'),
-  'invalidator unreachable': path('postgres', 'blackout', 'hotel-api invalidate'),
+  'log unreachable': path('postgres', 'blackout', 'hotel-api follow'),
+  'log slow': path('postgres', 'throttle', 'hotel-api follow'),
   'database saved': {
     uses: 'postgres',
     run: async ({ system, results }) => {

@@ -3,6 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
 import type { OwnServer } from '../support/own-server.ts';
+import { FIRING } from '../support/triggers.ts';
 import type { Database } from './database.ts';
 import type { System } from './system.ts';
 
@@ -65,12 +66,16 @@ async function restoreAtOnce(sql: Sql): Promise<void> {
     await transaction`set local session_replication_role = replica`;
     for (const { name } of tables) {
       const table = transaction`public.${transaction(name)}`;
+      const triggers = await transaction<{ name: string; firing: keyof typeof FIRING }[]>`
+        select tgname as name, tgenabled as firing from pg_trigger
+        where tgrelid = ${`public.${name}`}::regclass and not tgisinternal`;
       await transaction`alter table ${table} disable trigger user`;
       await transaction`delete from ${table}`;
-      await transaction`insert into ${table} select * from saved.${transaction(name)}`;
-      for (const trigger of await transaction`
-        select tgname from pg_trigger where tgrelid = ${`public.${name}`}::regclass and not tgisinternal`)
-        await transaction`alter table ${table} enable always trigger ${transaction(trigger.tgname)}`;
+      await transaction`insert into ${table} overriding system value select * from saved.${transaction(name)}`;
+      for (const trigger of triggers)
+        await transaction.unsafe(
+          `alter table public.${name} ${FIRING[trigger.firing]} trigger ${trigger.name}`,
+        );
     }
     await transaction`
       select setval(format('public.%I', sequencename), coalesce(last_value, 1)) from saved."the sequences"`;

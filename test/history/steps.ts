@@ -37,23 +37,26 @@ const KEY_CHANGES = [
 
 /** Faults, each with its maximum duration in ms and its weight. */
 const FAULTS = {
-  'redis killed': { longestMs: 3_000, weight: 2 },
-  'redis saved': { longestMs: 0, weight: 2 },
-  'redis killed, restored from its dump': { longestMs: 3_000, weight: 3 },
-  'redis flushed': { longestMs: 0, weight: 1 },
-  'redis frozen': { longestMs: 6_000, weight: 2 },
-  'redis unreachable': { longestMs: 8_000, weight: 2 },
-  'redis slow': { longestMs: 5_000, weight: 1 },
-  'redis half open': { longestMs: 0, weight: 1 },
-  'redis reset': { longestMs: 0, weight: 1 },
+  'redis killed': { longestMs: 3_000, weight: 4 },
+  'redis saved': { longestMs: 0, weight: 4 },
+  'redis killed, restored from its dump': { longestMs: 3_000, weight: 6 },
+  'redis flushed': { longestMs: 0, weight: 2 },
+  'redis frozen': { longestMs: 6_000, weight: 4 },
+  'redis unreachable': { longestMs: 8_000, weight: 4 },
+  'redis slow': { longestMs: 5_000, weight: 2 },
+  'redis half open': { longestMs: 0, weight: 2 },
+  'redis reset': { longestMs: 0, weight: 2 },
+  'redis put back, between two commands': { longestMs: 0, weight: 6 },
+  'redis of its own': { longestMs: 6_000, weight: 6 },
+  'redis replica that lags': { longestMs: 6_000, weight: 6 },
   'postgres killed': { longestMs: 3_000, weight: 4 },
   'postgres frozen': { longestMs: 8_000, weight: 2 },
   'postgres backends ended': { longestMs: 0, weight: 2 },
   'postgres unreachable': { longestMs: 10_000, weight: 2 },
   'postgres half open': { longestMs: 0, weight: 2 },
   'postgres reset': { longestMs: 0, weight: 1 },
-  'feed unreachable': { longestMs: 10_000, weight: 3 },
-  'invalidator unreachable': { longestMs: 8_000, weight: 2 },
+  'log unreachable': { longestMs: 10_000, weight: 5 },
+  'log slow': { longestMs: 8_000, weight: 3 },
   'database saved': { longestMs: 0, weight: 2 },
   'database restored in place': { longestMs: 0, weight: 2 },
   'data folder saved': { longestMs: 0, weight: 2 },
@@ -72,12 +75,10 @@ const FAULTS = {
 } as const;
 export type FaultName = keyof typeof FAULTS;
 
-/** Longer than the 30 s for which changes are kept. */
-const LONG_PAUSE_MS = 32_000;
-
 /** Fault that must precede another for it to have an effect. */
 const PREPARED_BY: Partial<Record<FaultName, FaultName>> = {
   'redis killed, restored from its dump': 'redis saved',
+  'redis put back, between two commands': 'redis saved',
   'database restored in place': 'database saved',
   'data folder restored': 'data folder saved',
   'copy put in place': 'copy saved',
@@ -120,12 +121,10 @@ export function drawSteps(draw: Draw, { without, only }: Options): Step[] {
   const faults = drawFaults(draw, { without, only });
   const steps: Step[] = [];
   const writes = draw.between(25, 40);
-  const longPause = draw.chance(0.2) ? draw.below(writes) : -1;
   const places = faults.map(() => draw.below(writes)).sort((a, b) => a - b);
   const pickFrom = <T extends string>(names: readonly T[]) =>
     draw.pick(names.filter((name) => !without.includes(name)));
   for (let i = 0; i < writes; i++) {
-    if (i === longPause) steps.push({ do: 'pause', ms: LONG_PAUSE_MS });
     for (const [j, place] of places.entries()) if (place === i) steps.push(...faults[j]!);
     if (draw.chance(0.3)) {
       const [key, other] = [draw.below(KEYS), draw.below(KEYS)];

@@ -27,6 +27,13 @@ export interface Served {
   clock?: FakeClock;
 }
 
+/** Further Redis servers: one with nothing of the first, and a replica of it with its link. */
+export interface OtherRedis {
+  own: OwnServer;
+  replica: OwnServer;
+  link: FaultProxy;
+}
+
 /** System of an episode: PostgreSQL, Redis, two instances, and the histories. */
 export class System {
   readonly keys = new Keys();
@@ -36,6 +43,7 @@ export class System {
   readonly redis: OwnServer;
   readonly redisUrl: string;
   readonly redisClient: Redis;
+  otherRedis: OtherRedis | undefined;
   primary: OwnServer;
   /** addresses for the service's login and the superuser; both follow the primary */
   url: string;
@@ -70,6 +78,7 @@ export class System {
     await insertOthers(sql);
     system.databases.push(await Database.open(own.ownerUrl, 'postgres'));
     const draws = (fault: string) => steps.some((step) => step.do === 'fault' && step.fault === fault);
+    if (draws('redis of its own') || draws('redis replica that lags')) await system.#addRedis(log);
     // a replica would need the same setting
     if (draws('replica promoted')) await system.#addReplica();
     else if (steps.some((step) => step.do === 'write' && step.end === 'prepare'))
@@ -144,6 +153,13 @@ export class System {
     await sql`select pg_reload_conf()`;
   }
 
+  async #addRedis(log: (sentence: string) => void): Promise<void> {
+    const link = await FaultProxy.before(this.redisUrl);
+    const options = () => ['--replicaof', '127.0.0.1', String(link.port), '--repl-diskless-sync-delay', '0'];
+    const [own, replica] = await Promise.all([redisOf(log), redisOf(log, options)]);
+    this.otherRedis = { own: own.server, replica: replica.server, link };
+  }
+
   async #addReplica(): Promise<void> {
     const link = await FaultProxy.before(this.ownerUrl);
     this.replica = { server: await ownReplica(link.url), link };
@@ -157,8 +173,11 @@ export class System {
 }
 
 /** Starts a Redis, also outside of vitest. */
-async function redisOf(log: (sentence: string) => void): ReturnType<typeof ownRedis> {
+async function redisOf(
+  log: (sentence: string) => void,
+  options?: () => string[],
+): ReturnType<typeof ownRedis> {
   const program = await findRedisProgram(log);
   if (!program) throw new Error('No Redis was found: install redis-server or valkey-server');
-  return ownRedis(undefined, program);
+  return ownRedis(options, program);
 }

@@ -132,7 +132,7 @@ async function swap(sql: Sql, hotels: number[], column: 'channel_id' | 'registry
   }
 }
 
-/** Inserts in one transaction a hotel that another changed and then deletes: the younger row has the smaller version. */
+/** Inserts in one transaction a hotel that another changed and then deletes: the younger row is of the older transaction. */
 async function cross(database: Database, { holdMs }: WriteStep, hotel: number, name: string): Promise<void> {
   const id = hotelId(hotel);
   await crossingTransactions(
@@ -160,7 +160,7 @@ export async function crossingTransactions(
       'commit',
       Math.min(holdMs, 800),
     );
-    // the insert has drawn its version and waits for the lock
+    // the insert waits for the lock
     await sleep(150);
     await change(sql);
     await remove(sql);

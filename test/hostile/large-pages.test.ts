@@ -114,7 +114,7 @@ it('a deadline applies to each portion, and ends the query', async () => {
 
 it('a page of 1000 hotels never occupies an iteration for more than 101', async () => {
   const walk = open();
-  const { hotels } = await new ChangeLog(walk).hotelsAfter('', 1_000, 'a', null);
+  const { hotels } = await new ChangeLog(walk).hotelsAfter('', 1_000, 'a', null, undefined);
   expect(hotels.map(({ id }) => id)).toEqual(upTo(1_000).map((n) => `h${String(n).padStart(6, '0')}`));
   const log = open();
   const { changes, queued } = await new ChangeLog(log).changesAfter(0, 1_000, 'a', null);

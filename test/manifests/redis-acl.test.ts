@@ -81,10 +81,10 @@ it('these rights permit nothing else', async () => {
   const client = connect('hotel-api', PASSWORD);
   closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
   const rejected = [
-    ...['flushall', 'keys *', 'config get *', 'del 1:h:h1', 'acl list'],
+    ...['flushall', 'keys *', 'scan 0', 'config get *', 'del 1:h:h1', 'unlink 1:h:h1', 'acl list'],
     ...['shutdown', 'client list', 'subscribe x', 'monitor'],
     // names that do not belong to the service
-    ...['set session:1 x', 'mget session:1', 'getset x y', 'unlink x'],
+    ...['set session:1 x', 'mget session:1', 'get x'],
   ].map((line) => line.split(' '));
   const scripts = ["return redis.call('set', 'session:1', 'x')", "return redis.call('flushall')"];
   for (const [command, ...args] of [...rejected, ...scripts.map((script) => ['eval', script, '0'])])
@@ -98,7 +98,7 @@ it('these rights permit nothing else', async () => {
 });
 
 /**
- * Exercises everything the service does: reads, changes, removals, invalid values, a lost script, a stalled Redis.
+ * Exercises everything the service does: reads, changes, invalid values, a lost script, a stalled Redis.
  */
 async function useAll(service: Service, allWorkers: AllWorkers): Promise<void> {
   const batch = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
@@ -135,8 +135,7 @@ async function useAll(service: Service, allWorkers: AllWorkers): Promise<void> {
   await admin.client('PAUSE', 400);
   await service.get('/hotels/h5');
   await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} 0/);
-  // the comparison scans Redis once a second
-  await expect.poll(() => commandsOfTheService()).toEqual(expect.arrayContaining(['scan', 'ping']));
+  await expect.poll(() => commandsOfTheService()).toContain('ping');
 }
 
 /** Returns every command that a user other than the admin has sent. */

@@ -79,6 +79,6 @@ async function stored({ sql, clock }: System, view: View): Promise<Map<string, u
     select ${sql.unsafe(HOTEL_COLUMNS)} from hotels where ${view === 'collection' ? isSeen : sql`true`}`;
   const bytes = view === 'full' ? 'full' : 'narrow';
   return new Map(
-    rows.map((row) => [row.id, JSON.parse(encodeHotel(row, clock.now()).body(bytes).toString())]),
+    rows.map((row) => [row.id, JSON.parse(encodeHotel(row, 0, clock.now()).body(bytes).toString())]),
   );
 }

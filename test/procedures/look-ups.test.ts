@@ -34,20 +34,20 @@ async function lookUp(text: string): Promise<string> {
 }
 
 it('the metrics of a pod show its state', async () => {
-  await expect.poll(() => lookUp('curl')).toMatch(/^hotel_api_invalidator_active(\{.*\})? 1$/m);
+  await expect.poll(() => lookUp('curl')).toMatch(/^hotel_api_log_current(\{.*\})? 1$/m);
 });
 
 it('sessions of the service are shown by purpose', async () => {
   const printed = await lookUp("like 'hotel-api %'");
-  for (const purpose of ['invalidate', 'listen', 'serve']) expect(printed).toContain(`hotel-api ${purpose} `);
+  for (const purpose of ['follow', 'serve']) expect(printed).toContain(`hotel-api ${purpose} `);
 });
 
-it('the session of the active invalidator is found by its lock, and another takes over after its end', async () => {
-  const pidIn = (printed: string) => /^ *(\d+) \| hotel-api invalidate /m.exec(printed)?.[1];
-  const pid = pidIn(await lookUp('1869899117'));
-  expect(pid).toBeDefined();
-  await operator.types(`psql "$MONITOR_URL" -c 'select pg_terminate_backend(${pid})'`);
-  await expect.poll(async () => pidIn(await lookUp('1869899117'))).toMatch(new RegExp(`^(?!${pid}$)\\d+$`));
+it('the session that holds the lock of the sequencer is shown', async () => {
+  await service.sql.begin(async (sql) => {
+    const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
+    await sql`lock table hotel_api_sequencer in exclusive mode`;
+    expect(await lookUp('hotel_api_sequencer')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
+  });
 });
 
 it('a transaction that was left open is shown with the session that it blocks', async () => {
@@ -61,7 +61,8 @@ it('a transaction that was left open is shown with the session that it blocks', 
   });
 });
 
-it('waiting changes, replicas and Redis are shown', async () => {
+it('the state of the log, replicas and Redis are shown', async () => {
+  expect(await lookUp('hotel_api_poll')).toMatch(/is_unread.* \| [ft] *\n\(1 row\)/s);
   expect(await lookUp('pg_stat_replication')).toMatch(/replay_lag/);
   expect(await lookUp('redis-cli')).toMatch(/^PONG\n.*^maxmemory_policy:/ms);
 });

@@ -59,7 +59,7 @@ describe('a bad import', () => {
     await service.insert({ id: 'new', channel_id: 'C3' });
     await allWorkers.until('/hotels/channel/C3', status(200));
     await operator.types(`psql "$OWNER_URL" -qv ON_ERROR_STOP=1 --single-transaction <<'SQL'
-delete from hotels h where not exists (select from hotels_before b where b.id = h.id and b.version = h.version);
+delete from hotels h where not exists (select from hotels_before b where b.id = h.id and b = h);
 insert into hotels select * from hotels_before on conflict (id) do nothing;
 drop table hotels_before;
 SQL`);

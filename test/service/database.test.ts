@@ -1,8 +1,26 @@
-import { expect, it } from 'vitest';
-import { openDatabase, type Purpose } from '../../src/postgres/connect.ts';
+import { describe, expect, it } from 'vitest';
+import { BEGIN_WRITING, openDatabase, type Purpose } from '../../src/postgres/connect.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 
-const LONG_LIVED: Purpose[] = [{ kind: 'serve', statementTimeoutMs: 500, pooled: false }, { kind: 'listen' }];
+const LONG_LIVED: Purpose[] = [
+  { kind: 'serve', statementTimeoutMs: 500, pooled: false },
+  { kind: 'follow', pooled: false },
+];
+
+const ALL: Purpose[] = [
+  ...LONG_LIVED,
+  // commands have another login; its settings are the same
+  { kind: 'operate' },
+];
+
+it.each(ALL)('queries of a connection to $kind are never compiled', async (purpose) => {
+  const { url } = await freshDatabase();
+  const sql = openDatabase(url, 1, purpose);
+  const [row] = await sql<{ jit: string }[]>`show jit`;
+  await sql.end();
+  expect(row).toEqual({ jit: 'off' });
+});
 
 it.each(LONG_LIVED)(
   'PostgreSQL closes a connection to $kind within 25 s after its client disappeared',
@@ -17,17 +35,36 @@ it.each(LONG_LIVED)(
   },
 );
 
-const ALL: Purpose[] = [
-  ...LONG_LIVED,
-  { kind: 'invalidate', onClose: () => {} },
-  // commands have another login; its settings are the same
-  { kind: 'operate' },
-];
+describe.each([
+  ['directly', false],
+  ['through a pooler, where the login is read only', true],
+])('a transaction that writes, sent %s', (_, pooled) => {
+  async function opened() {
+    const { ownerUrl, sql: owner } = await freshDatabase();
+    await owner`create table written (n integer primary key)`;
+    await owner`grant insert, select on written to hotel_api_serve`;
+    const sql = openDatabase(`${ownerUrl}?default_transaction_read_only=on`, 1, { kind: 'follow', pooled });
+    closeAtEnd('a connection', () => sql.end());
+    const write = async (text: string) => {
+      const results = await sql.unsafe(`${BEGIN_WRITING}; ${text}; commit`).simple();
+      return (results as unknown as object[][]).flat();
+    };
+    const rows = () => owner`select n from written order by n`;
+    return { write, rows };
+  }
 
-it.each(ALL)('queries of a connection to $kind are never compiled', async (purpose) => {
-  const { url } = await freshDatabase();
-  const sql = openDatabase(url, 1, purpose);
-  const [row] = await sql<{ jit: string }[]>`show jit`;
-  await sql.end();
-  expect(row).toEqual({ jit: 'off' });
+  it('writes, and returns its rows', async () => {
+    const { write, rows } = await opened();
+    const text = `insert into written values (1) returning n, current_setting('lock_timeout') as waits`;
+    expect(await write(text)).toEqual([{ n: 1, waits: '5s' }]);
+    expect(await rows()).toEqual([{ n: 1 }]);
+  });
+
+  it('writes nothing if it fails', async () => {
+    const { write, rows } = await opened();
+    await expect(write('insert into written values (1); select 1 / 0')).rejects.toMatchObject({
+      code: '22012',
+    });
+    expect(await rows()).toEqual([]);
+  });
 });

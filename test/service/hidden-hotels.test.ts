@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
+import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { monitorRedis, type RedisCommand } from '../support/redis-monitor.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
@@ -64,8 +65,7 @@ async function settled(from: Service): Promise<string> {
 async function prepare(kind: (typeof KINDS)[number]): Promise<number> {
   const i = ++hotels;
   if (kind.startsWith('hidden')) await service.insert(hotelOf(i));
-  const queue = () => service.sql`select from hotel_api_changes`;
-  await expect.poll(async () => (await queue()).length).toBe(0);
+  for (const instance of [service, other]) await untilApplied(instance);
   const reader = kind === 'hidden: cached in Redis' ? other : service;
   if (!kind.includes('nowhere'))
     for (const path of [`/hotels/channel/c${i}`, `/hotels/registry/${i}`, `/hotels/h${i}`])
@@ -135,7 +135,7 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
       }
       return works;
     };
-    // a heartbeat of the feed that is late by 0.4 s has the members looked up in PostgreSQL: it is compared again
+    // a poll that is late has the members looked up in PostgreSQL: it is compared again
     const queries = () => service.metric('hotel_api_collection_queries_total');
     let works: unknown[][];
     let before: number;

@@ -162,6 +162,29 @@ describe('batches without a local cache', () => {
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
   });
 
+  it('ignore older values with which Redis comes back', async () => {
+    await insertHotels(service.sql, [{ id: 'revived', name: 'Old', channel_id: 'old' }]);
+    const send = () => namesOf(['old', 'new']);
+    expect(await send()).toEqual(['Old']);
+    // its entry, its pointer, and the absence of the other id
+    const ofHotel = async () =>
+      (await service.redis!.keys('*')).filter((name) => /:(h:revived|c:old|c:new)$/.test(name));
+    await expect.poll(ofHotel).toHaveLength(3);
+    const names = await ofHotel();
+    const before = await service.redis!.mgetBuffer(names);
+    const restore = () => service.redis!.mset(names.flatMap((name, i) => [name, before[i]!]));
+    await service.sql`update hotels set name = 'New', channel_id = 'new' where id = 'revived'`;
+    await expect.poll(send).toEqual(['New']);
+    for (let i = 0; i < 5; i++) {
+      await restore();
+      expect(await send()).toEqual(['New']);
+    }
+    await service.sql`delete from hotels where id = 'revived'`;
+    await expect.poll(send).toEqual([]);
+    await restore();
+    expect(await send()).toEqual([]);
+  });
+
   it('ignore values of Redis that are older than a received change', async () => {
     const send = async () =>
       (await service.post('/hotels/channel/batch', { channel_ids: ['CH-1', 'CH-2'] })).json();

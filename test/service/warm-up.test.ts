@@ -4,11 +4,11 @@ import { hotel, NOW_MS } from '../../src/cache/arena/arena.fixture.ts';
 import { CacheArena } from '../../src/cache/arena/arena.ts';
 import { HotIds } from '../../src/cache/hot-ids.ts';
 import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
-import { readPosition } from '../../src/change-feed/history.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { redisPrefix } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import {
   type Service,
@@ -33,17 +33,14 @@ async function warmed(count: number, options: ServiceOptions = {}): Promise<Serv
     database.sql,
     idsOf(count).map((id) => ({ id, channel_id: `c-${id}` })),
   );
-  await database.sql`delete from hotel_api_changes`;
   return stopAfterTest(await startService({ ...options, database, env: { ...WARM, ...options.env } }));
 }
 
-/** Returns the databases of an instance, with a list of ids in use in its generation. */
+/** Returns the databases of an instance, with a list of ids in use. */
 async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
   const { database, redisDatabase } = stopAfterTest(await startService());
   const { client } = redisDatabase!;
-  await expect.poll(() => client.keys('*:marker')).toHaveLength(1);
-  const { generation } = await readPosition(database.sql);
-  await client.set(`${generation}:hot:3`, list);
+  await client.set(`${await redisPrefix(database.sql)}:hot:3`, list);
   return { database, redisDatabase: redisDatabase! };
 }
 
@@ -124,7 +121,7 @@ describe('an instance that starts', () => {
       const env = { WARMUP_TIMEOUT_MS: '60000', DATABASE_TIMEOUT_MS: '60000' };
       service = await startService({ database, env, awaitReady: false });
       const waiting = () =>
-        database.sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like 'select id from hotels%'`;
+        database.sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%(select id from hotels%'`;
       await expect.poll(waiting).not.toHaveLength(0);
       stopped = await service.stop();
     });
@@ -140,7 +137,7 @@ describe('the lists of ids in use', () => {
     closeAtEnd('Redis client', async () => redis.close());
     await redis.connected(10_000);
     const cache = new RedisHotelCache(redis, { ttlMs: 60_000, absentTtlMs: 1_000, onInvalidValue: () => {} });
-    cache.useGeneration('1');
+    cache.usePrefix('1');
     const arena = new CacheArena(1024 ** 2);
     const hotIds = new HotIds(cache, arena);
     for (let i = 0; i < 300; i++) arena.put(hotel({ id: `h${i}` }).bytes, NOW_MS, NOW_MS + 60_000);

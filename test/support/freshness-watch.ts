@@ -16,7 +16,7 @@ const MAX_RECOVERY_MS = 6_000;
 
 /**
  * Runs the checker of `hotel-api check-freshness` for services of one database during the tests of a file: `freshness
- * = new FreshnessWatch(service, …)` in `beforeAll` suffices. It reads versions from PostgreSQL, bypassing proxies of the
+ * = new FreshnessWatch(service, …)` in `beforeAll` suffices. It follows the log in PostgreSQL, bypassing proxies of the
  * services, and sends requests to every worker. The file fails for each stale response.
  */
 export class FreshnessWatch {
@@ -93,13 +93,12 @@ export class FreshnessWatch {
       statementTimeoutMs: 10_000,
       pooled: false,
     });
-    const listener = openDatabase(database.ownerUrl, 1, { kind: 'listen' });
     const clients = this.#services.flatMap(({ url }) =>
       Array.from({ length: CONNECTIONS }, () => new ServiceClient(url, fullKey)),
     );
     // stalls of this process delay requests and the reading of responses
     const promiseMs = () => this.#allowedMs + stalledIn(this.#allowedMs);
-    const checker = new FreshnessChecker(sql, listener, clients, promiseMs);
+    const checker = new FreshnessChecker(sql, clients, promiseMs);
     try {
       await checker.run(this.#ending.signal);
     } finally {
@@ -110,7 +109,7 @@ export class FreshnessWatch {
       this.#report.lagsMs.push(...lagsMs);
       this.#report.stale.push(...stale);
       for (const client of clients) client.close();
-      await Promise.all([sql.end({ timeout: 1 }), listener.end({ timeout: 1 })]).catch(() => {});
+      await sql.end({ timeout: 1 }).catch(() => {});
     }
   }
 }

@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import type { HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
 /** Row of `hotels` by its names in the API; dates are YYYY-MM-DD. */
-export type HotelRow = Omit<StoredHotel, 'version' | 'registry_id'> & {
+export type HotelRow = Omit<StoredHotel, 'registry_id'> & {
   registry_id: number | bigint | string | null;
 };
 

@@ -1,39 +1,42 @@
 import postgres, { type Sql } from 'postgres';
 import { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
+import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
 import { HotelReader } from '../../src/cache/hotel-reader.ts';
 import { LocalCache } from '../../src/cache/local-cache.ts';
-import { RecentChanges } from '../../src/cache/recent-changes.ts';
-import { FeedApplier } from '../../src/change-feed/feed-applier.ts';
-import { FeedStatus } from '../../src/change-feed/feed-status.ts';
-import { readPosition } from '../../src/change-feed/history.ts';
-import type { FeedMessage } from '../../src/change-feed/messages.ts';
-import { readPayload } from '../../src/change-feed/payload.ts';
-import { Reconciler } from '../../src/change-feed/reconciler.ts';
-import type { Corrections } from '../../src/change-feed/redis-writer.ts';
-import { FEED_CHANNEL, type Term } from '../../src/change-feed/term.ts';
+import { Prefill } from '../../src/cache/prefill.ts';
+import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
 import { PositionWatch } from '../../src/changes/position-watch.ts';
+import { LogApplier } from '../../src/cluster/apply-log.ts';
 import { Collections } from '../../src/collections/collections.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
 import { Entry } from '../../src/hotels/entry.ts';
 import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
 import { PageIndex } from '../../src/hotels/page-index.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
-import { monotonicMs } from '../../src/lib/clock.ts';
+import { systemMs } from '../../src/lib/clock.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
+import type { News } from '../../src/log/follower.ts';
+import { Freshness } from '../../src/log/freshness.ts';
+import { type HistoryStart, LogConnection } from '../../src/log/log-connection.ts';
+import { raiseWindow } from '../../src/log/raise-window.ts';
+import type { LogPlace } from '../../src/log/row.ts';
+import { Window } from '../../src/log/window.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { FeedSilence } from '../../src/postgres/feed-silence.ts';
+import { Origin } from '../../src/postgres/origin.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
-import { beginTerm, REDIS_CACHE_OPTIONS, storesOf, type TermStores } from './terms.ts';
 
 /** Timeout of `until`, which normally takes moments. */
 const UNTIL_MS = 20_000;
-/** Steps that scan up to two thousand names twice. */
-const COMPARE_STEPS = 6;
+const REDIS_CACHE_OPTIONS = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
+/** Prefix of the names in Redis. */
+const PREFIX = 'in process';
 /** Secret of the values of keys in Redis. */
 const KEY_SECRET = new MacSecret();
 const METRICS = new Metrics();
+/** More rows than a test writes. */
+const ALL_ROWS = 1_000_000;
 
 /** Point at which work waits while it is closed. */
 class SyncPoint {
@@ -71,75 +74,89 @@ export class InProcessWorker {
   readonly apiKeys: ApiKeyCache;
   readonly collectionRepository: CollectionRepository;
   readonly collections: Collections;
-  readonly #feedApplier: FeedApplier;
-  readonly #feedSilence = new FeedSilence();
-  readonly #feedStatus = new FeedStatus(this.#feedSilence);
+  readonly freshness = new Freshness(() => false);
+  readonly redisHotels: RedisHotelCache;
+  readonly #prefill: Prefill;
+  readonly #applier: LogApplier;
 
-  constructor(sql: Sql, redis: Redis, generation: string) {
-    const { hotels: redisCache, keys: redisKeys } = storesOf(redis, KEY_SECRET);
-    hold(redisCache, ['fill', 'rememberAbsent'], this.beforeFill);
-    hold(redisKeys, ['fill', 'rememberUnknown'], this.beforeFill);
+  /** It follows the log from this place, and knows the rows before it that `window` contains. */
+  constructor(sql: Sql, redis: Redis, { history, ...place }: HistoryStart, window: Window) {
+    const redisHotels = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
+    const redisKeys = new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET);
+    hold(redisHotels, ['fill', 'rememberAbsent'], this.beforeFill);
+    hold(redisKeys, ['fill'], this.beforeFill);
+    const applied = { history: '', position: 0 };
     const rows = async (text: string, parameters: never[]) => {
       const found = await sql.unsafe(text, parameters);
       await this.afterQuery.pass();
       return found;
     };
-    const origin = new HotelRepository({ rows } as never);
-    const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
-    const isFeedUp = () => this.#feedStatus.up;
+    const origin = new Origin({
+      primary: { rows, waiting: 0 } as never,
+      replicas: [],
+      applied: () => applied,
+      isCurrent: () => true,
+      onBehind: () => {},
+      count: () => {},
+    });
+    const repository = new HotelRepository(origin, () => applied.history);
+    const ownWindow = new Window();
+    const { freshness } = this;
+    this.redisHotels = redisHotels;
+    this.#prefill = new Prefill(repository, redisHotels);
     this.local = new LocalCache(1024 ** 2, {
-      isFeedUp: isFeedUp,
+      freshness,
       absentTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });
     this.apiKeys = new ApiKeyCache({
-      redisCache: redisKeys,
-      postgres: { rows } as never,
-      recent: keyChanges,
-      isFeedUp,
-      mayUseOld: () => true,
+      ...{ redisCache: redisKeys, origin, freshness, window: ownWindow },
+      history: () => applied.history,
+      mayServeAnyAge: () => false,
       unknownTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       counts: METRICS.keyLookups.counts,
       mayLookUp: () => true,
     });
-    this.collectionRepository = new CollectionRepository({ rows } as never);
+    this.collectionRepository = new CollectionRepository(origin);
     this.collections = new Collections({
       repository: this.collectionRepository,
       maxBytes: 16 * 1024 ** 2,
       outsideMs: REDIS_CACHE_OPTIONS.absentTtlMs,
-      isFresh: () => true,
+      freshness,
     });
-    const { collections } = this;
     this.reader = new HotelReader({
-      ...{ local: this.local, redisCache, origin, collections, isFeedUp },
-      recent: hotelChanges,
-      mayUseOld: () => true,
+      ...{ local: this.local, collections: this.collections, window: ownWindow },
+      ...{ redisCache: redisHotels, origin: repository },
+      isCurrent: () => freshness.isCurrent(),
+      mayServeAnyAge: () => false,
       count: () => {},
     });
-    this.#feedApplier = new FeedApplier({
-      hotelChanges,
-      keyChanges,
-      reader: this.reader,
-      local: this.local,
-      redisBatch: undefined,
-      pageIndex: new PageIndex(origin.list, 1024 ** 2),
-      collections: this.collections,
-      apiKeys: this.apiKeys,
-      redisHotels: redisCache,
-      redisKeys: redisKeys,
-      markerWatch: undefined,
-      feedStatus: this.#feedStatus,
-      feedSilence: this.#feedSilence,
-      logPositions: new PositionWatch(isFeedUp),
-      metrics: METRICS,
+    this.#applier = new LogApplier(
+      {
+        ...{ window: ownWindow, freshness, redisHotels, redisKeys },
+        ...{ reader: this.reader, local: this.local, collections: this.collections, apiKeys: this.apiKeys },
+        pageIndex: new PageIndex(repository.list, 1024 ** 2),
+        logPositions: new PositionWatch(() => true),
+      },
+      applied,
+    );
+    this.#applier.start({
+      ...{ history, ...place, prefix: PREFIX, isBusy: false, asOfMs: systemMs() },
+      window: window.copy(),
     });
-    this.#feedApplier.useGeneration(generation);
-    this.#feedStatus.received(undefined, monotonicMs());
+    // races are decided by order: no time makes it ask PostgreSQL
+    freshness.current(Number.MAX_SAFE_INTEGER);
   }
 
-  receive(message: FeedMessage): void {
-    this.#feedApplier.apply(message, monotonicMs());
+  receive(news: News): void {
+    this.#applier.apply(news);
+  }
+
+  /** Stores changed hotels in Redis, as the instance that has sequenced them does. */
+  prefill(ids: string[]): void {
+    const rest = { position: 0, moves: false, channelIds: [], registryIds: [], collection: null };
+    this.#prefill.changed([{ kind: 'hotels', ids, ...rest }]);
   }
 
   /**
@@ -171,42 +188,41 @@ function hold<Store extends object>(
   }
 }
 
-/** Invalidator that has not noticed the end of its term; its writes to Redis wait at a sync point. */
-interface CompetingInvalidator {
-  beforeWrite: SyncPoint;
-  /** takes changes from the queue, writes and announces them */
-  deliver(): Promise<number>;
-  /** closes its connection, and so ends its transaction */
-  disconnect(): Promise<void>;
-}
+export const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
-const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
-
-/** PostgreSQL, Redis, an invalidator that works step by step, and the caches of two workers, in this process. */
+/** PostgreSQL, Redis, a follower of the log that works step by step, and the caches of two workers, in this process. */
 export class InProcessService {
   readonly sql: Sql;
   readonly database: FreshDatabase;
   readonly redisDatabase: FreshRedis;
   readonly workers: InProcessWorker[] = [];
-  /** messages that the invalidator announced and no worker has received */
-  readonly announced: FeedMessage[] = [];
-  readonly #stores: TermStores;
-  readonly #term: Term;
-  #competitors: Sql | undefined;
-  #competitorClosed = Promise.withResolvers<void>();
-  #writeMarker: string | null = null;
-  #ownStores = 0;
-  #generation = '';
-  #syncs = 0;
-  #synced = 0;
-  #arrived = Promise.withResolvers<void>();
+  /** news that no worker has received */
+  readonly announced: News[] = [];
+  readonly #redis: Redis;
+  readonly #log: LogConnection;
+  readonly #start: HistoryStart;
+  #place: LogPlace;
 
-  private constructor(database: FreshDatabase, redisDatabase: FreshRedis, stores: TermStores, term: Term) {
-    this.sql = database.sql;
+  private constructor(
+    {
+      sql,
+      database,
+      redisDatabase,
+      redis,
+      log,
+    }: Pick<InProcessService, 'sql' | 'database' | 'redisDatabase'> & {
+      redis: Redis;
+      log: LogConnection;
+    },
+    start: HistoryStart,
+  ) {
+    this.sql = sql;
     this.database = database;
     this.redisDatabase = redisDatabase;
-    this.#stores = stores;
-    this.#term = term;
+    this.#redis = redis;
+    this.#log = log;
+    this.#start = start;
+    this.#place = start;
   }
 
   static async start(): Promise<InProcessService> {
@@ -218,99 +234,47 @@ export class InProcessService {
       await sql.end();
     });
     await redis.connected(1_000);
-    const stores = { redis, ...storesOf(redis, KEY_SECRET) };
-    const term = await beginTerm(sql, stores, null, METRICS);
-    const service = new InProcessService(database, redisDatabase, stores, term);
-    const secret = new MacSecret();
-    secret.use((await readPosition(sql)).secret);
-    const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
-    await database.sql.listen(FEED_CHANNEL, (payload) =>
-      service.#arrive(payload.startsWith('{') ? JSON.parse(payload) : read(payload)),
-    );
-    await term.deliver();
-    await service.#sync();
-    for (let i = 0; i < 2; i++) service.workers.push(service.startWorker());
-    service.announced.length = 0;
+    const log = new LogConnection(sql);
+    // the copy of the migrated database begins a history
+    await log.sequenceAndPoll(undefined);
+    const start = await log.historyStart();
+    const service = new InProcessService({ sql: database.sql, database, redisDatabase, redis, log }, start);
+    for (let i = 0; i < 2; i++) service.workers.push(await service.startWorker());
     return service;
   }
 
-  /** Starts a worker, which has received no earlier message. */
-  startWorker(): InProcessWorker {
-    return new InProcessWorker(this.sql, this.#stores.redis, this.#generation);
+  /** Starts a worker where the follower is. It has learned the log backwards, and received nothing. */
+  async startWorker(): Promise<InProcessWorker> {
+    const window = new Window();
+    const place = this.#place;
+    window.beginHistory(place.position);
+    const { rows, deletedTo } = await this.#log.rowsBefore(place.position, ALL_ROWS);
+    const all = rows.findIndex(({ kind }) => kind.startsWith('all_'));
+    for (const row of all < 0 ? rows : rows.slice(0, all)) raiseWindow(window, row);
+    window.lowerFloor(all < 0 ? deletedTo : rows[all]!.position);
+    return new InProcessWorker(this.sql, this.#redis, { ...this.#start, ...place }, window);
   }
 
-  /** Lets the invalidator take all committed changes from the queue, and waits for its messages. */
+  /** Gives positions to all committed changes, and reads the news. */
   async deliver(): Promise<void> {
-    while ((await this.#term.deliver()) > 0);
-    await this.#sync();
+    for (;;) {
+      const poll = await this.#log.sequenceAndPoll(this.#place);
+      if (poll.history !== this.#start.history || poll.isContinued !== true)
+        throw new Error('the database follows another history');
+      this.#place = poll.cutAt ?? poll.last;
+      this.announced.push({ rows: poll.rows, place: this.#place, isBusy: poll.isDue, asOfMs: undefined });
+      if (!poll.isDue && !poll.cutAt) return;
+    }
   }
 
-  /** Deletes these keys, named without their generation, from Redis. */
+  /** Deletes these keys, named without their prefix, from Redis. */
   async deleteFromRedis(names: string[]): Promise<void> {
-    await this.redisDatabase.client.del(names.map((name) => `${this.#generation}:${name}`));
+    await this.redisDatabase.client.del(names.map((name) => `${PREFIX}:${name}`));
   }
 
-  /** Returns stores with separate names in Redis. */
-  stores(): ReturnType<typeof storesOf> {
-    const stores = storesOf(this.#stores.redis, KEY_SECRET);
-    for (const store of Object.values(stores)) store.useGeneration(`of its own ${++this.#ownStores}`);
-    return stores;
-  }
-
-  /** Starts another invalidator on a separate connection, which knows the position of the feed. */
-  async competitor(): Promise<CompetingInvalidator> {
-    if (!this.#competitors) {
-      const competitors = postgres(this.database.ownerUrl, {
-        max: 1,
-        onnotice: () => {},
-        backoff: () => 0.005,
-        onclose: () => this.#competitorClosed.resolve(),
-      });
-      closeAtEnd('competing invalidator', () => competitors.end());
-      this.#competitors = competitors;
-    }
-    const sql = this.#competitors;
-    const beforeWrite = new SyncPoint();
-    const { redis } = this.#stores;
-    const stores = { redis, ...storesOf(redis, KEY_SECRET) };
-    hold(stores.hotels, ['fill', 'removePointers'], beforeWrite);
-    const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
-      { leader: string },
-    ];
-    const term = await beginTerm(sql, stores, this.#writeMarker, METRICS);
-    // this service's own term continues, as if it had begun after this one
-    await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
-    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-    return {
-      beforeWrite,
-      deliver: () => term.deliver(),
-      disconnect: async () => {
-        this.#competitorClosed = Promise.withResolvers();
-        await this.sql`select pg_terminate_backend(${backend!.pid})`;
-        await this.#competitorClosed.promise;
-      },
-    };
-  }
-
-  /**
-   * Compares the content of Redis with PostgreSQL like the active invalidator, often enough to confirm findings.
-   * Returns the differences.
-   */
-  async compare(): Promise<Pick<Corrections, 'entries' | 'keys'>> {
-    const reconciler = new Reconciler(this.#stores);
-    const all: Pick<Corrections, 'entries' | 'keys'> = { entries: [], keys: [] };
-    for (let step = 0; step < COMPARE_STEPS; step++) {
-      const found = await reconciler.step(this.sql);
-      all.entries.push(...(found?.entries ?? []));
-      all.keys.push(...(found?.keys ?? []));
-    }
-    return all;
-  }
-
-  /** Delivers the announced messages to every worker. */
+  /** Delivers the announced news to every worker. */
   receive(): void {
-    for (const message of this.announced.splice(0))
-      for (const worker of this.workers) worker.receive(message);
+    for (const news of this.announced.splice(0)) for (const worker of this.workers) worker.receive(news);
   }
 
   async settle(): Promise<void> {
@@ -328,26 +292,8 @@ export class InProcessService {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;
-      await this.#stores.redis.readMany(['nothing'], LETTER.id);
+      await this.#redis.readMany(['nothing'], LETTER.id);
     }
-  }
-
-  #arrive(message: FeedMessage | { sync: number }): void {
-    if (!('sync' in message)) {
-      if (message.g !== '') this.#generation = message.g;
-      this.#writeMarker = message.b;
-      this.announced.push(message);
-      return;
-    }
-    this.#synced = message.sync;
-    this.#arrived.resolve();
-    this.#arrived = Promise.withResolvers();
-  }
-
-  async #sync(): Promise<void> {
-    const sync = ++this.#syncs;
-    await this.sql`select pg_notify(${FEED_CHANNEL}, ${JSON.stringify({ sync })})`;
-    while (this.#synced < sync) await this.#arrived.promise;
   }
 }
 

@@ -8,7 +8,6 @@ interface LogLine {
   restartInMs?: number;
   signal?: string | null;
   reason?: string;
-  event?: string;
 }
 
 /** Parses the complete lines among those that a service printed; with `msg` only lines of that message. */
@@ -29,9 +28,4 @@ export function notReadyReasons(printed: string[]): (string | undefined)[] {
   return linesOf(printed)
     .filter(({ msg }) => msg.includes('dependency not ready'))
     .map(({ reason }) => reason);
-}
-
-/** Returns how often a process took the change feed for silent: then it reads no hotel or key from Redis. */
-export function timesSilent(printed: string[]): number {
-  return linesOf(printed).filter(({ event }) => event === 'silent').length;
 }

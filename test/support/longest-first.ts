@@ -4,8 +4,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const LONGEST = [
   ...['system/history', 'redis-cluster', 'mirrors', 'image', 'import'],
   // of npm test: most of their time is that of processes which start
-  ...['cli/cli', 'formats', 'warm-up', 'service/start', 'races', 'cli/terminal', 'freshness/feed'],
-  ...['freshness/collections', 'service/metrics', 'reconcile', 'cli/collections', 'faults/dependencies'],
+  ...['cli/cli', 'formats', 'warm-up', 'service/start', 'races', 'cli/terminal'],
+  ...['freshness/collections', 'service/metrics', 'cli/collections', 'faults/dependencies'],
 ];
 
 /** Runs the longest files first, and the others as vitest orders them. */

@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { OwnServer } from './own-server.ts';
 
 /**
- * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings. It takes any
+ * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings and `more`. It takes any
  * database name, the login of the address, and at most `poolSize` connections. Resolves with the address of the same
  * database there. Requires `needs('pgbouncer')`.
  */
 export async function startPgBouncer(
   url: string,
   poolSize: number,
+  more: Record<string, string> = {},
 ): Promise<{ server: OwnServer; url: string }> {
   const { hostname, port: serverPort, username, password } = new URL(url);
   const server = await OwnServer.start(async (port) => {
@@ -23,6 +24,7 @@ export async function startPgBouncer(
       auth_file: `${folder}/users`,
       pool_mode: 'transaction',
       default_pool_size: poolSize,
+      ...more,
     };
     const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
     const databases = `[databases]\n* = host=${hostname} port=${serverPort}\n`;

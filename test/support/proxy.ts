@@ -12,9 +12,13 @@ interface Direction {
   ended: boolean;
   /** the far side has disappeared without notice: no byte passes any more, even after healing */
   isHalfOpen: boolean;
+  /** time until which a limited rate is used up */
+  busyUntilMs: number;
 }
 
 const KEEPALIVE_MS = 25_000;
+/** Bytes of a connection with a limited rate that pass at once. */
+const PACKET_BYTES = 1_400;
 
 /**
  * TCP proxy with faults of a network: delay, blackout, reset, rejection, no server behind it. During a blackout bytes are
@@ -27,6 +31,7 @@ export class FaultProxy {
   readonly #serverEnds = new Set<Socket>();
   readonly #directions = new Set<Direction>();
   #delayMs = 0;
+  #bytesPerSecond = Number.POSITIVE_INFINITY;
   #isBlackout = false;
   #affectedPrefix = '';
   #isRejecting = false;
@@ -68,10 +73,15 @@ export class FaultProxy {
     this.#isBlackout = false;
     this.#isEnding = false;
     this.#delayMs = 0;
+    this.#bytesPerSecond = Number.POSITIVE_INFINITY;
     this.#affectedPrefix = '';
     if (this.#isRejecting) await this.#listen();
     this.#isRejecting = false;
-    for (const direction of this.#directions) this.#deliver(direction);
+    for (const direction of this.#directions) {
+      for (const each of direction.waiting) each.dueAtMs = 0;
+      direction.busyUntilMs = 0;
+      this.#deliver(direction);
+    }
   }
 
   /**
@@ -80,6 +90,12 @@ export class FaultProxy {
    */
   delay(ms: number, beganWith = ''): void {
     this.#delayMs = ms;
+    this.#affectedPrefix = beganWith;
+  }
+
+  /** Lets this many bytes a second pass in each direction of a connection. `beganWith` as for `delay`. */
+  throttle(bytesPerSecond: number, beganWith = ''): void {
+    this.#bytesPerSecond = bytesPerSecond;
     this.#affectedPrefix = beganWith;
   }
 
@@ -158,13 +174,10 @@ export class FaultProxy {
   }
 
   #pipe(from: Socket, to: Socket, began: () => string): void {
-    const direction: Direction = { to, began, waiting: [], ended: false, isHalfOpen: false };
+    const direction: Direction = { to, began, waiting: [], ended: false, isHalfOpen: false, busyUntilMs: 0 };
     this.#directions.add(direction);
     from.on('data', (bytes) => {
-      direction.waiting.push({
-        bytes,
-        dueAtMs: performance.now() + (this.#isAffected(direction) ? this.#delayMs : 0),
-      });
+      this.#queue(direction, bytes);
       this.#deliver(direction);
     });
     from.on('end', () => {
@@ -176,6 +189,21 @@ export class FaultProxy {
       direction.ended = true;
       this.#deliver(direction);
     });
+  }
+
+  #queue(direction: Direction, bytes: Buffer): void {
+    const nowMs = performance.now();
+    const isAffected = this.#isAffected(direction);
+    if (!isAffected || this.#bytesPerSecond === Number.POSITIVE_INFINITY) {
+      direction.waiting.push({ bytes, dueAtMs: nowMs + (isAffected ? this.#delayMs : 0) });
+      return;
+    }
+    for (let from = 0; from < bytes.length; from += PACKET_BYTES) {
+      const packet = bytes.subarray(from, from + PACKET_BYTES);
+      direction.busyUntilMs =
+        Math.max(direction.busyUntilMs, nowMs) + (1_000 * packet.length) / this.#bytesPerSecond;
+      direction.waiting.push({ bytes: packet, dueAtMs: direction.busyUntilMs });
+    }
   }
 
   #isAffected(direction: Direction): boolean {

@@ -1,19 +1,18 @@
-import cluster from 'node:cluster';
-import crypto from 'node:crypto';
-import { syncBuiltinESMExports } from 'node:module';
+import cluster, { Worker } from 'node:cluster';
 
-// loaded before the service's own modules: on request, stops the service while its primary verifies the next message
+// loaded before the service's own modules: on request, stops the service between a poll of the log and its application
 if (cluster.isPrimary) {
-  const { timingSafeEqual } = crypto;
+  const { send } = Worker.prototype;
   let isArmed = false;
   process.on('SIGUSR2', () => {
     isArmed = true;
   });
-  crypto.timingSafeEqual = (one, other) => {
+  Worker.prototype.send = function (this: Worker, ...parameters: Parameters<typeof send>) {
     // to the whole process group
-    if (isArmed) process.kill(0, 'SIGSTOP');
-    isArmed = false;
-    return timingSafeEqual(one, other);
-  };
-  syncBuiltinESMExports();
+    if (isArmed && (parameters[0] as unknown as { type?: string }).type === 'log') {
+      isArmed = false;
+      process.kill(0, 'SIGSTOP');
+    }
+    return send.apply(this, parameters);
+  } as typeof send;
 }

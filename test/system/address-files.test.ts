@@ -57,7 +57,7 @@ beforeAll(async () => {
   folder = await temporaryFolder('hotel-api-addresses-');
 });
 
-it('a new login of PostgreSQL is used without a restart, by requests and the change feed', async () => {
+it('a new login of PostgreSQL is used without a restart, by requests and by what follows the log', async () => {
   const database = await freshDatabase();
   const { sql } = database;
   const suffix = randomBytes(4).toString('hex');

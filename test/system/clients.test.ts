@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
+import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -214,7 +215,8 @@ print(len(copy["hotels"]))`,
   'mirror() in %s copies all hotels, continues, and restarts after 410',
   async (_, program, options, script) => {
     const { next } = (await service.get('/changes?limit=1000')).json();
-    await service.sql`update hotel_api_change_log_state set position = position + 1, oldest = position + 1`;
+    await service.sql`select hotel_api_invalidate()`;
+    await untilSequenced(service.sql);
     const printed = await run(program, [...options, script.replace('EXPIRED', JSON.stringify(next))]);
     expect(printed).toBe(`${HOTELS} ${HOTELS - 1}\n${HOTELS}\n`);
   },

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
+import { Window } from '../../src/log/window.ts';
 import { workerOf } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
@@ -207,18 +208,30 @@ describe('a worker that is ordered to drain during its start', () => {
     const said: string[] = [];
     worker.on('message', (message: ToPrimary) => said.push(message.type));
     await once(worker, 'message');
-    const feed = {
+    const log = {
       history: 'h',
-      generation: '1',
-      isUp: false,
-      receivedAtMs: -Infinity,
-      silentSinceMs: -Infinity,
-      position: undefined,
+      position: 0,
+      transaction: '1',
+      prefix: 'p',
       secret: new Uint8Array(32),
-      warmUpMs: 0,
+      asOfMs: undefined,
+      isBusy: false,
+      window: new Window().copy(),
     };
     const documents = { openApi: '', guide: '' };
-    const orders: ToWorker[] = [{ type: 'start', number: 1, config, documents, ...feed }, { type: 'drain' }];
+    const orders: ToWorker[] = [
+      {
+        type: 'start',
+        number: 1,
+        config,
+        documents,
+        pooled: false,
+        lateAnswerMs: undefined,
+        warmUpMs: 0,
+        log,
+      },
+      { type: 'drain' },
+    ];
     for (const order of orders) worker.send(order);
     expect(await once(worker, 'exit')).toEqual([0, null]);
     expect(said).toContain('up');

@@ -34,8 +34,8 @@ it('an outage of PostgreSQL pages once, and hides neither other deployments nor 
   const outage = [
     alert('HotelApiPostgresUnavailable'),
     ...pods.map((pod) => alert('HotelApiPostgresBreakerOpen', { pod })),
-    ...pods.map((pod) => alert('HotelApiChangeFeedDown', { pod })),
-    alert('HotelApiNoInvalidator'),
+    ...pods.map((pod) => alert('HotelApiLogNotFollowed', { pod })),
+    ...pods.map((pod) => alert('HotelApiLogPollFailures', { pod })),
     alert('HotelApiErrorBudgetBurnsFast'),
     alert('HotelApiErrorBudgetBurnsSlowly'),
     alert('HotelApiRejecting', { reason: 'postgres_unavailable' }),

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { startProgram } from '../cli/program.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
@@ -48,16 +49,21 @@ describe('on a server that compiles queries, whose tables have no statistics', (
   });
 
   it('a login whose queries through a pooler would be compiled is rejected, with its cure', async () => {
+    const migrating = startProgram(['migrate', '--serving-login', 'service'], {
+      DATABASE_URL: server.ownerUrl,
+    });
+    expect((await migrating.outcome).stderr).toBe('');
+    await sql`alter role service set jit = on`;
     const { url } = await startPgBouncer(server.url, 1);
     const service = await startService({
       database: databaseAt(server.url, server.ownerUrl, sql),
       redis: false,
       awaitReady: false,
-      env: { DATABASE_URL: url, DATABASE_DIRECT_URL: server.url },
+      env: { DATABASE_URL: url },
     });
     await expect
       .poll(() => service.logs().join('\n'))
-      .toMatch(/has jit = on, .* Run: alter role service set jit = 'off'/);
+      .toMatch(/lacks jit\. Run: alter role service set jit = 'off'/);
     await sql`alter role service set jit = off`;
     // connections that the pooler holds keep the setting
     await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'service'`;

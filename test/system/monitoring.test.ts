@@ -244,7 +244,7 @@ describe('every query', () => {
         })
         .toEqual([where, true]);
     // a scrape fails if it takes half a second
-    await expect.poll(() => valuesOf('sum(hotel_api_invalidator_active)')).toEqual([1]);
+    await expect.poll(() => valuesOf('sum(hotel_api_log_current)')).toEqual([2]);
     expect(await server.labelValues('namespace', 'hotel_api_build_info')).toEqual(['test']);
 
     // the query of KEDA's autoscaler returns one number

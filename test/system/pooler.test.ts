@@ -1,6 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { SETTINGS } from '../../src/postgres/connect.ts';
 import { startProgram } from '../cli/program.ts';
+import { addressOf } from '../support/address.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
@@ -12,15 +16,42 @@ await needs('pgbouncer');
 
 const POOL_SIZE = 2;
 const HOTELS = 100;
+/** A pooler drops these settings instead of rejecting them. */
+const IGNORING = {
+  ignore_startup_parameters: [
+    ...Object.keys(SETTINGS),
+    ...['role', 'default_transaction_read_only', 'statement_timeout', 'idle_session_timeout', 'lock_timeout'],
+    ...['tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count'],
+  ].join(),
+};
 
 let database: FreshDatabase;
+/** the database as its login for the service, directly */
+let directUrl: string;
+let login: string;
 let pooler: { server: OwnServer; url: string };
 let service: Service;
 let allWorkers: AllWorkers;
 
+const migrate = (url: string, ...options: string[]) =>
+  startProgram(['migrate', ...options], { DATABASE_URL: url }).outcome;
+
+/** Creates a login without any right. */
+async function newLogin(): Promise<{ login: string; url: string }> {
+  const login = `pooled_${randomBytes(4).toString('hex')}`;
+  await database.sql.unsafe(`create role ${login} login password '${login}'`);
+  closeAtEnd(`login ${login}`, async () => {
+    await database.sql.unsafe(`drop role ${login}`);
+  });
+  return { login, url: addressOf(database.ownerUrl, { username: login, password: login }) };
+}
+
 beforeAll(async () => {
   database = await freshDatabase();
-  pooler = await startPgBouncer(database.url, POOL_SIZE);
+  ({ login, url: directUrl } = await newLogin());
+  const { stderr } = await migrate(database.ownerUrl, '--serving-login', login);
+  expect(stderr).toBe('');
+  pooler = await startPgBouncer(directUrl, POOL_SIZE);
   service = await startService({
     database,
     redis: false,
@@ -31,7 +62,7 @@ beforeAll(async () => {
       registry_id: 7_000 + i,
     })),
     // every read requires PostgreSQL
-    env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: database.url },
+    env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url },
   });
   allWorkers = await AllWorkers.of(service);
 });
@@ -55,11 +86,11 @@ describe('behind PgBouncer in transaction mode', () => {
     }
   });
 
-  it('the workers use no more connections to PostgreSQL than the pooler has', async () => {
+  it('no more connections to PostgreSQL are used than the pooler has', async () => {
     const held = async () => {
       const [row] = await database.sql<{ count: number }[]>`
         select count(*)::integer from pg_stat_activity
-        where datname = current_database() and usename = 'service' and application_name = 'hotel-api serve'`;
+        where datname = current_database() and usename = ${login}`;
       return row!.count;
     };
     await allWorkers.get('/hotels/h08');
@@ -76,18 +107,11 @@ describe('behind PgBouncer in transaction mode', () => {
   it('the login of the service cannot write', async () => {
     // like the service
     const sql = postgresClient(pooler.url, { prepare: false, fetch_types: false });
-    await expect(sql`update hotels set name = 'Written'`).rejects.toThrow(/permission denied/);
-    await expect(sql`delete from api_keys`).rejects.toThrow(/permission denied/);
-  });
-
-  it('the commands bypass it', async () => {
-    const env = {
-      // no server listens there
-      DATABASE_URL: 'postgres://service@127.0.0.1:1/hotels',
-      DATABASE_DIRECT_URL: database.ownerUrl,
-    };
-    const { stdout } = await startProgram(['migrate', '--json'], env).outcome;
-    expect(JSON.parse(stdout).applied).toEqual([]);
+    await expect(sql`update hotels set name = 'Written'`).rejects.toThrow(/read-only/);
+    // a login may change its own settings
+    await expect(
+      sql.unsafe(`set transaction read write; update hotels set name = 'Written'`).simple(),
+    ).rejects.toThrow(/permission denied/);
   });
 
   it('is used again after it was killed and restarted', async () => {
@@ -96,16 +120,34 @@ describe('behind PgBouncer in transaction mode', () => {
     await pooler.server.restart();
     await expect.poll(async () => (await service.get('/hotels/h10')).status).toBe(200);
   });
+
+  it.each([
+    ['rejects', {}],
+    ['drops', IGNORING],
+  ])('commands work through a pooler that %s settings', async (_, more) => {
+    const { url } = await startPgBouncer(database.ownerUrl, 1, more);
+    const run = async (args: string[], input = '') => {
+      const { stdout, stderr } = await startProgram([...args, '--json'], { DATABASE_URL: url }, { input })
+        .outcome;
+      expect(stderr).toBe('');
+      return JSON.parse(stdout);
+    };
+    expect(await run(['migrate'])).toMatchObject({ applied: [] });
+    expect(await run(['keys', 'create', '--name', 'k'])).toMatchObject({ name: 'k' });
+    const hotel = { id: 'imported', name: randomBytes(8).toString('hex') };
+    const { inserted, updated } = await run(['import', '-'], `${JSON.stringify(hotel)}\n`);
+    expect(inserted + updated).toBe(1);
+  });
 });
 
 describe('behind a pooler is rejected', () => {
-  const expectRejection = async (address: string, reason: RegExp) => {
-    const { url } = await startPgBouncer(address, POOL_SIZE);
+  const expectRejection = async (address: string, reason: RegExp, more = {}) => {
+    const { url } = await startPgBouncer(address, POOL_SIZE, more);
     const other = await startService({
       database,
       redis: false,
       awaitReady: false,
-      env: { DATABASE_URL: url, DATABASE_DIRECT_URL: database.url },
+      env: { DATABASE_URL: url },
     });
     await expect.poll(() => other.logs().join('\n')).toMatch(reason);
     expect((await other.admin('/readyz')).status).toBe(503);
@@ -115,22 +157,63 @@ describe('behind a pooler is rejected', () => {
   it('a login that may write, because the service cannot drop its rights', () =>
     expectRejection(database.ownerUrl, /may write/));
 
-  it('row-level security that hides the hotels from the change feed', async () => {
+  it('row-level security that hides the hotels', async () => {
     const { sql } = database;
-    const [login] = await sql`select quote_ident(${new URL(database.url).username}) as name`;
     await sql`alter table hotels enable row level security`;
-    // the feed reads as the serving role, beside the pooler
-    await sql.unsafe(`create policy own on hotels to ${login!.name} using (true)`);
-    await expectRejection(database.url, /hides all rows of hotels from hotel_api_serve/);
-    await sql`drop policy own on hotels`;
+    await expectRejection(directUrl, new RegExp(`hides all rows of hotels from ${login}`));
     await sql`alter table hotels disable row level security`;
   });
 
-  it('a setting that changes results, because the service cannot change it', async () => {
-    await database.sql.unsafe(`alter database ${database.name} set bytea_output = 'escape'`);
-    await expectRejection(
-      database.url,
-      /has bytea_output = escape, .* Run: alter role service set bytea_output = 'hex'/,
-    );
+  it.each([
+    ['rejects', {}],
+    ['drops', IGNORING],
+  ])(
+    'a setting that changes results, because the service cannot change it: a pooler that %s settings',
+    async (_, more) => {
+      const other = await newLogin();
+      await migrate(database.ownerUrl, '--serving-login', other.login);
+      await database.sql.unsafe(`alter role ${other.login} set bytea_output = 'escape'`);
+      await expectRejection(
+        other.url,
+        new RegExp(`lacks bytea_output\\. Run: alter role ${other.login} set bytea_output = 'hex'\\.`),
+        more,
+      );
+    },
+  );
+
+  it('a login without any of the settings, which one command then makes', async () => {
+    const other = await newLogin();
+    await database.sql.unsafe(`grant hotel_api_serve to ${other.login}`);
+    const { url, server } = await startPgBouncer(other.url, POOL_SIZE);
+    const started = await startService({
+      database,
+      redis: false,
+      awaitReady: false,
+      env: { DATABASE_URL: url },
+    });
+    const cure = `hotel-api migrate --serving-login ${other.login}`;
+    await expect.poll(() => started.logs().join('\n')).toContain(cure);
+    const { stdout } = await migrate(database.ownerUrl, '--serving-login', other.login);
+    expect(stdout).toContain(`The login ${other.login} may serve`);
+    // the pooler reconnects
+    await server.kill();
+    await server.restart();
+    await started.ready();
+    expect((await started.get('/hotels/h07')).status).toBe(200);
+    await started.stop();
+  });
+});
+
+describe('migrate --serving-login', () => {
+  it('rejects a login that does not exist, or that may write', async () => {
+    const outcome = await migrate(database.ownerUrl, '--serving-login', 'nobody');
+    expect(outcome).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no login nobody') });
+    const other = await newLogin();
+    await database.sql.unsafe(`grant insert on hotels to ${other.login}`);
+    const rejected = await migrate(database.ownerUrl, '--serving-login', other.login);
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('may write by other rights') });
+    const [row] = await database.sql`select rolconfig from pg_roles where rolname = ${other.login}`;
+    expect(row!.rolconfig).toBeNull();
+    await database.sql.unsafe(`revoke insert on hotels from ${other.login}`);
   });
 });

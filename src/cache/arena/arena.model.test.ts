@@ -43,14 +43,14 @@ class Model {
   put(entry: Entry): void {
     const old = this.held('id', entry.id);
     const isStored = this.arena.put(entry.bytes, NOW_MS, NOW_MS);
-    expect(isStored).toBe(!(old && old.version > entry.version));
+    expect(isStored).toBe(!(old && old.label > entry.label));
     if (!isStored) return;
     this.forget(entry.id);
     this.entries.set(entry.id, entry);
     for (const [namespace, key] of this.keysOf(entry)) {
       this.absences.delete(`${namespace} ${key}`);
       const holder = namespace === 'id' ? undefined : this.held(namespace, key);
-      if (!(holder && holder.version > entry.version)) this.owners.set(`${namespace} ${key}`, entry.id);
+      if (!(holder && holder.label > entry.label)) this.owners.set(`${namespace} ${key}`, entry.id);
     }
   }
 
@@ -95,7 +95,7 @@ const put = fc.record({
   id,
   channel_id: optional,
   registry_id: optional,
-  version: fc.integer({ min: 1, max: 6 }),
+  label: fc.integer({ min: 1, max: 6 }),
   length: fc.integer({ min: 500, max: 7500 }),
 });
 type Put = typeof put extends fc.Arbitrary<infer T> ? T : never;
@@ -129,7 +129,7 @@ function checkGather(model: Model, keys: Key[]): void {
 function take(model: Model, step: Step): void {
   const { arena } = model;
   if (step.what === 'put') {
-    model.put(hotel({ ...step.of, description: String(step.of.version).repeat(step.of.length) }));
+    model.put(hotel({ ...step.of, description: String(step.of.label).repeat(step.of.length) }));
   } else if (step.what === 'absent') {
     arena.putAbsent(...step.of, NOW_MS, NOW_MS + 1);
     model.drop(...step.of);
@@ -148,7 +148,7 @@ function take(model: Model, step: Step): void {
   }
 }
 
-it('never returns a wrong or stale entry, after any sequence of changes and evictions', () => {
+it('never returns a wrong or outdated entry, after any sequence of changes and evictions', () => {
   const arena = new CacheArena(ARENA_BYTES);
   let evictions = 0;
   fc.assert(

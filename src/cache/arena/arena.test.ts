@@ -11,14 +11,14 @@ function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString();
 }
 
-function versionOf(arena: CacheArena, ref: number): number {
-  return new Entry(arena.read(ref)).version;
+function labelOf(arena: CacheArena, ref: number): number {
+  return new Entry(arena.read(ref)).label;
 }
 
 describe('one hotel', () => {
   it('is found by each key, with its bytes, times and tags', () => {
     const arena = new CacheArena(MIB);
-    const entry = hotel({ id: 'é-1', channel_id: 'ch', registry_id: '-7', version: 3 });
+    const entry = hotel({ id: 'é-1', channel_id: 'ch', registry_id: '-7', label: 3 });
     expect(arena.put(entry.bytes, NOW_MS, LATER_MS)).toBe(true);
     for (const [namespace, key] of [
       ['id', 'é-1'],
@@ -37,28 +37,28 @@ describe('one hotel', () => {
     expect(arena.find('channel', 'é-1', NOW_MS)).toBe(MISS);
   });
 
-  it('keeps the newer version when an older one is put', () => {
+  it('keeps the later read when an earlier one is put', () => {
     const arena = new CacheArena(MIB);
-    arena.put(hotel({ id: 'a', version: 2, name: 'new' }).bytes, NOW_MS, LATER_MS);
-    expect(arena.put(hotel({ id: 'a', version: 1, name: 'old' }).bytes, NOW_MS, LATER_MS)).toBe(false);
+    arena.put(hotel({ id: 'a', label: 2, name: 'new' }).bytes, NOW_MS, LATER_MS);
+    expect(arena.put(hotel({ id: 'a', label: 1, name: 'old' }).bytes, NOW_MS, LATER_MS)).toBe(false);
     expect(text(arena.body(arena.find('id', 'a', NOW_MS), 'full'))).toContain('"new"');
-    expect(arena.put(hotel({ id: 'a', version: 2, name: 'again' }).bytes, NOW_MS, LATER_MS)).toBe(true);
+    expect(arena.put(hotel({ id: 'a', label: 2, name: 'again' }).bytes, NOW_MS, LATER_MS)).toBe(true);
     expect(arena.stats()).toMatchObject({ entries: 1, puts: 2, rejected: 1 });
   });
 
-  it('loses the keys that its new version no longer has', () => {
+  it('loses the keys that it no longer has', () => {
     const arena = new CacheArena(MIB);
-    arena.put(hotel({ id: 'a', version: 1, channel_id: 'x1', registry_id: '1' }).bytes, NOW_MS, LATER_MS);
-    arena.put(hotel({ id: 'a', version: 2, channel_id: 'x2', registry_id: null }).bytes, NOW_MS, LATER_MS);
+    arena.put(hotel({ id: 'a', label: 1, channel_id: 'x1', registry_id: '1' }).bytes, NOW_MS, LATER_MS);
+    arena.put(hotel({ id: 'a', label: 2, channel_id: 'x2', registry_id: null }).bytes, NOW_MS, LATER_MS);
     expect(arena.find('channel', 'x1', NOW_MS)).toBe(MISS);
     expect(arena.find('registry', '1', NOW_MS)).toBe(MISS);
     expect(arena.find('channel', 'x2', NOW_MS)).toBeGreaterThan(0);
   });
 
-  it('loses its channel id to the hotel with the larger version, in either order', () => {
+  it('loses its channel id to the hotel with the larger label, in either order', () => {
     const [old, young] = [
-      hotel({ id: 'a', version: 1, channel_id: 'x' }),
-      hotel({ id: 'b', version: 2, channel_id: 'x' }),
+      hotel({ id: 'a', label: 1, channel_id: 'x' }),
+      hotel({ id: 'b', label: 2, channel_id: 'x' }),
     ];
     for (const order of [
       [old, young],
@@ -66,10 +66,10 @@ describe('one hotel', () => {
     ]) {
       const arena = new CacheArena(MIB);
       for (const entry of order) arena.put(entry.bytes, NOW_MS, LATER_MS);
-      expect(versionOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
+      expect(labelOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
       expect(arena.find('id', 'a', NOW_MS)).toBeGreaterThan(0);
       arena.drop('id', 'a');
-      expect(versionOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
+      expect(labelOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
     }
   });
 
@@ -92,7 +92,7 @@ describe('one hotel', () => {
     broken.writeUInt32LE(0xffffffff, 56);
     expect(arena.put(broken, NOW_MS, LATER_MS)).toBe(false);
     expect(arena.put(new Uint8Array(0), NOW_MS, LATER_MS)).toBe(false);
-    expect(arena.put(encodeAbsence('a', 1).bytes, NOW_MS, LATER_MS)).toBe(false);
+    expect(arena.put(encodeAbsence('id', 'a', 1).bytes, NOW_MS, LATER_MS)).toBe(false);
     expect(arena.stats()).toMatchObject({ entries: 0, rejected: 4 });
   });
 });

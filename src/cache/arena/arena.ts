@@ -32,7 +32,7 @@ interface ArenaStats {
   /** entries evicted to free space */
   evictions: number;
   puts: number;
-  /** entries not stored because they were older than the stored one, or too large */
+  /** entries not stored because their label is below that of the stored one, or they are too large */
   rejected: number;
   /** compressed forms of entries */
   forms: number;
@@ -89,19 +89,19 @@ export class CacheArena {
 
   /**
    * Copies an entry of a present hotel, as returned by `readEntry` or `encodeHotel`. It replaces the stored entry of that
-   * id, unless that has a larger version. A channel or registry id of another entry goes to the larger version. Returns
+   * id, unless that has a larger label. A channel or registry id of another entry goes to the larger label. Returns
    * false if the entry was not stored.
    */
-  put(entry: Uint8Array, nowMs: number, softUntilMs: number, isFromRedis = false): boolean {
+  put(entry: Uint8Array, nowMs: number, softUntilMs: number): boolean {
     // a longer entry does not fit the output; wasm rejects it by its length
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
-    return this.#wasm.put(entry.length, nowMs, softUntilMs, Number(isFromRedis)) !== 0;
+    return this.#wasm.put(entry.length, nowMs, softUntilMs) !== 0;
   }
 
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
-  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isFromRedis = false): void {
+  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.putAbsent(numberOf(namespace), length, nowMs, untilMs, Number(isFromRedis));
+    if (length > 0) this.#wasm.putAbsent(numberOf(namespace), length, nowMs, untilMs);
   }
 
   /**
@@ -127,11 +127,6 @@ export class CacheArena {
   /** Returns the time at which `certified` flips, in epoch ms. */
   validUntilMs(ref: number): number {
     return this.#floats[ref + VALID_UNTIL_DOUBLE]!;
-  }
-
-  /** Returns true if the entry came from Redis. */
-  isFromRedis(ref: number): boolean {
-    return this.#bytes[ref * 8 + 7] !== 0;
   }
 
   /** Returns the tag of a view; tags differ where the bytes differ. The object is the same for all tags. */
@@ -202,11 +197,6 @@ export class CacheArena {
   drop(namespace: Namespace, key: string): void {
     const length = writeKey(this.#bytes, key, this.#input);
     if (length > 0) this.#wasm.drop(numberOf(namespace), length);
-  }
-
-  /** Drops what came from Redis since then; drops everything if that is more than `atMost` records. */
-  dropFromRedisSince(sinceMs: number, atMost: number): void {
-    this.#wasm.dropFromRedisSince(sinceMs, atMost);
   }
 
   /** True until an entry that is stored first evicts another. */

@@ -65,9 +65,9 @@ describe('a compressed form', () => {
 
   it('is dropped when its hotel changes', () => {
     const arena = new CacheArena(MIB);
-    put(arena, 'a', { id: 'a', version: 1, name: 'old' });
+    put(arena, 'a', { id: 'a', label: 1, name: 'old' });
     for (const coding of CODINGS) store(arena, 'a', 'full', coding, FORM);
-    put(arena, 'a', { id: 'a', version: 2, name: 'new' });
+    put(arena, 'a', { id: 'a', label: 2, name: 'new' });
     for (const coding of CODINGS) expect(read(arena, 'a', 'full', coding)).toBeUndefined();
     expect(arena.stats().forms).toBe(0);
   });
@@ -105,7 +105,7 @@ describe('a compressed form', () => {
     let served = 0;
     for (let i = 0; i < 40_000; i++) {
       const id = `h${next(3_000)}`;
-      if (arena.find('id', id, NOW_MS) <= 0) put(arena, id, { id, version: i, name: `v${i}` });
+      if (arena.find('id', id, NOW_MS) <= 0) put(arena, id, { id, label: i, name: `v${i}` });
       const ref = arena.find('id', id, NOW_MS);
       const coding = CODINGS[next(3)]!;
       const form = arena.form(ref, 'full', coding);
@@ -114,7 +114,7 @@ describe('a compressed form', () => {
         expect(Buffer.from(form).equals(bytes(id, coding))).toBe(true);
       } else arena.offerForm(ref, 'full', coding, bytes(id, coding));
       if (i % 10 === 0) arena.drop('id', `h${next(3_000)}`);
-      if (i % 7 === 0) put(arena, id, { id, version: i + 1, name: `w${i}` });
+      if (i % 7 === 0) put(arena, id, { id, label: i + 1, name: `w${i}` });
     }
     expect(served).toBeGreaterThan(1_000);
     const { bytes: used, maxBytes, forms, evictions } = arena.stats();

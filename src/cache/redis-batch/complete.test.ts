@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { IdSet } from '../../collections/id-set.ts';
 import type { Entry, View } from '../../hotels/entry.ts';
+import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { hotel } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { LocalCache } from '../local-cache.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { RecentChanges } from '../recent-changes.ts';
+import { absenceOf } from '../redis-hotel-cache.ts';
+import { RedisBatchMemory } from './memory.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
 const HOTELS = 300;
@@ -16,7 +18,7 @@ const hotels = Array.from({ length: HOTELS }, (_, i) =>
     channel_id: `ch-${i}`,
     registry_id: i % 3 ? String(i) : null,
     description: 'é'.repeat(i),
-    version: 5,
+    label: 5,
   }),
 );
 
@@ -30,9 +32,11 @@ function random(below: number): number {
 type Place = 'local' | 'redis' | 'absent' | 'nowhere';
 
 function open(places: Place[]) {
-  const recent = new RecentChanges();
+  const memory = new RedisBatchMemory();
+  const window = new Window(memory.window);
+  window.lowerFloor(0);
   const local = new LocalCache(4 * 1024 ** 2, {
-    isFeedUp: () => true,
+    freshness: { oldestReadMs: () => 0 },
     absentTtlMs: 60_000,
     refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
@@ -40,7 +44,7 @@ function open(places: Place[]) {
   for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!);
   const requested: number[] = [];
   let gaps: readonly string[] = [];
-  const around = { beforeReply: (_round: number) => {}, isFeedUp: true };
+  const around = { beforeReply: (_round: number) => {}, mayRead: true, prefix: '' };
   /** Replies as Redis would, in pieces. */
   const sendMget = async (command: Buffer, keys: number, reader: ReplyReader) => {
     const names = command
@@ -52,7 +56,7 @@ function open(places: Place[]) {
       const i = Number(name.replace(/\D/g, ''));
       if (name.startsWith('h:')) return hotels[i]!.bytes;
       if (places[i] === 'redis') return Buffer.from(`>h${i}`);
-      return places[i] === 'absent' ? Buffer.from('-') : undefined;
+      return places[i] === 'absent' ? absenceOf('channel', `ch-${i}`, 5) : undefined;
     });
     const reply = Buffer.concat([
       Buffer.from(`*${values.length}\r\n`),
@@ -71,15 +75,15 @@ function open(places: Place[]) {
     reader.complete();
     return true;
   };
-  const prefixOf = (namespace: string) => (namespace === 'id' ? 'h:' : 'c:');
-  const reader = new RedisBatchReader(
-    { sendMget } as never,
-    { prefixOf } as never,
+  const prefixOf = (namespace: string) => around.prefix + (namespace === 'id' ? 'h:' : 'c:');
+  const reader = new RedisBatchReader({
+    redis: { sendMget } as never,
+    cache: { prefixOf } as never,
     local,
-    recent,
-    () => around.isFeedUp,
-    () => {},
-  );
+    memory,
+    mayRead: () => around.mayRead,
+    count: () => {},
+  });
   const answer = async (numbers: number[], view: View, visible?: IdSet) => {
     const body = Buffer.from(JSON.stringify({ channel_ids: numbers.map((i) => `ch-${i}`) }));
     const within = visible && {
@@ -102,12 +106,11 @@ function open(places: Place[]) {
   };
   return {
     local,
-    recent,
+    window,
     requested,
     around,
     answer,
     loadedKeys: () => gaps,
-    close: () => reader.close(),
   };
 }
 
@@ -132,9 +135,8 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => chosen[random(chosen.length)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer, close } = open(places);
+      const { answer } = open(places);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
-      close();
     }
   });
 
@@ -145,7 +147,7 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => PLACES[random(4)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer, requested, loadedKeys, close, local } = open(places);
+      const { answer, requested, loadedKeys, local } = open(places);
       const seen = numbers.filter((i) => i % 4 < 2);
       expect(await answer(numbers, view, visible)).toBe(expected(seen, places, view));
       const pointed = new Set(seen.filter((i) => places[i] === 'redis')).size;
@@ -160,14 +162,13 @@ describe('a batch that the local cache holds in part', () => {
           (i) => i % 4 >= 2 && places[i] === 'redis' && local.find('channel', `ch-${i}`) === ABSENT,
         ),
       ).toEqual([]);
-      close();
     }
   });
 
   it('fills the local cache, which then holds all of it', async () => {
     const places = hotels.map((_, i) => PLACES[i % 3]!);
     const all = [...hotels.keys()];
-    const { answer, requested, local, close } = open(places);
+    const { answer, requested, local } = open(places);
     expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
     expect(requested).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
     for (const i of all) {
@@ -182,46 +183,66 @@ describe('a batch that the local cache holds in part', () => {
       true,
     )!;
     expect(again.misses).toBe(0);
-    close();
   });
 
-  it('stores nothing that may have changed since its request', async () => {
+  it.each([1, 2])('stores nothing that has changed since its request, before reply %i', async (changed) => {
     const places = hotels.map((_, i) => PLACES[1 + (i % 2)]!);
     const all = [...hotels.keys()];
-    const { answer, around, recent, local, close } = open(places);
+    const { answer, around, window, local, loadedKeys } = open(places);
+    const isChanged = (i: number) => i % 3 === 0;
     around.beforeReply = (round) => {
-      if (round === 1) recent.noteAll();
+      if (round !== changed) return;
+      for (const i of all.filter(isChanged)) {
+        window.raise('id', `h${i}`, 6);
+        window.raise('channel', `ch-${i}`, 6);
+      }
     };
     expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
-    for (const i of all) expect(local.find('channel', `ch-${i}`)).toBe(MISS);
-    close();
+    // absences are known with the first reply
+    const isLoaded = (i: number) => isChanged(i) && (changed === 1 || places[i] === 'redis');
+    const loaded = all.filter(isLoaded).map((i) => `ch-${i}`);
+    expect(loadedKeys()).toEqual(changed === 1 ? expect.arrayContaining(loaded) : loaded);
+    for (const i of all) expect([i, local.find('channel', `ch-${i}`) === MISS]).toEqual([i, isLoaded(i)]);
+  });
+
+  it.each([1, 2])('uses nothing of another history, which began before reply %i', async (changed) => {
+    const places = hotels.map((_, i) => PLACES[i % 3]!);
+    const all = [...hotels.keys()];
+    const { answer, around, window, local, loadedKeys } = open(places);
+    around.beforeReply = (round) => {
+      if (round !== changed) return;
+      around.prefix = 'other:';
+      // the labels of the first history are above those of the second
+      window.beginHistory(0);
+    };
+    expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
+    expect(loadedKeys()).toEqual(all.filter((i) => places[i] !== 'local').map((i) => `ch-${i}`));
+    expect(all.filter((i) => places[i] === 'redis' && local.find('channel', `ch-${i}`) !== MISS)).toEqual([]);
   });
 
   it('stores a sample while the local cache is full', async () => {
     const places = hotels.map((): Place => 'redis');
-    const { answer, local, close } = open(places);
+    const { answer, local } = open(places);
     for (let i = 0; local.arena.hasRoom; i++)
       local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }));
     const { puts } = local.arena.stats();
     await answer([...hotels.keys()], 'full');
     expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 32));
-    close();
   });
 });
 
-it('what Redis supplies is not stored if the feed is no longer up at its reply: the process may have been stopped', async () => {
+it('what Redis supplies is not stored if it may not be read any more at its reply: the process may have been stopped', async () => {
   const places: Place[] = ['redis', 'absent', 'local'];
-  const { local, around, answer, close } = open(places);
+  const { local, around, answer } = open(places);
   around.beforeReply = () => {
-    around.isFeedUp = false;
+    around.mayRead = false;
   };
   const all = places.map((_, i) => i);
   expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
   const held = () => all.map((i) => local.find('channel', `ch-${i}`) !== MISS);
   expect(held()).toEqual([false, false, true]);
-  around.isFeedUp = true;
+  around.mayRead = true;
   around.beforeReply = () => {};
   await answer(all, 'full');
   expect(held()).toEqual([true, true, true]);
-  close();
 });

@@ -1,17 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { encodeAbsence, encodeTombstone } from '../../hotels/encode.ts';
+import { encodeAbsence } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
+import { Window } from '../../log/window.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
+import { absenceOf } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
 import { RedisBatchMemory } from './memory.ts';
 import { PendingKeys } from './pending-keys.ts';
 
 const memory = new RedisBatchMemory();
-memory.wasm.init(1n, 2n, 3n, 4n);
+const window = new Window(memory.window);
 const CHANNEL = 1;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'], now: NOW_MS });
+  window.beginHistory(0);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -26,19 +29,28 @@ const entries = Array.from({ length: 12 }, (_, i) =>
   }),
 );
 
+const absence = (i: number, label: number) => absenceOf('channel', `ch-${i}`, label);
+
 /** Returns the table for channel ids `ch-<i>` that point to these ids; null: no hotel, undefined: unknown. */
 function pointTo(ids: (string | null | undefined)[]): PendingKeys {
+  return pointWith(
+    ids.map((id, i) => (id === null ? absence(i, 1) : id === undefined ? undefined : Buffer.from(`>${id}`))),
+  );
+}
+
+/** Returns the table for channel ids `ch-<i>` that have these values in Redis. */
+function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   const { wasm, bytes, words } = memory;
-  const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
+  const body = Buffer.from(JSON.stringify({ channel_ids: values.map((_, i) => `ch-${i}`) }));
   bytes.set(body, wasm.INPUT.value);
   const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), 1);
   const table = memory.takePending();
-  const values = ids.map((id) => (id === undefined ? '' : id === null ? '-' : `>${id}`));
   let at = 0;
-  const places = values.flatMap((value, i) => {
-    bytes.write(value, wasm.POINTERS.value + at);
+  const places = values.flatMap((value) => {
+    if (value === undefined) return [0, -1];
+    bytes.set(value, wasm.POINTERS.value + at);
     at += value.length;
-    return ids[i] === undefined ? [0, -1] : [at - value.length, value.length];
+    return [at - value.length, value.length];
   });
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
@@ -155,8 +167,7 @@ describe('the entries of a batch', () => {
     ['is of another hotel', entries[1]!.bytes],
     ['carries another channel id', hotel({ id: 'h0', channel_id: 'other' }).bytes],
     ['carries none', hotel({ id: 'h0' }).bytes],
-    ['is an absence', encodeAbsence('h0', 3).bytes],
-    ['is a tombstone', encodeTombstone('h0', 3).bytes],
+    ['is an absence', encodeAbsence('id', 'h0', 3).bytes],
     ['is empty', Buffer.alloc(0)],
     ['is short', Buffer.alloc(79)],
     ['is foreign', Buffer.alloc(2_000, 'x')],
@@ -204,33 +215,77 @@ describe('the entries of a batch', () => {
     expect([-1, 0].map((more) => gapsAt(after, turns + 2 * day + more))).toEqual([1, 0]);
   });
 
-  it('an entry is ignored for a while after a change to a newer version', () => {
-    const { wasm, bytes } = memory;
-    const isGap = (version: number) =>
-      read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', version }).bytes)]).gaps.length ===
-      1;
-    const received = (version: number) => wasm.note(0, bytes.write('h0', wasm.INPUT.value), version);
-    received(5);
-    received(7);
-    received(6);
-    expect([4, 6, 7, 8].map(isGap)).toEqual([true, true, false, false]);
-    wasm.rotateChanges();
-    expect([6, 7].map(isGap)).toEqual([true, false]);
-    received(8);
-    expect([6, 7, 8].map(isGap)).toEqual([true, true, false]);
-    wasm.rotateChanges();
-    expect([7, 8].map(isGap)).toEqual([true, false]);
-    wasm.rotateChanges();
-    expect(isGap(1)).toBe(false);
+  it('an entry is ignored if a change after its label is known, or may be missing', () => {
+    const isGap = (label: number) =>
+      read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', label }).bytes)]).gaps.length === 1;
+    const labels = [4, 5, 6, 7, 8];
+    for (const position of [5, 7, 6]) window.raise('id', 'h0', position);
+    window.raise('channel', 'ch-0', 9);
+    window.raise('id', 'h1', 9);
+    expect(labels.map(isGap)).toEqual([true, true, true, false, false]);
+    window.raiseFloor(8);
+    expect(labels.map(isGap)).toEqual([true, true, true, true, false]);
+    expect(isGap(Number.NaN)).toBe(true);
   });
 
-  it('a pointer to no hotel is ignored after a change of its key', () => {
-    const { wasm, bytes } = memory;
-    wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value), 0);
-    expect(pointTo([null, null]).gaps()).toEqual(['ch-0']);
-    wasm.rotateChanges();
-    wasm.rotateChanges();
-    expect(pointTo([null, null]).gaps()).toEqual([]);
+  it('a change while the reply arrives counts for the entries that are still to come', () => {
+    const pending = pointTo(['h0', 'h1']);
+    const all = reply(...bytesOf(0, 1));
+    const firstEnd = all.length - entries[1]!.bytes.length;
+    let gaps: readonly string[] = [];
+    const stream = new EntryStream(memory, pending, 'full', (given) => {
+      gaps = given instanceof Uint8Array ? [] : given.keys;
+    });
+    expect(stream.take(all.subarray(0, firstEnd), 0)).toBe(-1);
+    for (const id of ['h0', 'h1']) window.raise('id', id, 2);
+    expect(stream.take(all, firstEnd)).toBe(all.length);
+    stream.complete();
+    expect(gaps).toEqual(['ch-1']);
+  });
+});
+
+describe('an absence', () => {
+  const isUsed = (value: Buffer) => pointWith([value]).absences().length === 1;
+  const isKnown = (label: number) => isUsed(absence(0, label));
+
+  it('is ignored if a change of its key after its label is known, or may be missing', () => {
+    const labels = [4, 5, 6];
+    window.raise('channel', 'ch-0', 5);
+    window.raise('registry', 'ch-0', 9);
+    window.raise('id', 'ch-0', 9);
+    expect(labels.map(isKnown)).toEqual([false, true, true]);
+    window.raiseFloor(6);
+    expect(labels.map(isKnown)).toEqual([false, false, true]);
+    const mixed = pointWith([absence(0, 6), absence(1, 7), absence(2, 5), undefined]);
+    expect([mixed.absences(), mixed.gaps()]).toEqual([
+      ['ch-0', 'ch-1'],
+      ['ch-2', 'ch-3'],
+    ]);
+  });
+
+  it('of another key, or with a wrong byte, is ignored', () => {
+    const value = absence(0, 7);
+    const wrong = Array.from(value, (_, i) => {
+      const changed = Buffer.from(value);
+      changed[i]! ^= 1;
+      return changed;
+    });
+    const others = [
+      absence(1, 7),
+      absenceOf('registry', 'ch-0', 7),
+      Buffer.concat([Buffer.from('-'), absenceOf('id', 'ch-0', 7)]),
+      Buffer.concat([Buffer.from('-'), hotel({ id: 'h0', channel_id: 'ch-0', label: 7 }).bytes]),
+      ...['-', '-7', '7', '>', ''].map((text) => Buffer.from(text)),
+      value.subarray(0, -1),
+      Buffer.concat([value, Buffer.from('0')]),
+    ];
+    expect([...wrong, ...others].filter(isUsed)).toEqual([]);
+    expect(isUsed(value)).toBe(true);
+  });
+
+  it('is compared with its whole label', () => {
+    window.raise('channel', 'ch-0', 1_234_567_890_123_456);
+    expect([1_234_567_890_123_455, 1_234_567_890_123_456].map(isKnown)).toEqual([false, true]);
   });
 });
 
@@ -250,27 +305,4 @@ describe('in place of the reply', () => {
       expect(() => stream.take(Buffer.from(text), 0)).toThrow('unexpected reply to MGET');
     },
   );
-});
-
-describe('very many changes', () => {
-  const { wasm, bytes } = memory;
-  const note = (from: number, to: number) => {
-    for (let i = from; i < to; i++) wasm.note(0, bytes.write(`changed-${i}`, wasm.INPUT.value), 5);
-  };
-  const gapsOf = (name: string) => {
-    const ids = Array.from({ length: 1_000 }, (_, i) => `${name}-${i}`);
-    const stored = ids.map((id, i) => hotel({ id, channel_id: `ch-${i}`, version: 4 }).bytes);
-    return read(pointTo(ids), [reply(...stored)]).gaps.length;
-  };
-
-  it('are all kept exactly; beyond the capacity every name counts as changed', () => {
-    note(0, 300_000);
-    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 0]);
-    note(300_000, 500_000);
-    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 1_000]);
-    wasm.rotateChanges();
-    expect(gapsOf('other')).toBe(1_000);
-    wasm.rotateChanges();
-    expect([gapsOf('changed'), gapsOf('other')]).toEqual([0, 0]);
-  });
 });

@@ -1,10 +1,11 @@
 import { BufferPool } from '../../lib/buffer-pool.ts';
+import { HASH_SEED } from '../../wasm/load.ts';
 import { instantiate, type RedisBatchWasm } from '../../wasm/redis-batch.ts';
 import type { Ids } from '../arena/batch-lookup.ts';
 import { AddressSpace } from './address-space.ts';
 
 /** End of src/wasm/assembly/redis-batch/layout.ts. A page becomes resident when it is used. */
-const MEMORY_BYTES = 0x8f00000;
+const MEMORY_BYTES = 0x8701000;
 /** The first bytes for hits contain the bracket of a response without any. */
 const BRACKET_BYTES = 64;
 const OPEN = 0x5b;
@@ -24,6 +25,8 @@ export class RedisBatchMemory {
   visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
+  /** cells of the window (log/window.ts) with which entries and absences are compared */
+  readonly window: Float64Array;
   /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB; at most 8 MiB of each size are kept */
   readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 8 * 1024 * 1024);
   /** for the hits of the local cache in batches that wait for Redis */
@@ -36,10 +39,12 @@ export class RedisBatchMemory {
         keepEntry: (address, length) => this.keep!(address, length),
       },
     });
+    wasm.init(...HASH_SEED);
     this.wasm = wasm;
     this.bytes = Buffer.from(memory.buffer);
     this.words = new Uint32Array(memory.buffer);
     this.pointers = this.#part(wasm.POINTERS.value, wasm.POINTERS_BYTES.value);
+    this.window = new Float64Array(memory.buffer, wasm.WINDOW.value, wasm.WINDOW_BUCKETS.value + 1);
     const { HITS, HITS_BYTES } = wasm;
     this.bytes[HITS.value] = OPEN;
     this.#hits = new AddressSpace(HITS.value + BRACKET_BYTES, HITS.value + HITS_BYTES.value);

@@ -1,41 +1,51 @@
 import { expect, it } from 'vitest';
+import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { RecentChanges } from '../recent-changes.ts';
+import { absenceOf } from '../redis-hotel-cache.ts';
+import { RedisBatchMemory } from './memory.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
 /** Pointers to a and b, and an absence in between. */
-const POINTERS = '*3\r\n$3\r\n>h0\r\n$1\r\n-\r\n$3\r\n>h1\r\n';
-const NOBODYS = `*3\r\n${'$1\r\n-\r\n'.repeat(3)}`;
+const POINTERS = '*3\r\n$3\r\n>h0\r\n$2\r\n-3\r\n$3\r\n>h1\r\n';
+const NOBODYS = Buffer.concat([
+  Buffer.from('*3\r\n'),
+  ...['a', 'nobody', 'b'].flatMap((key) => {
+    const value = absenceOf('channel', key, 1);
+    return [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')];
+  }),
+]);
 
 /** Lookup counts of the last batch. */
 let counted: unknown[][] = [];
 
 /** Returns the keys left to the reader when Redis sends these replies and then closes the connection. */
-async function leftAfter(...replies: string[]): Promise<readonly string[]> {
+async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly string[]> {
   counted = [];
   const sendMget = async (_command: Buffer, _keys: number, reader: ReplyReader) => {
     const reply = replies.shift();
     if (reply === undefined) return undefined;
-    expect(reader.take(Buffer.from(reply), 0)).toBe(reply.length);
+    const bytes = typeof reply === 'string' ? Buffer.from(reply) : reply;
+    expect(reader.take(bytes, 0)).toBe(bytes.length);
     reader.complete();
     return true;
   };
-  const redisBatch = new RedisBatchReader(
-    { sendMget } as never,
-    { prefixOf: () => '1:' } as never,
-    undefined,
-    new RecentChanges(),
-    () => true,
-    (...answer) => counted.push(answer),
-  );
+  const memory = new RedisBatchMemory();
+  new Window(memory.window).lowerFloor(0);
+  const redisBatch = new RedisBatchReader({
+    redis: { sendMget } as never,
+    cache: { prefixOf: () => '1:' } as never,
+    local: undefined,
+    memory,
+    mayRead: () => true,
+    count: (...answer) => counted.push(answer),
+  });
   let left: readonly string[] | undefined;
   await redisBatch.read('channel', BODY, 'full', (result) => {
     expect(result).toBeInstanceOf(PartialResponse);
     left = (result as PartialResponse).keys;
   });
-  redisBatch.close();
   return left!;
 }
 

@@ -3,12 +3,8 @@ import { TLS_FAULT } from '../../config/postgres-tls.ts';
 import { Failure } from '../../lib/failure.ts';
 import { percentDecoded } from '../../lib/percent-decoded.ts';
 
-/** Returns the lines for standard error and the exit code. The lines never contain the passwords of `databaseUrls`. */
-export function explainError(
-  error: unknown,
-  databaseUrls: (string | undefined)[] = [],
-): { lines: string[]; exitCode: number } {
-  const hide = (text: string) => databaseUrls.reduce<string>(withoutPassword, text);
+/** Returns the lines for standard error and the exit code. The lines never contain the password of `databaseUrl`. */
+export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
   if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: error.exitCode };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
@@ -17,7 +13,7 @@ export function explainError(
   if (advice) text = `cannot use PostgreSQL: ${message || code}. ${advice}`;
   else if (name === 'PostgresError')
     text = `PostgreSQL rejected the statement (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`;
-  return { lines: hide(text).split('\n'), exitCode: 1 };
+  return { lines: withoutPassword(text, databaseUrl).split('\n'), exitCode: 1 };
 }
 
 const REACH = 'Check host and port in DATABASE_URL and that the server runs.';
@@ -49,7 +45,7 @@ const statementAdvice: Record<string, string> = {
   '40P01': 'Nothing was changed; try again.',
 };
 
-function withoutPassword(text: string, databaseUrl = ''): string {
+function withoutPassword(text: string, databaseUrl: string): string {
   const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
   // a shorter password would match parts of ordinary words
   if (!password || password.length < 4) return text;

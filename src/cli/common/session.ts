@@ -1,18 +1,27 @@
 import type { Sql } from 'postgres';
-import { withAddressFiles } from '../../config/address-files.ts';
-import { ConfigError, readConfig } from '../../config/config.ts';
-import { directUrlOf } from '../../config/connection-addresses.ts';
+import { readConfig } from '../../config/config.ts';
 import { Failure } from '../../lib/failure.ts';
 import { openDatabase } from '../../postgres/connect.ts';
+import { openDetected } from '../../postgres/pooler.ts';
+import { requireOperatorSettings } from '../../postgres/serving-login.ts';
 import { printable } from './printable.ts';
 
 /**
- * Runs `work` with up to so many connections to the database of DATABASE_DIRECT_URL, or DATABASE_URL if that is unset,
- * and closes them afterwards. It reads no other variable. SIGINT and SIGTERM close them with a `Failure`: the database
- * rolls back uncommitted work.
+/**
+ * Runs `work` with up to so many connections to the database of DATABASE_URL, and closes them afterwards. It reads no other
+ * variable. SIGINT and SIGTERM close them with a `Failure`: the database rolls back uncommitted work.
  */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>, connections = 1): Promise<T> {
-  const sql = openDatabase(directDatabaseUrl(), connections, { kind: 'operate' });
+  const url = databaseUrl();
+  let sql: Sql | undefined;
+  const connectAndWork = async () => {
+    const opened = await openDetected((pooled) =>
+      openDatabase(url, connections, { kind: 'operate', pooled }),
+    );
+    sql = opened.sql;
+    if (opened.pooled) await requireOperatorSettings(sql);
+    return work(sql);
+  };
   const { promise: lost, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
   // `work` has failed for the same reason; so the listener stays
@@ -24,24 +33,20 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>, connection
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   let graceS = 0;
   try {
-    const result = await Promise.race([work(sql), lost]);
+    const result = await Promise.race([connectAndWork(), lost]);
     graceS = 2;
     return result;
   } finally {
     // after a failure the grace time is 0, because a lost connection would not close by itself
-    await sql.end({ timeout: graceS });
+    await sql?.end({ timeout: graceS });
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
   }
 }
 
 /** Returns the address that commands use, from the environment or the files it names. Throws a `ConfigError`. */
-export function directDatabaseUrl(): string {
-  const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
-  const variables = Object.fromEntries(names.map((name) => [name, process.env[name]]));
-  const [{ DATABASE_URL, DATABASE_DIRECT_URL }, faults] = withAddressFiles(variables);
-  if (faults.length > 0) throw new ConfigError(faults.join('\n'));
-  // either variable suffices
-  return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
+export function databaseUrl(): string {
+  const { DATABASE_URL, DATABASE_URL_FILE } = process.env;
+  return readConfig({ DATABASE_URL, DATABASE_URL_FILE }).DATABASE_URL;
 }
 
 function isWriteAfterLoss(error: Error): boolean {

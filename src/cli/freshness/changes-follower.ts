@@ -87,15 +87,17 @@ export class ChangesFollower {
   /** Returns a token of the present position; undefined for a key that is unknown or sees a collection only. */
   async #present(key: string): Promise<string | undefined> {
     this.#delivered.clear();
-    const [row] = await this.#sql<{ history: string; position: number; isFull: boolean }[]>`
-      select feed.history, log.position::float8, 'registry' = any(scopes) as "isFull"
-      from hotel_api_change_log_state as log, hotel_api_feed_position as feed, api_keys
+    const [row] = await this.#sql<
+      { history: string; position: number; transaction: string; isFull: boolean }[]
+    >`
+      select (log.state).history, log.position::float8, log.transaction::text, 'registry' = any(scopes) as "isFull"
+      from (select position, transaction, state from hotel_api_log order by position desc limit 1) as log, api_keys
       where key_sha256 = decode(${hashOf(key)}, 'hex') and collection_id is null`;
     this.#completeSinceMs = performance.now();
     if (!row) return undefined;
-    const { history, position, isFull } = row;
+    const { history, position, transaction, isFull } = row;
     const view = isFull ? 'full' : 'narrow';
     const place = { walkedTo: null, collection: null, isOrphaned: false, isWhole: false } as const;
-    return writeToken({ history, position, view, ...place });
+    return writeToken({ history, position, transaction, view, ...place });
   }
 }

@@ -1,16 +1,39 @@
 import type { Sql } from 'postgres';
-import { readUnverified } from '../../change-feed/payload.ts';
-import { FEED_CHANNEL } from '../../change-feed/term.ts';
 import type { ChangesFollower } from './changes-follower.ts';
 import { DatabaseState } from './database-state.ts';
 import type { ServiceClient } from './service-client.ts';
 
-/** Hotels compared in a round at random, and changed hotels followed of one message. */
+/** Hotels compared in a round at random, and changed hotels followed of one row of the log. */
 const SAMPLE = 5;
 const FOLLOWED = 3;
 const ROUND_MS = 250;
-/** Interval between checks of the change queue. */
+/** Interval between reads of the log. */
 const WATCH_MS = 5;
+/** Rows of the log read at once. */
+const MAX_ROWS = 20;
+
+/** Rows of changed hotels after a position, with the state of the log: whether changes have committed that it lacks. */
+const LOG_AFTER = `select state.is_unread, state.last::float8, row.position::float8, row.ids, row.age_ms
+  from (
+    select position as last, exists (
+        select from hotel_api_ranges((state).snapshot, pg_current_snapshot())
+          join hotel_api_queue on transaction between low and high
+      ) as is_unread
+    from hotel_api_log order by position desc limit 1
+  ) as state
+  left join lateral (
+    select position, ids, extract(epoch from clock_timestamp() - at)::float8 * 1000 as age_ms from hotel_api_log
+    where position > $1 and kind = 'hotels' order by position limit ${MAX_ROWS}
+  ) as row on true`;
+
+interface LogAfter {
+  is_unread: boolean;
+  last: number;
+  /** null: no rows */
+  position: number | null;
+  ids: string[];
+  age_ms: number;
+}
 /** Maximum pause between requests for a change that is not visible yet. */
 const MAX_PAUSE_MS = 50;
 
@@ -31,36 +54,27 @@ export interface Report {
 }
 
 /**
- * Checks the freshness of the service like Polaris of Meta (engineering.fb.com, "Cache made consistent", 2022). It receives
- * the changes like a cache, reads hotels in PostgreSQL, changed and unchanged, and requests them over many connections.
+ * Checks the freshness of the service like Polaris of Meta (engineering.fb.com, "Cache made consistent", 2022). It follows
+ * the log like a cache, reads hotels in PostgreSQL, changed and unchanged, and requests them over many connections.
  * It is read-only.
  */
 export class FreshnessChecker {
   readonly #sql: Sql;
-  readonly #listener: Sql;
   readonly #clients: ServiceClient[];
   readonly #promiseMs: () => number;
   readonly #follower: ChangesFollower | undefined;
   readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], mirrorLagsMs: [], stale: [] };
   readonly #following = new Set<Promise<unknown>>();
-  /** time at which an unannounced change was first seen in the queue */
-  #committedAtMs: number | undefined;
-  #received = 0;
+  /** time since which committed changes are seen that are not in the log */
+  #unreadSinceMs: number | undefined;
   #failure: unknown;
 
   /**
-   * Takes a pool for queries, a pool that listens, and a function that returns the current maximum age of a response.
-   * The caller runs the follower of `GET /changes`.
+   * Takes a pool for queries, and a function that returns the current maximum age of a response. The caller runs the
+   * follower of `GET /changes`.
    */
-  constructor(
-    sql: Sql,
-    listener: Sql,
-    clients: ServiceClient[],
-    promiseMs: () => number,
-    follower?: ChangesFollower,
-  ) {
+  constructor(sql: Sql, clients: ServiceClient[], promiseMs: () => number, follower?: ChangesFollower) {
     this.#sql = sql;
-    this.#listener = listener;
     this.#clients = clients;
     this.#promiseMs = promiseMs;
     this.#follower = follower;
@@ -68,20 +82,14 @@ export class FreshnessChecker {
 
   /** Runs until the signal aborts. Throws a `Failure` if the service does not respond as expected. */
   async run(signal: AbortSignal): Promise<Report> {
-    const listened = () => {
-      // messages between two connections are lost
-      this.#received++;
-      this.#committedAtMs = undefined;
-    };
-    await this.#listener.listen(FEED_CHANNEL, (payload) => this.#receive(payload, signal), listened);
-    const watching = this.#watchQueue(signal);
+    const watching = this.#watchLog(signal);
     while (!signal.aborted) {
       const roundAtMs = performance.now();
       await this.#sample();
       const promiseMs = this.#promiseMs();
-      if (this.#committedAtMs !== undefined && roundAtMs - this.#committedAtMs > promiseMs) {
-        this.report.stale.push(`a committed change was not announced within ${promiseMs} ms`);
-        this.#committedAtMs = undefined;
+      if (this.#unreadSinceMs !== undefined && roundAtMs - this.#unreadSinceMs > promiseMs) {
+        this.report.stale.push(`a committed change was not in the log within ${promiseMs} ms`);
+        this.#unreadSinceMs = undefined;
       }
       if (this.#failure) throw this.#failure;
       const restMs = Math.max(0, ROUND_MS - (performance.now() - roundAtMs));
@@ -91,15 +99,18 @@ export class FreshnessChecker {
     return this.report;
   }
 
-  /** Notes when the queue contains a change that is committed but not announced. */
-  async #watchQueue(signal: AbortSignal): Promise<void> {
+  /** Follows the log. A change is as old as its statement at most, which began before the commit. */
+  async #watchLog(signal: AbortSignal): Promise<void> {
+    let position: number | undefined;
     while (!signal.aborted) {
-      const [watchedAtMs, received] = [performance.now(), this.#received];
+      const watchedAtMs = performance.now();
       try {
-        const [row] = await this.#sql<
-          { found: boolean }[]
-        >`select exists(select from hotel_api_changes) as found`;
-        if (row?.found && received === this.#received) this.#committedAtMs ??= watchedAtMs;
+        const rows = await this.#sql.unsafe<LogAfter[]>(LOG_AFTER, [position ?? Number.MAX_SAFE_INTEGER]);
+        const [state] = rows;
+        this.#unreadSinceMs = state?.is_unread ? (this.#unreadSinceMs ?? watchedAtMs) : undefined;
+        for (const { position: at, ids, age_ms: ageMs } of rows)
+          if (at !== null) this.#changed(ids, performance.now() - ageMs, signal);
+        position = rows.length < MAX_ROWS ? state?.last : rows.at(-1)!.position!;
       } catch (error) {
         this.#failure ??= error;
       }
@@ -107,14 +118,9 @@ export class FreshnessChecker {
     }
   }
 
-  #receive(payload: string, signal: AbortSignal): void {
-    const message = readUnverified(payload);
-    if (!message?.h && !message?.k && !message?.t) return;
-    this.#received++;
-    const committedAtMs = this.#committedAtMs ?? performance.now();
-    this.#committedAtMs = undefined;
+  #changed(ids: string[], committedAtMs: number, signal: AbortSignal): void {
     if (signal.aborted || this.#following.size > 20) return;
-    for (const [id] of message.h?.slice(0, FOLLOWED) ?? []) {
+    for (const id of ids.slice(0, FOLLOWED)) {
       const following = Promise.all([
         this.#follow(id, committedAtMs),
         this.#followInChanges(id, committedAtMs, signal),

@@ -1,6 +1,7 @@
 import type { Sql } from 'postgres';
-import { readHotels } from '../../change-feed/changed-rows.ts';
+import { encodeHotel } from '../../hotels/encode.ts';
 import { VIEWS } from '../../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../../hotels/row.ts';
 import { tagOf } from '../../http/etag.ts';
 
 /** State of a hotel in a response: the tag of its ETag, or `stateOf` its object; null: no such hotel. */
@@ -16,7 +17,12 @@ export class DatabaseState {
   }
 
   async read(ids: string[]): Promise<void> {
-    const found = await readHotels(this.#sql, ids);
+    const rows = await this.#sql.unsafe<HotelRow[]>(
+      `select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`,
+      [ids],
+    );
+    const nowMs = Date.now();
+    const found = new Map(rows.map((row) => [row.id, encodeHotel(row, 0, nowMs)]));
     for (const id of ids) {
       const said = this.#states.get(id) ?? new Set();
       this.#states.set(id, said);

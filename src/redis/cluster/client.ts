@@ -4,36 +4,23 @@ import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { mgetOf } from '../mget.ts';
-import { evictionPolicyOf, OwnMarkers, SET_MARKER } from '../own-markers.ts';
 import { joined, type ReplyReader, Values } from '../reply-parser.ts';
-import {
-  allRejected,
-  COUNT_WINDOW,
-  oversOf,
-  rejectedOf,
-  scannedOf,
-  windowArguments,
-  windowCountOf,
-} from '../scripts.ts';
+import { COUNT_WINDOW, windowArguments, windowCountOf } from '../scripts.ts';
 import {
   clientOptions,
   isUnavailable,
   type Login,
   loginOf,
   type RedisStore,
-  type RejectedValue,
   retryAfterMs,
-  SCAN_COUNT,
   type TimedValue,
-  type Versioned,
   type WindowCount,
   type WindowUse,
 } from '../store.ts';
-import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
+import { Commands } from './commands.ts';
 import { type ClusterCredentials, Masters } from './masters.ts';
 import { MgetKeys } from './mget-keys.ts';
 import { connectorReporting } from './reporting-connector.ts';
-import { WriteMarkers } from './write-markers.ts';
 
 /** Interval of refreshes of the slot map. Requests detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
@@ -48,9 +35,6 @@ export class RedisCluster implements RedisStore {
   readonly #cluster: Cluster;
   readonly #masters: Masters;
   readonly #commands: Commands;
-  readonly #call: BreakerCall;
-  readonly #markers = new WriteMarkers();
-  readonly #ownMarkers = new OwnMarkers();
   readonly #timeoutMs: number;
 
   /**
@@ -66,12 +50,12 @@ export class RedisCluster implements RedisStore {
     this.#timeoutMs = timeoutMs;
     const addresses = urls.map((url) => new URL(url));
     const credentials = credentialsOf(addresses);
-    this.#call = new BreakerCall(timeoutMs, onCall);
+    const call = new BreakerCall(timeoutMs, onCall);
     this.#cluster = connect(addresses, credentials, timeoutMs, (error) =>
       this.#masters.connectionFailed(error),
     );
-    this.#masters = new Masters(this.#cluster, credentials, timeoutMs, this.#call, onBreaker);
-    this.#commands = new Commands(this.#cluster, this.#masters, this.#call);
+    this.#masters = new Masters(this.#cluster, credentials, timeoutMs, call, onBreaker);
+    this.#commands = new Commands(this.#cluster, this.#masters, call);
   }
 
   connected(timeoutMs: number): Promise<boolean> {
@@ -97,66 +81,8 @@ export class RedisCluster implements RedisStore {
     return true;
   }
 
-  async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
-    const replies = await this.#commands.send(
-      values.map((one) => {
-        const [key, value] = one;
-        return [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value, ...oversOf([one])];
-      }),
-    );
-    return replies && allRejected(replies.map((reply, place) => rejectedOf(reply, place, 1)));
-  }
-
-  async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
-    const replies = await this.#commands.send(
-      values.map(([key, value, ttlMs]) => [
-        key,
-        'set',
-        ...[key, value, 'PX', ttlMs],
-        ...(onlyIfNone ? ['NX'] : []),
-      ]),
-    );
-    return replies && true;
-  }
-
-  async remove(keys: string[]): Promise<true | undefined> {
-    const replies = await this.#commands.send(keys.map((key) => [key, 'unlink', key]));
-    return replies && true;
-  }
-
-  /** Scans one master after the other; one that disappears meanwhile is skipped. */
-  async scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined> {
-    const [name = '', at = '0'] = cursor === '0' ? [] : cursor.split(' ');
-    const masters = this.#masters.all.sort((one, other) => (one.name < other.name ? -1 : 1));
-    const master = masters.find((each) => each.name >= name);
-    if (!master) return masters.length === 0 ? undefined : ['0', []];
-    const from = master.name === name ? at : '0';
-    const found = await this.#call.call(master.breaker, async () =>
-      scannedOf(
-        await this.#call.inTime(
-          this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),
-        ),
-      ),
-    );
-    if (!found) return undefined;
-    if (found[0] !== '0') return [`${master.name} ${found[0]}`, found[1]];
-    const next = masters[masters.indexOf(master) + 1];
-    return [next ? `${next.name} 0` : '0', found[1]];
-  }
-
-  /** Leaves a marker in each master and checks the previous ones: see write-markers.ts. */
-  async mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
-    const marking = this.#markers.next(key, this.#masters.ends(), this.#cluster.slots);
-    if (marking.marks.length === 0) return undefined;
-    const found = await this.#commands.send(
-      marking.marks.map((mark) => [mark.key, 'eval', SET_MARKER, 1, mark.key, value]),
-    );
-    if (!found) return undefined;
-    const kept = marking.marks.map((mark, i) => {
-      const before = this.#ownMarkers.replaced(mark.key, value, found[i]);
-      return before !== null && isKept(before);
-    });
-    return this.#markers.left(marking, kept);
+  async setMany(values: TimedValue[]): Promise<void> {
+    await this.#commands.send(values.map(([key, value, ttlMs]) => [key, 'set', key, value, 'PX', ttlMs]));
   }
 
   async countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
@@ -166,19 +92,6 @@ export class RedisCluster implements RedisStore {
 
   useLogin(login: Login): void {
     this.#masters.useLogin(login);
-  }
-
-  /** Returns an eviction policy that is unsuitable for markers, if a node has one. */
-  async evictionPolicy(): Promise<string | undefined> {
-    const policies = await Promise.all(
-      this.#masters.all.map(async (master) => {
-        const info = await this.#call.call(master.breaker, () =>
-          this.#call.inTime(this.#masters.clientOf(master).info('memory')),
-        );
-        return info && evictionPolicyOf(info);
-      }),
-    );
-    return policies.find((policy) => policy && !policy.startsWith('volatile-')) ?? policies.find(Boolean);
   }
 
   close(): void {

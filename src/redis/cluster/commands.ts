@@ -1,12 +1,8 @@
-import { hash } from 'node:crypto';
 import slotOf from 'cluster-key-slot';
 import type { Cluster } from 'ioredis';
 import type { BreakerCall } from '../breaker-call.ts';
-import { STORE_NEWER } from '../scripts.ts';
 import type { Master, Masters } from './masters.ts';
 
-/** Hash of the script; a node that does not know it is sent the script. */
-export const STORE_NEWER_SHA1 = hash('sha1', STORE_NEWER);
 /** Maximum number of concurrent commands of one call; more would make each wait beyond its deadline. */
 const COMMANDS_AT_ONCE = 1_000;
 
@@ -52,23 +48,9 @@ export class Commands {
     );
   }
 
-  /** Sends a command alone after a redirection, or because the node did not know the script. */
+  /** Sends a command alone after a redirection. */
   async #sendAgain([, name, ...args]: Command, error: Error): Promise<unknown> {
-    if (isWithoutScript(error)) return this.#sendScript(args);
     if (!/^(MOVED|ASK|TRYAGAIN) /.test(error.message)) throw error;
-    try {
-      return await this.#cluster.call(name, ...args);
-    } catch (again) {
-      if (isWithoutScript(again as Error)) return this.#sendScript(args);
-      throw again;
-    }
+    return this.#cluster.call(name, ...args);
   }
-
-  #sendScript(args: (string | number | Buffer)[]): Promise<unknown> {
-    return this.#cluster.call('eval', STORE_NEWER, ...args.slice(1));
-  }
-}
-
-function isWithoutScript({ message }: Error): boolean {
-  return message.startsWith('NOSCRIPT');
 }

@@ -127,18 +127,6 @@ export class Masters {
     if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
   }
 
-  /** Returns by name the lowest and the highest slot of each master. */
-  ends(): Map<string, [lowest: number, highest: number]> {
-    const ends = new Map<string, [number, number]>();
-    this.#cluster.slots.forEach((names, slot) => {
-      if (names[0] === undefined) return;
-      const known = ends.get(names[0]);
-      if (known) known[1] = slot;
-      else ends.set(names[0], [slot, slot]);
-    });
-    return ends;
-  }
-
   close(): void {
     this.#closed = true;
     this.#unknown.close();
@@ -163,8 +151,8 @@ export class Masters {
   /** Applies a refreshed slot map. */
   #follow(): void {
     if (this.#closed) return;
-    const named = this.ends();
-    for (const name of named.keys()) if (!this.#byName.has(name)) this.#open(name);
+    const named = new Set(this.#cluster.slots.flatMap((names) => names?.[0] ?? []));
+    for (const name of named) if (!this.#byName.has(name)) this.#open(name);
     for (const master of this.all) if (!named.has(master.name)) this.#drop(master);
     this.#bySlot = Array.from(this.#cluster.slots, (names) => this.#byName.get(names?.[0] ?? ''));
   }

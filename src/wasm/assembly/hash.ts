@@ -1,6 +1,6 @@
 /**
  * Keyed hash after wyhash (Wang Yi, final version 4, with its multiplication for machines without 64 by 64 to 128
- * bits). Seed and secrets are random for each arena, so that clients cannot choose keys that collide.
+ * bits). Seed and secrets are random for each start of the service, so that clients cannot choose keys that collide.
  */
 let seed: u64 = 0;
 let secret1: u64 = 0;

@@ -6,7 +6,7 @@ import { findFormOf, putFormOf } from './forms';
 import { gather, writeNarrow } from './gather';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
-import { absences, countFromRedisSince, entries, forgetCounts, forgetFromRedisSince, forms } from './links';
+import { absences, entries, forgetCounts, forms } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
@@ -24,12 +24,12 @@ export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d:
   openRing(MAIN, mainStart, mainEnd);
 }
 
-export function put(length: u32, nowMs: f64, softUntilMs: f64, isFromRedis: bool): bool {
-  return putEntry(outputStart, length, nowMs, softUntilMs, isFromRedis);
+export function put(length: u32, nowMs: f64, softUntilMs: f64): bool {
+  return putEntry(outputStart, length, nowMs, softUntilMs);
 }
 
-export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64, isFromRedis: bool): void {
-  putAbsence(namespace, INPUT, length, nowMs, untilMs, isFromRedis);
+export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64): void {
+  putAbsence(namespace, INPUT, length, nowMs, untilMs);
 }
 
 /** Returns a ref, or ABSENT (-1), or MISS (0). */
@@ -85,16 +85,6 @@ export function gatherElements(
 /** Writes the hash of the id of the entry at `ref` to RESULT. */
 export function hashId(ref: u32): void {
   store<u64>(RESULT, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
-}
-
-/** Drops the records that came from Redis since then; drops everything if they are more than `atMost`. */
-export function dropFromRedisSince(sinceMs: f64, atMost: u32): void {
-  if (countFromRedisSince(SMALL, sinceMs) + countFromRedisSince(MAIN, sinceMs) > atMost) {
-    clear();
-  } else {
-    forgetFromRedisSince(SMALL, sinceMs);
-    forgetFromRedisSince(MAIN, sinceMs);
-  }
 }
 
 /** Returns true until storing an entry first evicts another. */

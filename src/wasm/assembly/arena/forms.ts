@@ -35,7 +35,7 @@ export function putFormOf(record: usize, form: u32, length: u32): void {
   relieveIndex();
   const size = sizeFor(contentLength);
   const target = claimSmall(size);
-  writeHeader(target, size, FORM, 0, false, 0, 0, contentLength);
+  writeHeader(target, size, FORM, 0, 0, 0, contentLength);
   const content = target + RECORD_HEADER_BYTES;
   store<u32>(content, keyLength);
   memory.copy(content + 4, INPUT, keyLength);

@@ -1,6 +1,6 @@
 /**
  * Index of all keys: open addressing, linear probing, backward shift on removal (Knuth, TAOCP 3, 6.4, algorithm R), so
- * there are no tombstones. A slot is a u32 hash and the u32 record address in units of 8 bytes; 0 is empty. The home
+ * no slot is left marked as deleted. A slot is a u32 hash and the u32 record address in units of 8 bytes; 0 is empty. The home
  * of a slot is its hash scaled to the number of slots, so moving a slot needs no hashing.
  */
 import { indexSlots, indexStart, SLOT_BYTES } from './layout';

@@ -6,22 +6,17 @@ import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-t
 import { FORM_KEY } from './layout';
 import {
   ABSENCE,
-  DEAD,
   FORM,
   FORMS,
-  isFromRedis,
   kindOf,
+  labelOf,
   lengthOf,
   linksOf,
   markDead,
   RECORD_HEADER_BYTES,
   setLinks,
   sizeOf,
-  storedAtOf,
-  versionOf,
 } from './record';
-// biome-ignore lint/style/useImportType: AssemblyScript does not know `type`
-import { nextIn, Ring } from './ring';
 
 export let entries: u32 = 0;
 export let absences: u32 = 0;
@@ -58,7 +53,7 @@ export function linkAbsence(record: usize, namespace: u32, hash: u32): void {
 
 /**
  * Links the keys of an entry that was just written. Its id must not be linked. A channel or registry id that another
- * entry holds goes to the larger version: an id has one owner at a time, so the smaller version is outdated.
+ * entry holds goes to the larger label: an id has one owner at a time, so the entry that was read earlier is outdated.
  */
 export function linkEntry(record: usize): void {
   let links: u32 = 0;
@@ -74,7 +69,7 @@ export function linkEntry(record: usize): void {
         markDead(holder, sizeOf(holder));
         absences--;
       } else {
-        if (versionOf(holder) > versionOf(record)) continue;
+        if (labelOf(holder) > labelOf(record)) continue;
         setLinks(holder, linksOf(holder) & ~(1 << namespace));
       }
       point(slot, record);
@@ -133,28 +128,6 @@ function forgetForms(record: usize): void {
     const held = formOf(record, form, FORM_KEY);
     if (held !== 0) forget(held);
   }
-}
-
-/** Counts the records of a ring that came from Redis since then. */
-export function countFromRedisSince(ring: Ring, sinceMs: f64): u32 {
-  let count: u32 = 0;
-  let record = ring.tail;
-  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    if (isFromRedisSince(record, sinceMs)) count++;
-  }
-  return count;
-}
-
-export function forgetFromRedisSince(ring: Ring, sinceMs: f64): void {
-  let record = ring.tail;
-  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    if (isFromRedisSince(record, sinceMs)) forget(record);
-  }
-}
-
-function isFromRedisSince(record: usize, sinceMs: f64): bool {
-  // a dead record may be 8 bytes long and have no time
-  return kindOf(record) !== DEAD && isFromRedis(record) && storedAtOf(record) >= sinceMs;
 }
 
 export function forgetCounts(): void {

@@ -6,14 +6,14 @@
  *     5  u8   frequency: hits since it entered its ring, at most 3
  *     6  u8   links: bit n is set while the index holds its key of namespace n. Of an entry also bit 6: a compressed
  *             form was requested, and bit 7: a form was stored
- *     7  u8   1: it came from Redis
+ *     7  u8   0
  *     8  f64  time of storing, monotonic ms
  *    16  f64  soft expiry, monotonic ms; of an absence its expiry
  *    24  u32  stamp: the last batch that included it
  *    28  u32  length of the rest in bytes
  *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
-import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT, VERSION_AT } from '../../../hotels/entry-layout';
+import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../../hotels/entry-layout';
 import { entryKey, entryKeyLength, isSame } from '../entry';
 
 export const DEAD: u8 = 0;
@@ -47,11 +47,6 @@ export function linksOf(record: usize): u32 {
   return load<u8>(record, 6);
 }
 
-/** Returns true if the record came from Redis. */
-export function isFromRedis(record: usize): bool {
-  return load<u8>(record, 7) !== 0;
-}
-
 export function storedAtOf(record: usize): f64 {
   return load<f64>(record, 8);
 }
@@ -68,8 +63,8 @@ export function lengthOf(record: usize): u32 {
   return load<u32>(record, 28);
 }
 
-export function versionOf(record: usize): f64 {
-  return load<f64>(record, ENTRY_AT + VERSION_AT);
+export function labelOf(record: usize): f64 {
+  return load<f64>(record, ENTRY_AT + LABEL_AT);
 }
 
 export function validUntilOf(record: usize): f64 {
@@ -99,13 +94,12 @@ export function writeHeader(
   size: u32,
   kind: u8,
   frequency: u8,
-  isFromRedis: bool,
   storedAtMs: f64,
   softUntilMs: f64,
   length: u32,
 ): void {
   store<u32>(record, size);
-  store<u32>(record, <u32>kind | ((<u32>frequency) << 8) | ((<u32>isFromRedis) << 24), 4);
+  store<u32>(record, <u32>kind | ((<u32>frequency) << 8), 4);
   store<f64>(record, storedAtMs, 8);
   store<f64>(record, softUntilMs, 16);
   store<u32>(record, 0, 24);

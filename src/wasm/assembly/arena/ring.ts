@@ -72,7 +72,7 @@ export function pop(ring: Ring): usize {
 }
 
 /** Returns the next record of the ring. */
-export function nextIn(ring: Ring, record: usize): usize {
+function nextIn(ring: Ring, record: usize): usize {
   const next = record + sizeOf(record);
   return next === ring.end ? ring.start : next;
 }

@@ -1,5 +1,5 @@
 /** Reads and writes of the arena by a single key. */
-import { VERSION_AT } from '../../../hotels/entry-layout';
+import { LABEL_AT } from '../../../hotels/entry-layout';
 import { entryKey, entryKeyLength, isValid } from '../entry';
 import { hashOf } from '../hash';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
@@ -11,6 +11,7 @@ import {
   ENTRY,
   frequencyOf,
   kindOf,
+  labelOf,
   MAX_FREQUENCY,
   RECORD_HEADER_BYTES,
   setFrequency,
@@ -19,7 +20,6 @@ import {
   softUntilOf,
   storedAtOf,
   validUntilOf,
-  versionOf,
   writeHeader,
 } from './record';
 
@@ -36,7 +36,7 @@ export function maxEntryBytes(): u32 {
 }
 
 /** Stores the entry at `entry`, an address outside the rings. */
-export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64, isFromRedis: bool): bool {
+export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64): bool {
   if (length > maxEntryBytes() || !isValid(entry, length)) {
     rejected++;
     return false;
@@ -51,7 +51,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   const held = recordOf(<u32>(hash >> 32), 0, entryKey(entry, 0), entryKeyLength(entry, 0));
   if (held !== 0) {
     if (kindOf(held) === ENTRY) {
-      if (versionOf(held) > load<f64>(entry, VERSION_AT)) {
+      if (labelOf(held) > load<f64>(entry, LABEL_AT)) {
         rejected++;
         return false;
       }
@@ -69,7 +69,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
     isForMain = true;
   }
   if (record === 0) record = isForMain ? claimMain(size) : claimSmall(size);
-  writeHeader(record, capacity, ENTRY, frequency, isFromRedis, nowMs, softUntilMs, length);
+  writeHeader(record, capacity, ENTRY, frequency, nowMs, softUntilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
@@ -77,19 +77,12 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
 }
 
 /** Stores that a key is absent, and drops the record it led to. */
-export function putAbsence(
-  namespace: u32,
-  key: usize,
-  length: u32,
-  nowMs: f64,
-  untilMs: f64,
-  isFromRedis: bool,
-): void {
+export function putAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, untilMs: f64): void {
   relieveIndex();
   dropKey(namespace, key, length);
   const size = sizeFor(length);
   const record = claimSmall(size);
-  writeHeader(record, size, ABSENCE, 0, isFromRedis, nowMs, untilMs, length);
+  writeHeader(record, size, ABSENCE, 0, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, key, length);
   linkAbsence(record, namespace, <u32>(hashOf(namespace, key, length) >> 32));
 }

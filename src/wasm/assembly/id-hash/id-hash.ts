@@ -1,4 +1,4 @@
-/** Exports for src/collections/id-set.ts: the hash by which the arena tells the ids of its entries. */
+/** Exports for src/wasm/id-hash.ts: the hash by which the other modules tell keys apart. */
 import { hashOf, seedHash } from '../hash';
 
 /** The hash of the last call, u64. */
@@ -11,7 +11,7 @@ export function init(a: u64, b: u64, c: u64, d: u64): void {
   seedHash(a, b, c, d);
 }
 
-/** Hashes the id of `length` bytes at INPUT. */
-export function hash(length: u32): void {
-  store<u64>(RESULT, hashOf(0, INPUT, length));
+/** Hashes the key of `length` bytes at INPUT. */
+export function hash(namespace: u32, length: u32): void {
+  store<u64>(RESULT, hashOf(namespace, INPUT, length));
 }

@@ -22,11 +22,11 @@ export const REPLY_BYTES: u32 = 0x1000000;
 /** Response of the batch. */
 export const OUTPUT: usize = REPLY + REPLY_BYTES;
 export const OUTPUT_BYTES: u32 = 0x2000000;
-/** Two tables of changes, 16 bytes a slot. */
-export const CHANGES: usize = OUTPUT + OUTPUT_BYTES;
-export const CHANGES_SLOTS: u32 = 0x80000;
+/** Buckets of the window (window.ts), 8 bytes each, and its floor. */
+export const WINDOW: usize = OUTPUT + OUTPUT_BYTES;
+export const WINDOW_BUCKETS: u32 = 0x100000;
 /** Arrays of the local hits of waiting batches, without their closing brackets: each body ends with a comma. */
-export const HITS: usize = 0x4500000;
+export const HITS: usize = 0x3d01000;
 export const HITS_BYTES: u32 = 0x4000000;
 /** Sets of pointer-cache.ts, 160 bytes each: 10 MiB for 262,144 pointers. */
 export const POINTER_CACHE: usize = HITS + HITS_BYTES;

@@ -1,13 +1,10 @@
 /** Exports for src/cache/redis-batch/redis-batch.ts and src/hotels/checksum.ts. */
 
-import { INPUT } from '../arena/layout';
 import { seedHash } from '../hash';
-import { noteChange } from './changes';
 import { REPLY } from './layout';
 import { xxh64 } from './xxh64';
 
 export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, RESULT } from '../arena/layout';
-export { rotateChanges } from './changes';
 export {
   COMMAND,
   HITS,
@@ -20,17 +17,14 @@ export {
   REPLY,
   SCRATCH,
   STREAMED,
+  WINDOW,
+  WINDOW_BUCKETS,
 } from './layout';
 export { requestEntries, requestPointers, requestPointersOfElements } from './requests';
 export { beginStream, chunkStart, takeChunk } from './stream';
 
 export function init(a: u64, b: u64, c: u64, d: u64): void {
   seedHash(a, b, c, d);
-}
-
-/** Notes a change of the key of `length` bytes at INPUT; `version` is 0 if unknown. */
-export function note(namespace: u32, length: u32, version: f64): void {
-  noteChange(namespace, INPUT, length, version);
 }
 
 /** Returns the lower half of the hash of `length` bytes at REPLY. */

@@ -1,10 +1,18 @@
 /** First two steps of a batch: from the request body to the MGET of pointers, and from the pointers to the MGET of entries. */
 
+import {
+  CHECKED_FROM,
+  FLAGS_AT,
+  HEADER_BYTES,
+  LABEL_AT,
+  MAGIC,
+  MAGIC_AT,
+  PRESENT,
+} from '../../../hotels/entry-layout';
 import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../arena/layout';
 import { readBody } from '../batch-body/batch-body';
-import { isSame, MAX_KEY_BYTES } from '../entry';
+import { entryKey, entryKeyLength, isSame, MAX_KEY_BYTES } from '../entry';
 import { hashOf } from '../hash';
-import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
 import {
@@ -19,6 +27,8 @@ import {
   setKnownId,
 } from './pending-keys';
 import { copyId, prefetch, rememberId } from './pointer-cache';
+import { isOutdated } from './window';
+import { xxh64 } from './xxh64';
 
 /** Returns true if the hotel whose id has this hash may be in the response. */
 declare function isVisible(low: u32, high: u32): bool;
@@ -132,6 +142,14 @@ function isVisibleId(id: usize, length: u32): bool {
   return isVisible(<u32>hash, <u32>(hash >> 32));
 }
 
+/** Returns true for the intact entry of an absent hotel with this key alone. */
+function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
+  if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if (<u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) !== load<u32>(entry)) return false;
+  if (load<u8>(entry, FLAGS_AT) & PRESENT) return false;
+  return entryKeyLength(entry, namespace) === keyLength && isSame(entryKey(entry, namespace), key, keyLength);
+}
+
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
  * and writes the MGET of the entries of these and of the known ids. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
@@ -161,9 +179,12 @@ export function requestEntries(
     at += 8;
     if (valueLength < 1) continue;
     const mark = load<u8>(value);
-    if (mark === ABSENCE && valueLength === 1) {
-      // a late fill may have stored an absence that a change has since made wrong
-      if (isFiltered || hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
+    if (mark === ABSENCE) {
+      if (isFiltered) continue;
+      const key = keyOf(SCRATCH, i);
+      const keyLength = keyLengthOf(SCRATCH, i);
+      if (!isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) continue;
+      if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
       setId(SCRATCH, i, 0, NOTHING);
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {

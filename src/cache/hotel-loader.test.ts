@@ -1,0 +1,309 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Entry } from '../hotels/entry.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import type { LoadedHotels } from '../hotels/repository.ts';
+import { Window } from '../log/window.ts';
+import { hotel } from './arena/arena.fixture.ts';
+import { ABSENT, MISS } from './arena/arena.ts';
+import { HotelReader } from './hotel-reader.ts';
+import { LocalCache } from './local-cache.ts';
+import { RedisHotelReader } from './redis-hotel-reader.ts';
+
+/** Position at which hotels are read before any change of a test, and that of the change. */
+const BEFORE = 10;
+const CHANGE = 20;
+
+type Fields = Parameters<typeof hotel>[0];
+
+/** PostgreSQL: each query reads its rows at once, and answers when it is released. */
+class FakeOrigin {
+  rows: Fields[] = [];
+  position = BEFORE;
+  history = 'first';
+  queries: string[] = [];
+  #held: PromiseWithResolvers<void> | undefined;
+
+  hold(): void {
+    this.#held = Promise.withResolvers();
+  }
+  release(): void {
+    this.#held?.resolve();
+    this.#held = undefined;
+  }
+
+  readonly contended = false;
+  async load(namespace: Namespace, keys: string[]): Promise<LoadedHotels> {
+    this.queries.push(`${namespace} ${keys}`);
+    const { position: label } = this;
+    const columns = { id: 'id', channel: 'channel_id', registry: 'registry_id' } as const;
+    const rows = this.rows.filter((row) => keys.includes(row[columns[namespace]]!));
+    const entries = rows.map((row) => hotel({ ...row, label }));
+    await this.#held?.promise;
+    // like the repository, which returns nothing that another history could have
+    const { history } = this;
+    return { label, entries, isOfHistory: () => history === this.history };
+  }
+}
+
+/** Redis, as far as loads fill it. */
+class FakeRedis {
+  readonly entriesById = new Map<string, Entry>();
+  readonly absent = new Map<string, number>();
+  prefix = 'first';
+  prefixOf = (namespace: Namespace) => `${this.prefix} ${namespace}`;
+  async fill(entries: Entry[]): Promise<void> {
+    for (const entry of entries) this.entriesById.set(entry.id, entry);
+  }
+  async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
+    for (const key of keys) this.absent.set(`${namespace} ${key}`, label);
+  }
+  async entries(ids: string[]): Promise<(Entry | undefined)[]> {
+    return ids.map((id) => this.entriesById.get(id));
+  }
+  async pointers(namespace: Namespace, keys: string[]) {
+    return keys.map((key) => {
+      const absentLabel = this.absent.get(`${namespace} ${key}`);
+      return absentLabel === undefined ? undefined : { absentLabel };
+    });
+  }
+}
+
+let origin: FakeOrigin;
+let redis: FakeRedis;
+let local: LocalCache;
+let window: Window;
+let reader: HotelReader;
+let isCurrent: boolean;
+
+beforeEach(() => {
+  origin = new FakeOrigin();
+  redis = new FakeRedis();
+  window = new Window();
+  window.beginHistory(0);
+  isCurrent = true;
+  local = new LocalCache(1024 ** 2, {
+    freshness: { oldestReadMs: () => -Infinity },
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
+  reader = new HotelReader({
+    ...({ origin, redisCache: redis, window, local } as never as object),
+    isCurrent: () => isCurrent,
+    collections: undefined,
+    mayServeAnyAge: () => false,
+    count: () => {},
+  } as never);
+});
+
+const nameOf = (entry: Entry | null | undefined) => entry && JSON.parse(entry.body('full').toString()).name;
+const load = async (namespace: Namespace, key: string) =>
+  nameOf((await reader.load(namespace, [key], ''))[0]);
+/** Begins a load, which has read its rows, and answers when PostgreSQL is released. */
+async function begin(namespace: Namespace, key: string) {
+  const { length } = origin.queries;
+  origin.hold();
+  const loading = load(namespace, key);
+  await expect.poll(() => origin.queries.length, { interval: 1 }).toBe(length + 1);
+  return async () => {
+    origin.release();
+    const found = await loading;
+    // Redis is filled behind it
+    await nextTick();
+    return found;
+  };
+}
+/** Changes the hotel with this id, or creates or deletes it; `keys` are those that the log names. */
+function change(row: Fields | undefined, id: string, keys: [Namespace, string][]): void {
+  origin.rows = origin.rows.filter((each) => each.id !== id).concat(row ?? []);
+  origin.position = CHANGE;
+  for (const [namespace, key] of keys) {
+    window.raise(namespace, key, CHANGE);
+    reader.loader.forget(namespace, key);
+    local.drop(namespace, key);
+  }
+}
+const A = { id: 'a', channel_id: 'C', name: 'old' };
+const KEYS_OF_A: [Namespace, string][] = [
+  ['id', 'a'],
+  ['channel', 'C'],
+];
+/** Returns the name of the hotel that another worker takes from Redis; undefined: it has nothing to use. */
+async function fromRedis(namespace: Namespace, key: string) {
+  const other = new RedisHotelReader({ cache: redis as never, window, count: () => {} });
+  return nameOf((await other.read(namespace, [key], undefined))[0]);
+}
+
+describe('a load', () => {
+  it('is stored here and in Redis, with the position at which it was read', async () => {
+    origin.rows = [A];
+    expect(await (await begin('channel', 'C'))()).toBe('old');
+    expect(local.find('id', 'a')).toBeGreaterThan(0);
+    expect(redis.entriesById.get('a')!.label).toBe(BEFORE);
+    expect(await fromRedis('id', 'a')).toBe('old');
+  });
+
+  it('that began before a change of the hotel is stored nowhere where it is used', async () => {
+    origin.rows = [A];
+    const end = await begin('id', 'a');
+    change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
+    // it is known to be outdated, and read again
+    expect(await end()).toBe('new');
+    origin.queries = [];
+    expect(await load('id', 'a')).toBe('new');
+    expect(await fromRedis('id', 'a')).toBe('new');
+    expect(origin.queries).toEqual([]);
+  });
+
+  it('whose late SET replaces a newer value in Redis causes a miss', async () => {
+    origin.rows = [A];
+    await (await begin('id', 'a'))();
+    const old = redis.entriesById.get('a')!;
+    change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
+    expect(await load('id', 'a')).toBe('new');
+    await nextTick();
+    expect(await fromRedis('id', 'a')).toBe('new');
+    redis.entriesById.set('a', old);
+    expect(await fromRedis('id', 'a')).toBeUndefined();
+    local.clear();
+    expect(await load('id', 'a')).toBe('new');
+  });
+
+  it('that began before a change of anything is stored nowhere where it is used', async () => {
+    origin.rows = [A];
+    const end = await begin('id', 'a');
+    origin.rows = [{ ...A, name: 'new' }];
+    origin.position = CHANGE;
+    window.raiseFloor(CHANGE);
+    reader.loader.forgetAll();
+    local.clear();
+    expect(await end()).toBe('new');
+    expect(await load('id', 'a')).toBe('new');
+    expect(await fromRedis('id', 'a')).toBe('new');
+  });
+
+  it('that ends under another history is stored neither here nor in Redis', async () => {
+    origin.rows = [A];
+    const first = origin.load('id', ['a']);
+    const loaded = await first;
+    origin.load = async () => {
+      // it has read its rows; then the other history begins
+      origin.history = 'second';
+      redis.prefix = 'second';
+      window.beginHistory(5);
+      return loaded;
+    };
+    expect(await load('id', 'a')).toBe('old');
+    await nextTick();
+    expect([local.find('id', 'a'), redis.entriesById.size, redis.absent.size]).toEqual([MISS, 0, 0]);
+  });
+
+  it('is shared by concurrent requests', async () => {
+    origin.rows = [A];
+    const end = await begin('id', 'a');
+    const other = load('id', 'a');
+    await nextTick();
+    expect(await end()).toBe('old');
+    expect(await other).toBe('old');
+    expect(origin.queries).toEqual(['id a']);
+  });
+
+  it('is not joined by a request behind a change', async () => {
+    origin.rows = [A];
+    const end = await begin('channel', 'C');
+    change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
+    const { length } = origin.queries;
+    const later = load('channel', 'C');
+    await expect.poll(() => origin.queries.length, { interval: 1 }).toBe(length + 1);
+    await end();
+    expect(await later).toBe('new');
+  });
+
+  it('under a key that the hotel has lost is read again, although the change does not name the key', async () => {
+    origin.rows = [A];
+    const end = await begin('channel', 'C');
+    change({ ...A, channel_id: 'D' }, 'a', [
+      ['id', 'a'],
+      ['channel', 'D'],
+    ]);
+    const later = load('channel', 'C');
+    expect(await end()).toBeNull();
+    expect(await later).toBeNull();
+    expect(local.find('channel', 'C')).toBe(ABSENT);
+    expect(await load('channel', 'D')).toBe('old');
+  });
+
+  it('is not joined by a request while the log is not followed, if it began over 3.3 s ago', async () => {
+    origin.rows = [A];
+    isCurrent = false;
+    const end = await begin('id', 'a');
+    const { length } = origin.queries;
+    // as after a stop of this process
+    const began = performance.now;
+    performance.now = () => began.call(performance) + 3_400;
+    try {
+      const later = load('id', 'a');
+      await nextTick();
+      origin.rows = [{ ...A, name: 'new' }];
+      expect(await end()).toBe('old');
+      expect(await later).toBe('new');
+      expect(origin.queries.length).toBe(length + 1);
+    } finally {
+      performance.now = began;
+    }
+  });
+});
+
+describe('an absence', () => {
+  it('is remembered here and in Redis, with the position at which it was read', async () => {
+    expect(await (await begin('channel', 'C'))()).toBeNull();
+    expect(local.find('channel', 'C')).toBe(ABSENT);
+    expect(redis.absent.get('channel C')).toBe(BEFORE);
+    expect(await fromRedis('channel', 'C')).toBeNull();
+  });
+
+  it.each<[Namespace, string]>([
+    ['id', 'a'],
+    ['channel', 'C'],
+  ])('that was read before an insert is used nowhere behind it: by %s', async (namespace, key) => {
+    const end = await begin(namespace, key);
+    change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
+    await end();
+    expect(local.find(namespace, key)).not.toBe(ABSENT);
+    // it stands in Redis with its label
+    expect(redis.absent.get(`${namespace} ${key}`)).toBe(BEFORE);
+    if (namespace === 'channel') expect(await fromRedis(namespace, key)).toBeUndefined();
+    expect(await load(namespace, key)).toBe('new');
+  });
+
+  it('of many keys, while one statement creates all of them, is used for none of them', async () => {
+    const keys = Array.from({ length: 600 }, (_, i) => `C${i}`);
+    origin.hold();
+    const loading = reader.load('channel', keys, '');
+    await expect.poll(() => origin.queries.length, { interval: 1 }).toBe(1);
+    origin.rows = keys.map((key, i) => ({ id: `h${i}`, channel_id: key, name: 'new' }));
+    origin.position = CHANGE;
+    for (const [i, key] of keys.entries()) {
+      window.raise('id', `h${i}`, CHANGE);
+      window.raise('channel', key, CHANGE);
+    }
+    origin.release();
+    await loading;
+    await nextTick();
+    expect(keys.filter((key) => local.find('channel', key) === ABSENT)).toEqual([]);
+    const others = await Promise.all(keys.map((key) => fromRedis('channel', key)));
+    expect(others.filter((found) => found !== undefined)).toEqual([]);
+    const found = await reader.load('channel', keys, '');
+    expect(new Set(found.map(nameOf))).toEqual(new Set(['new']));
+  });
+
+  it('of a deleted hotel is not replaced by a load from before', async () => {
+    origin.rows = [A];
+    const end = await begin('id', 'a');
+    change(undefined, 'a', [['id', 'a']]);
+    expect(await end()).toBeNull();
+    expect(local.find('id', 'a')).toBe(ABSENT);
+    expect(await load('id', 'a')).toBeNull();
+  });
+});

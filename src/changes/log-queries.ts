@@ -1,0 +1,165 @@
+import { HOTEL_COLUMNS } from '../hotels/row.ts';
+
+/** Maximum number of ids in a row of the log and of the queue. */
+const MAX_IDS_OF_ROW = 1000;
+/** Rows of the queue beyond which a query reads no more, and states that there are more. */
+const MAX_QUEUED = 2000;
+/** Positions beyond which `AFFECTED` compares no more, and every mirror must read a page. */
+const MAX_COMPARED = 1000;
+
+/** True or null. A subquery with a limit is not planned as a join or a hash, which would read the whole table. */
+const any = (from: string) => `(select true from ${from} limit 1)`;
+
+const isMember = (collection: string, id: string) =>
+  any(`collection_hotels where collection_id = ${collection} and hotel_id = ${id}`);
+
+/** Members without their collection are hidden. They are there after a write for which foreign keys were off. */
+const isOrphaned = (collection: string) =>
+  `(${any(`collections where id = ${collection}`)} is null
+    and ${any(`collection_hotels where collection_id = ${collection}`)} is not null)`;
+
+const isVisible = (collection: string, id: string) =>
+  `${any(`collections where id = ${collection}`)} and ${isMember(collection, id)}`;
+
+/** The newest row of the log; the queue behind it, as far as this snapshot shows it. */
+const LOG = `newest as materialized (
+    select position, transaction, (state).* from hotel_api_log order by position desc limit 1
+  ), queue as materialized (
+    select queued.*
+    from newest, hotel_api_ranges(snapshot, pg_current_snapshot()) as finished, lateral (
+      select kind, ids, collection_id from hotel_api_queue where transaction between low and high
+      order by transaction, number limit ${MAX_QUEUED}
+    ) as queued
+    limit ${MAX_QUEUED}
+  )`;
+
+/** `StateWords` of the snapshot, for a token at `position` of the key of a collection, if it has one. */
+function stateOf(position: string, collection: string | null): string {
+  const all = collection === null ? `'all_hotels'` : `'all_hotels', 'all_collections'`;
+  const members = collection === null ? 'false' : `kind = 'members' and collection_id = ${collection}`;
+  return `select json_build_array(
+      history, position, transaction::text, ${collection === null ? 'oldest' : 'greatest(oldest, oldest_of_collections)'},
+      to_char(day, 'YYYY-MM-DD'), cardinality(pending) > 0 or flips_after is not null,
+      (select count(*) = ${MAX_QUEUED} or bool_or(kind in ('hotels', ${all}) or ${members}) from queue),
+      (select bool_or(kind in (${all})) from queue),
+      ${collection === null ? 'false' : isOrphaned(collection)},
+      (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1)
+    )::text as state
+    from newest`;
+}
+
+/** State of the log as the queries return it, in JSON. */
+export type StateWords = [
+  history: string | null,
+  position: number,
+  transaction: string,
+  oldest: number,
+  day: string,
+  isBusy: boolean,
+  isQueued: boolean | null,
+  isTruncated: boolean | null,
+  isOrphaned: boolean,
+  transactionOfToken: string | null,
+];
+
+/**
+ * $1: a position, $2: the maximum number of changes, $3: the collection, if any. Positions are dense, and a row of the log
+ * has at most 1000: the range below has at least $2 of them. The page has the hotels of the range that the key may see
+ * or could see before, each at its first position; behind the end of the log those of the queue. A hotel missing in
+ * `hotels` is gone.
+ */
+export function changesQuery(collection: '$3' | null): string {
+  const range = `position > $1::bigint and position <= $1::bigint + $2::integer + ${MAX_IDS_OF_ROW - 1}`;
+  const isOfKey = (kinds: string) =>
+    collection === null
+      ? `kind in (${kinds})`
+      : `(kind in (${kinds}) or kind = 'members' and collection_id = ${collection})`;
+  const ofKey =
+    collection === null ? '' : `having bool_or(kind = 'members') or ${isVisible(collection, 'id')}`;
+  return `with ${LOG}, page as materialized (
+      select id, min(array[place, transaction]) as first
+      from (
+        select id, position - cardinality(ids) + number as place, transaction, kind
+        from hotel_api_log, unnest(ids) with ordinality as changed (id, number)
+        where ${range} and ${isOfKey(`'hotels', 'listed'`)}
+      ) as changed
+      where place > $1::bigint
+      group by id ${ofKey} order by first limit $2
+    ), last_of_range as materialized (
+      select position, transaction from hotel_api_log where ${range} order by position desc limit 1
+    ), queued as materialized (
+      select id, kind from queue, unnest(ids) as id
+      where ${isOfKey(`'hotels'`)} and (select count(*) from page) < $2
+        and not exists (select from newest, last_of_range where last_of_range.position < newest.position)
+      limit $2
+    )
+    select state, read.position::float8 as read_to, read.transaction::text as read_transaction,
+      (select count(*) from queued) >= $2 as is_cut,
+      change.id as changed_id, change.first[1]::float8 as log_position, change.first[2]::text as log_transaction, hotel.*
+    from (${stateOf('$1::bigint', collection)}) as state
+    left join last_of_range as read on true
+    left join (
+      select id, first from page
+      union all
+      select id, null::bigint[] from queued where id not in (select id from page) group by id ${ofKey}
+    ) as change on true
+    left join lateral (
+      select ${HOTEL_COLUMNS} from hotels
+      where id = change.id ${collection === null ? '' : `and ${isVisible(collection, 'change.id')}`} limit 1
+    ) as hotel on true`;
+}
+
+/**
+ * $1: the position of the token, or null, $2: the maximum number of hotels, $3: an id, $4: the collection, if any. Returns the
+ * hotels with ids after $3. `maxRows` is $2 at most: PostgreSQL would read whole tables for a parameter.
+ */
+export function walkQuery(collection: '$4' | null, maxRows: number): string {
+  const hotels =
+    collection === null
+      ? `select id as place, ${HOTEL_COLUMNS} from hotels where id collate "C" > $3 order by id collate "C"`
+      : // ranges of one index: with an equality, PostgreSQL without statistics expects few members, and reads and sorts all
+        `select hotel_id as place, hotel.*
+        from collection_hotels, lateral (select ${HOTEL_COLUMNS} from hotels where id = hotel_id limit 1) as hotel
+        where (collection_id, hotel_id collate "C") > (${collection}, $3) and collection_id <= ${collection}
+          and ${any(`collections where id = ${collection}`)}
+        order by collection_id, hotel_id collate "C"`;
+  return `with ${LOG}
+    select state, hotel.*
+    from (${stateOf('$1::bigint', collection)}) as state
+    left join (
+      select * from (${hotels} limit ${maxRows}) as first_rows limit $2
+    ) as hotel on true
+    order by hotel.place collate "C"`;
+}
+
+/**
+ * Of the mirrors of collections ($1: collections, $2: positions, $3: their transactions, $4: whether orphaned) returns those
+ * that changes after their positions concern, by number. A hotel that changed concerns the collections that it is in;
+ * more than 1000 positions concern all. So does a change of the collection itself, and a position of a lost future.
+ */
+export const AFFECTED = `with ${LOG}, since as materialized (
+    select min(position) as position from unnest($2::bigint[]) as position
+  ), changed as materialized (
+    select collection_id, case when kind <> 'members' then id end as hotel_id, max(place) as position
+    from (
+      select kind, collection_id, id, log.position - cardinality(ids) + number as place
+      from since, hotel_api_log as log, unnest(ids) with ordinality as changed (id, number)
+      where log.position > since.position and log.position <= since.position + ${MAX_COMPARED}
+        and kind in ('hotels', 'listed', 'members')
+    ) as changed
+    group by collection_id, case when kind <> 'members' then id end
+  )
+  select state, array(
+    select mirror.number from unnest($1::text[], $2::bigint[], $3::text[], $4::text[]) with ordinality
+      as mirror (collection, position, transaction, is_orphaned, number)
+    where exists (select from newest, since where newest.position > since.position + ${MAX_COMPARED})
+      or mirror.is_orphaned::boolean <> ${isOrphaned('mirror.collection')}
+      or mirror.transaction is distinct from (
+        select transaction::text from hotel_api_log where position >= mirror.position order by position limit 1
+      )
+      or exists (
+        select from changed where position > mirror.position and case when hotel_id is null
+          then collection_id = mirror.collection else ${isMember('mirror.collection', 'changed.hotel_id')} end
+      )
+  )::text[] as affected
+  from (${stateOf('null', 'null::text')}) as state`;

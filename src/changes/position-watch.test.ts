@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { PositionWatch } from './position-watch.ts';
+
+const HISTORY = 'history';
+const at = (position: number, transaction = `1${position}`) => ({ history: HISTORY, position, transaction });
+
+let watch: PositionWatch;
+let isCurrent: boolean;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  isCurrent = true;
+  watch = new PositionWatch(() => isCurrent);
+  watch.follow(HISTORY);
+  watch.announced(at(5), false);
+});
+afterEach(() => vi.useRealTimers());
+
+/** Returns whether a wait is over. */
+async function isOver(wait: { over: Promise<void> }): Promise<boolean> {
+  const pending = Symbol();
+  return (await Promise.race([wait.over, Promise.resolve(pending)])) !== pending;
+}
+
+describe('a place is the last one', () => {
+  it('if it is the applied place, and the worker is current', () => {
+    expect(watch.isLast(at(5))).toBe(true);
+    expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
+    isCurrent = false;
+    expect(watch.isLast(at(5))).toBe(false);
+  });
+
+  it('but not one of a lost future: another transaction, or a later position', () => {
+    expect(watch.isLast(at(5, '99'))).toBe(false);
+    expect(watch.isLast(at(6))).toBe(false);
+  });
+
+  it('but not while ids are still being listed behind it', () => {
+    watch.announced(at(7), true);
+    expect(watch.isLast(at(7))).toBe(false);
+    watch.announced(at(8), false);
+    expect(watch.isLast(at(8))).toBe(true);
+  });
+
+  it('but not after another history has begun', () => {
+    watch.follow('another');
+    expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
+  });
+});
+
+describe('a wait for a change', () => {
+  it('ends with a later position, at once if it is known', async () => {
+    const wait = watch.laterThan(5, 30_000);
+    watch.announced(at(5), false);
+    expect(await isOver(wait)).toBe(false);
+    watch.announced(at(6), false);
+    await wait.over;
+    await watch.laterThan(5, 30_000).over;
+  });
+
+  it('ends within a second after keys have changed, once for many changes', async () => {
+    const [wait, settling] = [watch.laterThan(5, 30_000), watch.laterThan(Infinity, 30_000)];
+    for (let i = 0; i < 20; i++) watch.keysChanged();
+    vi.advanceTimersByTime(1_000);
+    await wait.over;
+    const next = watch.laterThan(5, 30_000);
+    vi.advanceTimersByTime(1_000);
+    expect(await isOver(next)).toBe(false);
+    expect(await isOver(settling)).toBe(false);
+    watch.release();
+    await Promise.all([next.over, settling.over]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('leaves no timer behind if the worker ends after keys have changed', () => {
+    watch.keysChanged();
+    watch.release();
+    watch.keysChanged();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

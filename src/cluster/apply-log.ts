@@ -1,0 +1,158 @@
+import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
+import type { HotelReader } from '../cache/hotel-reader.ts';
+import type { LocalCache } from '../cache/local-cache.ts';
+import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
+import type { PositionWatch } from '../changes/position-watch.ts';
+import type { Collections } from '../collections/collections.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import type { PageIndex } from '../hotels/page-index.ts';
+import { fromSystemMs } from '../lib/clock.ts';
+import type { News } from '../log/follower.ts';
+import type { Freshness } from '../log/freshness.ts';
+import { raiseWindow } from '../log/raise-window.ts';
+import type { LogRow } from '../log/row.ts';
+import type { Window } from '../log/window.ts';
+import type { Applied } from '../postgres/label.ts';
+import type { LogState } from './messages.ts';
+
+/** Caches of a worker that follow the log. */
+interface WorkerCaches {
+  window: Window;
+  freshness: Freshness;
+  reader: HotelReader;
+  local: LocalCache | undefined;
+  pageIndex: PageIndex;
+  collections: Collections;
+  apiKeys: ApiKeyCache;
+  redisHotels: RedisHotelCache | undefined;
+  redisKeys: RedisKeyCache | undefined;
+  logPositions: PositionWatch;
+}
+
+/** Applies the log to the caches of one worker. */
+export class LogApplier {
+  readonly #caches: WorkerCaches;
+  readonly #applied: { history: string; position: number };
+
+  /** `applied` is kept up to date here. */
+  constructor(caches: WorkerCaches, applied: { history: string; position: number }) {
+    this.#caches = caches;
+    this.#applied = applied;
+  }
+
+  get applied(): Applied {
+    return this.#applied;
+  }
+
+  /** Begins where the primary process is. Nothing is cached yet. */
+  start({ history, position, transaction, prefix, window, asOfMs, isBusy }: LogState): void {
+    this.#applied.history = history;
+    this.#applied.position = position;
+    this.#caches.window.load(window);
+    this.usePrefix(prefix);
+    this.#caches.logPositions.follow(history);
+    this.apply({ rows: [], place: { position, transaction }, isBusy, asOfMs });
+  }
+
+  /** Begins to follow another history: everything cached is invalid. `prefix`: of the names in Redis. */
+  begin(history: string, position: number, prefix: string): void {
+    const { window, freshness, reader, local, collections, pageIndex, apiKeys, logPositions } = this.#caches;
+    this.#applied.history = history;
+    this.#applied.position = position;
+    window.beginHistory(position);
+    freshness.lost();
+    reader.loader.forgetAll();
+    local?.clear();
+    collections.forget();
+    pageIndex.forget();
+    apiKeys.clear();
+    this.usePrefix(prefix);
+    logPositions.follow(history);
+  }
+
+  /** Uses other names in Redis from now on. */
+  usePrefix(prefix: string): void {
+    this.#caches.redisHotels?.usePrefix(prefix);
+    this.#caches.redisKeys?.usePrefix(prefix);
+  }
+
+  /**
+   * Handles a restart of the server, which goes on with the history. What was read at a later position than the applied one
+   * may belong to a future that is lost: an older data folder may have been put back.
+   */
+  serverRestarted(prefix: string): void {
+    const { position } = this.#applied;
+    this.#caches.local?.dropIfAfter(position);
+    this.#caches.apiKeys.dropAfter(position);
+    this.#caches.collections.forget();
+    this.usePrefix(prefix);
+  }
+
+  /** Applies rows; only then are their position and time known. */
+  apply({ rows, place, isBusy, asOfMs }: News): void {
+    const { freshness, logPositions } = this.#caches;
+    for (const row of rows) this.#applyRow(row);
+    if (place) {
+      this.#applied.position = place.position;
+      logPositions.announced(place, isBusy);
+    }
+    if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs));
+  }
+
+  /** Raises the window by rows from before the start of the instance; all after `floor` are known then. */
+  learn(rows: readonly LogRow[], floor: number): void {
+    for (const row of rows) raiseWindow(this.#caches.window, row);
+    this.#caches.window.lowerFloor(floor);
+  }
+
+  #applyRow(row: LogRow): void {
+    const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#caches;
+    raiseWindow(this.#caches.window, row);
+    switch (row.kind) {
+      case 'hotels':
+        for (const [i, id] of row.ids.entries())
+          this.#hotelChanged(id, row.channelIds[i] ?? null, row.registryIds[i] ?? null, row.moves);
+        break;
+      case 'keys':
+        for (const sha256 of row.ids) apiKeys.changed(sha256);
+        logPositions.keysChanged();
+        break;
+      case 'members':
+        collections.changed(row.collection, row.ids);
+        break;
+      case 'collections':
+        for (const id of row.ids) collections.changed(id, null);
+        break;
+      case 'all_hotels':
+        reader.loader.forgetAll();
+        local?.clear();
+        collections.forget();
+        pageIndex.forget();
+        break;
+      case 'all_keys':
+        apiKeys.clear();
+        logPositions.keysChanged();
+        break;
+      case 'all_collections':
+        collections.forget();
+        break;
+    }
+  }
+
+  #hotelChanged(id: string, channelId: string | null, registryId: string | null, moves: boolean): void {
+    const { collections, pageIndex } = this.#caches;
+    this.#drop('id', id);
+    if (channelId !== null) this.#drop('channel', channelId);
+    if (registryId !== null) this.#drop('registry', registryId);
+    collections.hotelChanged(id, channelId, registryId);
+    if (!moves) return;
+    pageIndex.moved(id);
+    collections.hotelMoved(id);
+  }
+
+  #drop(namespace: Namespace, key: string): void {
+    this.#caches.reader.loader.forget(namespace, key);
+    this.#caches.local?.drop(namespace, key);
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * The bounds of time by which cached values are served, in one place. docs/guarantees.md states what they add up to.
+ */
+
+/** Interval of the polls of an instance; shorter while changes arrive. */
+export const POLL_MS = 40;
+export const BUSY_POLL_MS = 25;
+/** Timeout of a poll. A late answer is no sign of life, so another connection is tried. */
+export const POLL_TIMEOUT_MS = 1_000;
+/** Timeout of opening a connection, which takes several round trips. */
+export const OPEN_TIMEOUT_MS = 1_500;
+/** Interval at which workers are told that nothing has changed. */
+export const TELL_MS = 200;
+
+/** A worker that is current as of this time ago serves every cached value that no known change outdates. */
+export const CURRENT_WITHIN_MS = 1_500;
+/** The same for members of collections: what a key may see is known within a second, without exception. */
+export const SURE_WITHIN_MS = 900;
+/** Maximum age of what is served while the worker is not current: older values are read again from PostgreSQL. */
+export const MAX_AGE_THEN_MS = 3_300;
+/** A worker that was current this time ago serves the positions of the list as it knows them. */
+export const POSITIONS_WITHIN_MS = 4_500;
+/**
+ * Where PostgreSQL cannot be asked either, values of any age are served. If it then answers later than this after the
+ * worker was current, changes may have been served to others, and values of any age are served for another grace time
+ * only, in which the worker becomes current again.
+ */
+export const OUTAGE_AFTER_MS = 3_500;
+export const GRACE_MS = 1_000;
+/** Gap between two looks at the clock by which this process was stopped. PostgreSQL may have answered others meanwhile. */
+export const STOPPED_MS = 1_500;
+/** Maximum age of a value in a local cache, whatever is known: rows may be written with triggers disabled. */
+export const MAX_AGE_MS = 3_600_000;
+
+/** Maximum age of a value that another client has seen replaced. */
+const PROMISED_MS = 5_000;
+
+for (const [holds, relation] of [
+  [CURRENT_WITHIN_MS + MAX_AGE_THEN_MS <= PROMISED_MS, 'CURRENT_WITHIN_MS + MAX_AGE_THEN_MS <= 5 s'],
+  [OUTAGE_AFTER_MS + GRACE_MS <= PROMISED_MS, 'OUTAGE_AFTER_MS + GRACE_MS <= 5 s'],
+  [POSITIONS_WITHIN_MS <= PROMISED_MS, 'POSITIONS_WITHIN_MS <= 5 s'],
+  [CURRENT_WITHIN_MS < OUTAGE_AFTER_MS, 'CURRENT_WITHIN_MS < OUTAGE_AFTER_MS'],
+  [POLL_MS + TELL_MS < SURE_WITHIN_MS / 2, 'two polls and their news fit into SURE_WITHIN_MS'],
+  [SURE_WITHIN_MS < CURRENT_WITHIN_MS, 'SURE_WITHIN_MS < CURRENT_WITHIN_MS'],
+] as const)
+  if (!holds) throw new Error(`the bounds of src/log/bounds.ts contradict each other: ${relation}`);

@@ -1,0 +1,238 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { monotonicMs, systemMs } from '../lib/clock.ts';
+import { withDeadline } from '../lib/deadline.ts';
+import type { Events } from '../observability/events.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { retryAfterMs } from '../postgres/connector.ts';
+import { BUSY_POLL_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS, TELL_MS } from './bounds.ts';
+import { type HistoryStart, LogConnection, type Poll } from './log-connection.ts';
+import type { LogPlace, LogRow } from './row.ts';
+
+/** Timeout of a message that calls the sequencer, which may have much to move. */
+const SEQUENCE_TIMEOUT_MS = 35_000;
+/** Rows of the log in one message to the workers, each of up to 1000 ids. */
+const PIECE_ROWS = 5;
+/** Rows of the log read backwards at once, and the pause between two pieces. */
+const LEARN_ROWS = 20;
+const LEARN_EVERY_MS = 5;
+
+/** What has become known of the log. */
+export interface News {
+  rows: LogRow[];
+  /** the place that is reached with `rows`; undefined: more rows are to come */
+  place: LogPlace | undefined;
+  /** ids of a bulk change, or of midnight, are still to be listed for mirrors */
+  isBusy: boolean;
+  /** the instance is current as of this time, by `systemMs`; undefined: it is not known to be */
+  asOfMs: number | undefined;
+}
+
+interface FollowerOptions {
+  /** opens a pool of one connection */
+  open: () => Sql;
+  /** another history: everything cached is invalid. `serverStarted` as in `onRestart` */
+  onHistory: (start: HistoryStart, serverStarted: string) => void;
+  /** the server was restarted and goes on with the same history */
+  onRestart: (serverStarted: string) => void;
+  onNews: (news: News) => void;
+  /** rows from before the place at which the instance began; everything after `floor` is known then */
+  onLearned: (rows: LogRow[], floor: number) => void;
+  /** rows that this instance has just sequenced, among others */
+  onSequenced: (rows: LogRow[]) => void;
+  /** PostgreSQL answers again */
+  onReachable: () => void;
+  /** maximum age in ms of what may be cached outside of this process */
+  maxAgeMs: number;
+  metrics: Metrics;
+  events: Events;
+}
+
+/**
+ * Follows the log for one instance: polls it, calls the sequencer when something has committed, and detects that the
+ * database follows another history or has gone back. Any number of instances do the same; none is distinguished.
+ */
+export class LogFollower {
+  readonly #options: FollowerOptions;
+  readonly #stopping = new AbortController();
+  readonly #started = Promise.withResolvers<void>();
+  #connection: LogConnection;
+  #history: string | undefined;
+  #serverStarted = '';
+  /** the last applied place */
+  #place: LogPlace | undefined;
+  /** the place at which it began */
+  #beginning: LogPlace | undefined;
+  /** everything that had committed by this time is applied */
+  #asOfMs: number | undefined;
+  #isReachable = true;
+  #toldAtMs = -Infinity;
+  #done: Promise<void> | undefined;
+
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+    this.#connection = this.#open();
+  }
+
+  /** Begins to follow. Resolves when the first history is known. */
+  start(): Promise<void> {
+    this.#done ??= this.#run();
+    return this.#started.promise;
+  }
+
+  /** Uses a new connection, to the present address. */
+  reopen(): void {
+    const old = this.#connection;
+    this.#connection = this.#open();
+    old.end(0).catch(() => {});
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#connection.end(0).catch(() => {});
+    await this.#done;
+  }
+
+  #open(): LogConnection {
+    return new LogConnection(this.#options.open());
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopping.signal.aborted) {
+      const connection = this.#connection;
+      let pauseMs = POLL_MS * (0.8 + 0.4 * Math.random());
+      try {
+        await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
+        const beganMs = systemMs();
+        const poll = await withDeadline(connection.poll(this.#place), POLL_TIMEOUT_MS);
+        this.#reached();
+        if (await this.#follow(connection, poll, beganMs)) pauseMs = BUSY_POLL_MS;
+        if (this.#place && poll.cutAt) pauseMs = 0;
+      } catch (error) {
+        if (this.#stopping.signal.aborted) return;
+        this.#failed(error as Error);
+        // a connection that failed or is late is not used again: its answers would be those of earlier polls
+        if (connection === this.#connection) this.reopen();
+        pauseMs = retryAfterMs();
+      }
+      await wait(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
+    }
+  }
+
+  /** Applies a poll that began at `beganMs`, and calls the sequencer if it is due. Returns whether it was. */
+  async #follow(connection: LogConnection, first: Poll, beganMs: number): Promise<boolean> {
+    if (!first.isDue) {
+      await this.#apply(connection, first, first.isUnread ? undefined : beganMs);
+      return false;
+    }
+    const sequencedMs = systemMs();
+    const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);
+    await this.#apply(connection, poll, sequencedMs);
+    this.#options.metrics.logSequenced.inc();
+    if (poll.rows.length > 0) this.#options.onSequenced(poll.rows);
+    return true;
+  }
+
+  /** `asOfMs`: everything that had committed by then is in the log of the poll; undefined: perhaps not. */
+  async #apply(connection: LogConnection, poll: Poll, asOfMs: number | undefined): Promise<void> {
+    const { metrics } = this.#options;
+    if (poll.history !== this.#history || poll.isContinued === 'forgotten') {
+      await this.#begin(connection, poll);
+      return;
+    }
+    if (!poll.isContinued) {
+      const begun = connection.beginHistory(this.#history, this.#place!);
+      await withDeadline(begun, SEQUENCE_TIMEOUT_MS);
+      return;
+    }
+    if (poll.serverStarted !== this.#serverStarted) {
+      this.#serverStarted = poll.serverStarted;
+      this.#options.onRestart(poll.serverStarted);
+    }
+    const place = poll.cutAt ?? poll.last;
+    const isNew = place.position !== this.#place!.position;
+    this.#place = place;
+    // its changes were not known as of the last time
+    if (poll.rows.length > 0 && this.#asOfMs !== undefined)
+      metrics.freshnessLag.observe((systemMs() - this.#asOfMs) / 1000);
+    for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
+    const isCurrent = asOfMs !== undefined && poll.cutAt === undefined;
+    if (isCurrent) this.#asOfMs = asOfMs;
+    if (!isNew && monotonicMs() - this.#toldAtMs < TELL_MS) return;
+    this.#toldAtMs = monotonicMs();
+    const isBusy = poll.isDue && !poll.isUnread;
+    // each piece is one message to every worker, which answers requests in between
+    const lastPiece = Math.max(0, poll.rows.length - PIECE_ROWS);
+    for (let from = 0; from < lastPiece; from += PIECE_ROWS) {
+      const rows = poll.rows.slice(from, Math.min(from + PIECE_ROWS, lastPiece));
+      this.#options.onNews({ rows, place: undefined, isBusy, asOfMs: undefined });
+    }
+    this.#options.onNews({
+      rows: poll.rows.slice(lastPiece),
+      place,
+      isBusy,
+      asOfMs: isCurrent ? asOfMs : undefined,
+    });
+  }
+
+  async #begin(connection: LogConnection, poll: Poll): Promise<void> {
+    // a restored or copied database begins a history of its own before anything is read from it
+    if (poll.isDue) await withDeadline(connection.sequenceAndPoll(undefined), SEQUENCE_TIMEOUT_MS);
+    const start = await withDeadline(connection.historyStart(), POLL_TIMEOUT_MS);
+    if (this.#history !== undefined && this.#history !== start.history) {
+      this.#options.metrics.historyChanges.inc();
+      this.#options.events.historyChanged(start.history);
+    }
+    this.#history = start.history;
+    this.#serverStarted = poll.serverStarted;
+    this.#place = { position: start.position, transaction: start.transaction };
+    this.#beginning = this.#place;
+    this.#toldAtMs = -Infinity;
+    this.#asOfMs = undefined;
+    this.#options.onHistory(start, poll.serverStarted);
+    this.#started.resolve();
+    void this.#learn(this.#place);
+  }
+
+  /** Reads the log backwards from a beginning, as far as anything that is cached elsewhere may be old. */
+  async #learn(beginning: LogPlace): Promise<void> {
+    const { onLearned, maxAgeMs } = this.#options;
+    for (let { position } = beginning; !this.#stopping.signal.aborted; ) {
+      try {
+        const { rows, deletedTo } = await withDeadline(
+          this.#connection.rowsBefore(position, LEARN_ROWS),
+          2 * POLL_TIMEOUT_MS,
+        );
+        // it has begun anew: what has changed between the two places is not known
+        if (beginning !== this.#beginning) return;
+        const last = rows.at(-1);
+        const all = rows.findIndex(({ kind, ageMs }) => kind.startsWith('all_') || ageMs > maxAgeMs);
+        if (all >= 0 || rows.length < LEARN_ROWS) {
+          onLearned(all < 0 ? rows : rows.slice(0, all), all < 0 ? deletedTo : rows[all]!.position);
+          return;
+        }
+        position = last!.position - Math.max(1, last!.ids.length);
+        onLearned(rows, position);
+        await wait(LEARN_EVERY_MS);
+      } catch {
+        // the connection was replaced, or the server does not answer at the moment
+        await wait(retryAfterMs());
+        if (beginning !== this.#beginning) return;
+      }
+    }
+  }
+
+  #reached(): void {
+    if (this.#isReachable) return;
+    this.#isReachable = true;
+    this.#options.events.logFollowed();
+    this.#options.onReachable();
+  }
+
+  #failed({ message }: Error): void {
+    this.#options.metrics.logFailures.inc();
+    if (!this.#isReachable) return;
+    this.#isReachable = false;
+    this.#options.events.logNotFollowed(message);
+  }
+}

@@ -1,0 +1,301 @@
+import { performance } from 'node:perf_hooks';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import {
+  CURRENT_WITHIN_MS,
+  GRACE_MS,
+  MAX_AGE_MS,
+  MAX_AGE_THEN_MS,
+  OUTAGE_AFTER_MS,
+  POSITIONS_WITHIN_MS,
+  STOPPED_MS,
+  SURE_WITHIN_MS,
+} from './bounds.ts';
+import { Freshness } from './freshness.ts';
+
+/** Interval of the ticks of a process. */
+const TICK_MS = 100;
+const START_MS = 1_000_000;
+
+let nowMs: number;
+let isUnavailable: boolean;
+let freshness: Freshness;
+
+beforeEach(() => {
+  nowMs = START_MS;
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  isUnavailable = false;
+  freshness = new Freshness(() => isUnavailable);
+});
+afterEach(() => vi.restoreAllMocks());
+
+/** Lets time pass for a process that runs. */
+function pass(ms: number): void {
+  for (const untilMs = nowMs + ms; nowMs < untilMs; freshness.tick())
+    nowMs = Math.min(untilMs, nowMs + TICK_MS);
+}
+/** Becomes current as of now, or some time ago. */
+const current = (agoMs = 0) => freshness.current(nowMs - agoMs);
+const answered = () => freshness.answered(nowMs);
+/** Returns the maximum age of what may be served. */
+const maxAgeMs = () => nowMs - freshness.oldestReadMs(nowMs);
+
+describe('a worker that follows the log', () => {
+  it('is current as of a time for 1.5 s, and sure for 0.9 s', () => {
+    expect([freshness.isCurrent(), freshness.isSure()]).toEqual([false, false]);
+    current();
+    expect([freshness.isCurrent(), freshness.isSure(), freshness.asOfMs]).toEqual([true, true, nowMs]);
+    pass(SURE_WITHIN_MS - 1);
+    expect(freshness.isSure()).toBe(true);
+    pass(1);
+    expect([freshness.isCurrent(), freshness.isSure()]).toEqual([true, false]);
+    pass(CURRENT_WITHIN_MS - SURE_WITHIN_MS - 1);
+    expect([freshness.isCurrent(), maxAgeMs()]).toEqual([true, MAX_AGE_MS]);
+    pass(1);
+    expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);
+  });
+
+  it('counts from the time as of which it is current, not from its arrival', () => {
+    current(CURRENT_WITHIN_MS - 1);
+    expect(freshness.isCurrent()).toBe(true);
+    pass(1);
+    expect(freshness.isCurrent()).toBe(false);
+    current(CURRENT_WITHIN_MS);
+    expect(freshness.isCurrent()).toBe(false);
+  });
+
+  it('is not set back by news that arrive late', () => {
+    current();
+    current(10_000);
+    expect(freshness.asOfMs).toBe(nowMs);
+  });
+
+  it('is not current any more once it follows another history, and serves nothing read before', () => {
+    current();
+    isUnavailable = true;
+    freshness.lost();
+    expect([freshness.isCurrent(), freshness.mayServeAnyAge(), freshness.mayServePositions()]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    current();
+    expect(freshness.isCurrent()).toBe(true);
+  });
+});
+
+describe('while the log cannot be followed and PostgreSQL answers', () => {
+  it('values are served up to an age of 3.3 s, and positions up to 4.5 s after the worker was current', () => {
+    current();
+    pass(CURRENT_WITHIN_MS);
+    for (let i = 0; i < 100; i++) {
+      answered();
+      // in the grace time after a late answer, the worker may still become current again
+      if (
+        nowMs - freshness.asOfMs > OUTAGE_AFTER_MS &&
+        nowMs - freshness.asOfMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS
+      )
+        continue;
+      expect(maxAgeMs()).toBe(MAX_AGE_THEN_MS);
+      expect(freshness.mayServePositions()).toBe(nowMs - freshness.asOfMs < POSITIONS_WITHIN_MS);
+      pass(TICK_MS);
+    }
+  });
+
+  it('values of any age are not served after the grace time, although queries fail again', () => {
+    current();
+    pass(OUTAGE_AFTER_MS + 1);
+    answered();
+    pass(GRACE_MS);
+    isUnavailable = true;
+    expect([freshness.mayServeAnyAge(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);
+    pass(60_000);
+    expect(freshness.mayServeAnyAge()).toBe(false);
+  });
+
+  it('a worker that was never current serves nothing of any age', () => {
+    isUnavailable = true;
+    expect([freshness.mayServeAnyAge(), freshness.mayServePositions()]).toEqual([false, false]);
+  });
+});
+
+describe('while PostgreSQL answers nothing', () => {
+  beforeEach(() => current());
+
+  it('values of any age are served as long as it lasts, without a query for each', () => {
+    answered();
+    isUnavailable = true;
+    pass(3_000_000);
+    expect([maxAgeMs(), freshness.mayServePositions(), freshness.mayServeAnyAge()]).toEqual([
+      MAX_AGE_MS,
+      true,
+      true,
+    ]);
+  });
+
+  it('values of any age are served when a query fails, before it is known to be unavailable', () => {
+    pass(CURRENT_WITHIN_MS);
+    expect([maxAgeMs(), freshness.mayServeAnyAge()]).toEqual([MAX_AGE_THEN_MS, true]);
+  });
+
+  it('an answer within 3.5 s after the worker was current does not end it', () => {
+    pass(OUTAGE_AFTER_MS);
+    answered();
+    isUnavailable = true;
+    pass(60_000);
+    expect(freshness.mayServeAnyAge()).toBe(true);
+  });
+
+  it('a later answer leaves a second of grace, in which nothing is read again at once', () => {
+    isUnavailable = true;
+    pass(60_000);
+    isUnavailable = false;
+    answered();
+    pass(GRACE_MS - 1);
+    answered();
+    expect([maxAgeMs(), freshness.mayServePositions()]).toEqual([MAX_AGE_MS, true]);
+    pass(1);
+    expect([maxAgeMs(), freshness.mayServePositions()]).toEqual([MAX_AGE_THEN_MS, false]);
+  });
+
+  it('a worker that is current again within the grace time has lost nothing', () => {
+    isUnavailable = true;
+    pass(60_000);
+    isUnavailable = false;
+    answered();
+    pass(GRACE_MS / 2);
+    current();
+    pass(GRACE_MS);
+    expect(freshness.isCurrent()).toBe(true);
+    isUnavailable = true;
+    pass(60_000);
+    expect(freshness.mayServeAnyAge()).toBe(true);
+  });
+
+  it('flapping does not prolong it: the grace time counts from the first late answer', () => {
+    pass(OUTAGE_AFTER_MS + 1);
+    for (let i = 0; i < 20; i++) {
+      isUnavailable = i % 2 === 0;
+      if (!isUnavailable) answered();
+      pass(GRACE_MS / 2);
+      if (i > 2) expect(freshness.mayServeAnyAge()).toBe(false);
+    }
+  });
+
+  it('neither do news that are late: they end it only as of a time near the answer', () => {
+    isUnavailable = true;
+    pass(60_000);
+    isUnavailable = false;
+    answered();
+    // a log that is followed with a delay
+    for (let i = 0; i < 20; i++) {
+      pass(TICK_MS);
+      answered();
+      current(OUTAGE_AFTER_MS + 20 * TICK_MS + 1);
+    }
+    expect([maxAgeMs(), freshness.mayServePositions(), freshness.mayServeAnyAge()]).toEqual([
+      MAX_AGE_THEN_MS,
+      false,
+      false,
+    ]);
+    pass(TICK_MS);
+    current(OUTAGE_AFTER_MS);
+    expect(freshness.mayServeAnyAge()).toBe(true);
+  });
+});
+
+describe.each([
+  [
+    'stopped',
+    (ms: number) => {
+      nowMs += ms;
+    },
+  ],
+  ['asleep with its machine, whose monotonic clock stands still', (ms: number) => freshness.slept(ms)],
+])('a process that was %s', (_, stop) => {
+  beforeEach(() => {
+    current();
+    isUnavailable = true;
+  });
+
+  it('serves no value of any age, although PostgreSQL answers nothing: it may have answered others', () => {
+    stop(60_000);
+    expect([freshness.mayServeAnyAge(), freshness.mayServePositions(), freshness.isCurrent()]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    pass(60_000);
+    expect(freshness.mayServeAnyAge()).toBe(false);
+  });
+
+  it('continues once it is current as of a time after it', () => {
+    stop(60_000);
+    freshness.tick();
+    pass(TICK_MS);
+    current();
+    expect(freshness.isCurrent()).toBe(true);
+    pass(10_000);
+    expect(freshness.mayServeAnyAge()).toBe(true);
+  });
+
+  it('is not current by news from before, which it reads afterwards', () => {
+    const beforeMs = nowMs;
+    pass(TICK_MS);
+    stop(60_000);
+    freshness.tick();
+    freshness.current(beforeMs + TICK_MS / 2);
+    expect([freshness.isCurrent(), freshness.mayServeAnyAge()]).toEqual([false, false]);
+    expect(maxAgeMs()).toBeLessThanOrEqual(MAX_AGE_THEN_MS);
+  });
+
+  it('goes on as before if it was short', () => {
+    stop(CURRENT_WITHIN_MS - TICK_MS);
+    expect([freshness.isCurrent(), freshness.mayServeAnyAge()]).toEqual([true, true]);
+  });
+});
+
+it('what was read before a sleep of the machine is not served after it, however young it seems', () => {
+  current();
+  pass(TICK_MS);
+  freshness.slept(60_000);
+  expect(maxAgeMs()).toBe(0);
+  pass(TICK_MS);
+  expect(maxAgeMs()).toBe(TICK_MS);
+});
+
+it('a gap of the ticks that is no stop changes nothing', () => {
+  current();
+  isUnavailable = true;
+  nowMs += STOPPED_MS;
+  freshness.tick();
+  expect(freshness.mayServeAnyAge()).toBe(true);
+});
+
+it('while PostgreSQL answers, values of any age are served for 5 s after the worker was current, whatever happens', () => {
+  const step = fc.oneof(
+    fc.tuple(fc.constant('pass' as const), fc.integer({ min: 1, max: 2_000 })),
+    fc.tuple(fc.constant('stop' as const), fc.integer({ min: 1, max: 20_000 })),
+    fc.tuple(fc.constant('sleep' as const), fc.integer({ min: 600, max: 20_000 })),
+    fc.tuple(fc.constant('current' as const), fc.integer({ min: 0, max: 8_000 })),
+  );
+  const boundMs = OUTAGE_AFTER_MS + Math.max(GRACE_MS, STOPPED_MS) + TICK_MS;
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      freshness = new Freshness(() => true);
+      current();
+      for (const [does, ms] of steps) {
+        if (does === 'stop') nowMs += ms;
+        else if (does === 'sleep') freshness.slept(ms);
+        else if (does === 'current') current(ms);
+        else
+          for (let passedMs = 0; passedMs < ms; passedMs += TICK_MS) {
+            pass(Math.min(TICK_MS, ms - passedMs));
+            answered();
+          }
+        if (freshness.mayServeAnyAge() || freshness.mayServePositions())
+          expect(nowMs - freshness.asOfMs).toBeLessThanOrEqual(boundMs);
+      }
+    }),
+  );
+});

@@ -1,0 +1,118 @@
+import { monotonicMs } from '../lib/clock.ts';
+import {
+  CURRENT_WITHIN_MS,
+  GRACE_MS,
+  MAX_AGE_MS,
+  MAX_AGE_THEN_MS,
+  OUTAGE_AFTER_MS,
+  POSITIONS_WITHIN_MS,
+  STOPPED_MS,
+  SURE_WITHIN_MS,
+} from './bounds.ts';
+
+/**
+ * How far the knowledge of a worker reaches, and what it may therefore serve.
+ *
+ * The argument. The worker is current as of a moment t if it has applied everything that had committed by t. A poll that
+ * found nothing unread makes the instance current as of the poll's beginning, once its rows are applied; so does a poll
+ * behind a call of the sequencer, as of the beginning of that message. The time of arrival means nothing: a slow link, a
+ * long answer or a stopped process is no sign of life. While t is recent, what the window covers is right to within the
+ * bound. Later, only what was read from PostgreSQL lately is served, and the rest is read again. Where PostgreSQL cannot be
+ * asked, the truth cannot have been seen by this instance either, and values of any age are served.
+ *
+ * Two times suffice: when the worker was last current, and the first answer of PostgreSQL that came too long after it.
+ */
+export class Freshness {
+  readonly #isUnavailable: () => boolean;
+  readonly #onLateAnswer: (atMs: number) => void;
+  #asOfMs = -Infinity;
+  #lateAnswerMs: number | undefined;
+  /** values read before a sleep of the machine are older than they seem */
+  #sleptAtMs = -Infinity;
+  #seenMs = monotonicMs();
+
+  /**
+   * `isUnavailable`: returns true while PostgreSQL is asked again and again and does not answer. `onLateAnswer` is called at
+   * the first answer that comes too long after the worker was current.
+   */
+  constructor(isUnavailable: () => boolean, onLateAnswer: (atMs: number) => void = () => {}) {
+    this.#isUnavailable = isUnavailable;
+    this.#onLateAnswer = onLateAnswer;
+  }
+
+  /** Time as of which the worker is current; -Infinity if it never was. */
+  get asOfMs(): number {
+    return this.#asOfMs;
+  }
+
+  /** Records that everything that had committed by this time is applied. */
+  current(asOfMs: number, nowMs = monotonicMs()): void {
+    // a time from before a sleep says nothing of what has committed since
+    if (asOfMs <= this.#asOfMs || asOfMs < this.#sleptAtMs) return;
+    this.#asOfMs = asOfMs;
+    // no answer so far came late after it
+    if (nowMs - asOfMs <= OUTAGE_AFTER_MS) this.#lateAnswerMs = undefined;
+  }
+
+  /** Forgets that the worker was ever current: it follows another history. */
+  lost(): void {
+    this.#asOfMs = -Infinity;
+  }
+
+  /** Records an answer of the primary server to this process. Replicas do not count: they answer while it is down. */
+  answered(atMs: number): void {
+    if (atMs - this.#asOfMs <= OUTAGE_AFTER_MS || this.#lateAnswerMs !== undefined) return;
+    this.#lateAnswerMs = atMs;
+    this.#onLateAnswer(atMs);
+  }
+
+  /** Records that the machine slept for this long: the monotonic clock stood still. */
+  slept(ms: number, nowMs = monotonicMs()): void {
+    this.#asOfMs -= ms;
+    this.#sleptAtMs = nowMs;
+    this.#mayHaveMissed(nowMs);
+  }
+
+  /** To be called several times a second, so that a stop of this process is noticed. */
+  tick(nowMs = monotonicMs()): void {
+    if (nowMs - this.#seenMs > STOPPED_MS) this.#mayHaveMissed(nowMs);
+    this.#seenMs = nowMs;
+  }
+
+  isCurrent(nowMs = monotonicMs()): boolean {
+    return nowMs - this.#asOfMs < CURRENT_WITHIN_MS;
+  }
+
+  /** Returns true if every change older than a second is known. */
+  isSure(nowMs = monotonicMs()): boolean {
+    return nowMs - this.#asOfMs < SURE_WITHIN_MS;
+  }
+
+  /** Returns the time before which a value must have been read not to be served now. */
+  oldestReadMs(nowMs: number): number {
+    if (this.isCurrent(nowMs) || this.#servesAnyAge(nowMs)) return nowMs - MAX_AGE_MS;
+    return Math.max(nowMs - MAX_AGE_THEN_MS, this.#sleptAtMs);
+  }
+
+  /** Returns true if positions of the list may be served as they are known. They were right when the worker was current. */
+  mayServePositions(nowMs = monotonicMs()): boolean {
+    return nowMs - this.#asOfMs < POSITIONS_WITHIN_MS || this.#servesAnyAge(nowMs);
+  }
+
+  /** Returns true if values of any age may be served when PostgreSQL does not answer a query. */
+  mayServeAnyAge(nowMs = monotonicMs()): boolean {
+    this.tick(nowMs);
+    return (
+      this.#asOfMs > -Infinity && (this.#lateAnswerMs === undefined || nowMs - this.#lateAnswerMs < GRACE_MS)
+    );
+  }
+
+  /** Ends the outage, because PostgreSQL may have answered others meanwhile: the grace time is over, as of this time. */
+  #mayHaveMissed(nowMs: number): void {
+    if (!this.isCurrent(nowMs)) this.#lateAnswerMs = nowMs - GRACE_MS;
+  }
+
+  #servesAnyAge(nowMs: number): boolean {
+    return (this.#lateAnswerMs !== undefined || this.#isUnavailable()) && this.mayServeAnyAge(nowMs);
+  }
+}

@@ -1,0 +1,185 @@
+import type { Sql } from 'postgres';
+import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
+import { LOG_KINDS, type LogKind } from '../postgres/log-kinds.ts';
+import type { LogPlace, LogRow } from './row.ts';
+
+/** Maximum number of rows of a poll, each of up to 1000 ids. */
+export const MAX_ROWS = 100;
+
+const POLL = (
+  after: string,
+) => `select history, server_started, last::float8, last_transaction, is_unread, is_due,
+  is_continued, position::float8, transaction, kind, moves, ids, channel_ids, registry_ids, collection_id
+  from hotel_api_poll(${after}, ${MAX_ROWS})`;
+const POLL_ONLY = POLL('$1, $2');
+/** Rows before a position, the last first, in one snapshot with the position before which all are deleted. */
+const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
+    to_json(channel_ids) as channel_ids, to_json(registry_ids::text[]) as registry_ids, collection_id,
+    extract(epoch from clock_timestamp() - at)::float8 * 1000 as age_ms
+  from (select (state).log_from from hotel_api_log order by position desc limit 1) as state
+  left join lateral (
+    select * from hotel_api_log
+    where position <= $1 and kind not in ('listed', 'drained') order by position desc limit $2
+  ) as row on true order by position desc`;
+
+interface Row {
+  position: number | null;
+  transaction: string;
+  kind: string;
+  moves: boolean;
+  ids: string[] | null;
+  channel_ids: (string | null)[] | null;
+  registry_ids: (string | null)[] | null;
+  collection_id: string | null;
+}
+
+interface StateRow extends Row {
+  history: string;
+  server_started: string;
+  last: number;
+  last_transaction: string;
+  is_unread: boolean;
+  is_due: boolean;
+  is_continued: boolean | null;
+}
+
+/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
+export interface Poll {
+  history: string;
+  /** start time of the server, which differs after a restart */
+  serverStarted: string;
+  last: LogPlace;
+  /** changes have committed that are not in the log */
+  isUnread: boolean;
+  /** the sequencer has something to do */
+  isDue: boolean;
+  /** false: the database has gone back; 'forgotten': the place is no longer in the log */
+  isContinued: boolean | 'forgotten';
+  rows: LogRow[];
+  /** place of the last of `rows`, if there may be more behind it */
+  cutAt: LogPlace | undefined;
+}
+
+/** A history of the database, and the place at which an instance begins to follow it. */
+export interface HistoryStart extends LogPlace {
+  history: string;
+  /** signs the values of keys in Redis; never logged */
+  secret: Uint8Array;
+}
+
+/** Reads the log and calls the sequencer over one ordinary connection, which a pooler in transaction mode may serve. */
+export class LogConnection {
+  readonly #sql: Sql;
+  #isOpen = false;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Opens the connection, if it is not open yet. That takes several round trips. */
+  async open(): Promise<void> {
+    if (this.#isOpen) return;
+    await this.#sql.unsafe('select');
+    this.#isOpen = true;
+  }
+
+  /** Reads the rows after a place; undefined: only the state. */
+  async poll(after: LogPlace | undefined): Promise<Poll> {
+    const parameters = [after?.position ?? null, after?.transaction ?? null];
+    return pollOf(
+      completed(await this.#sql.unsafe<StateRow[]>(POLL_ONLY, parameters as never[], { prepare: true })),
+    );
+  }
+
+  /**
+   * Calls the sequencer, then polls, in one message. The sequencer's transaction is committed before the poll begins, so
+   * no row is returned that could be taken back, and everything that had committed before this call is in the log.
+   */
+  async sequenceAndPoll(after: LogPlace | undefined): Promise<Poll> {
+    const place = after ? `${after.position}, ${after.transaction}` : 'null, null';
+    const results = completed(
+      await this.#sql
+        .unsafe(`${BEGIN_WRITING}; select hotel_api_sequence(); commit; ${POLL(place)}`)
+        .simple(),
+    ) as unknown as StateRow[][];
+    return pollOf(results.at(-1)!);
+  }
+
+  /** Returns the present history and its end. */
+  async historyStart(): Promise<HistoryStart> {
+    const [row] = completed(
+      await this.#sql.unsafe<{ history: string; position: number; transaction: string; secret: string }[]>(
+        `select history, position::float8, transaction, encode(secret, 'hex') as secret from hotel_api_history()`,
+      ),
+    );
+    if (!row) throw new Error('the log or the secret is missing in hotel_api_log or hotel_api_secrets');
+    return { ...row, secret: Buffer.from(row.secret, 'hex') };
+  }
+
+  /** Begins another history, unless `known` is over already, or has the row at this place after all. */
+  async beginHistory(known: string, { position, transaction }: LogPlace): Promise<void> {
+    // both are numbers
+    const call = `select hotel_api_begin_history('${known.replaceAll("'", "''")}', ${position}, ${transaction})`;
+    completed(await this.#sql.unsafe(`${BEGIN_WRITING}; ${call}; commit`).simple());
+  }
+
+  /**
+   * Returns at most `limit` rows up to a position, the last first, each with its age in ms, and the position up to which the
+   * log is deleted.
+   */
+  async rowsBefore(
+    position: number,
+    limit: number,
+  ): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
+    const found = completed(
+      await this.#sql.unsafe<(Row & { log_from: number; age_ms: number })[]>(
+        BEFORE,
+        [position, limit] as never[],
+        {
+          prepare: true,
+        },
+      ),
+    );
+    const rows = found.filter((row) => row.position !== null);
+    return {
+      rows: rows.map((row) => ({ ...rowOf(row), ageMs: row.age_ms })),
+      deletedTo: found[0]?.log_from ?? Infinity,
+    };
+  }
+
+  async end(timeoutS: number): Promise<void> {
+    await this.#sql.end({ timeout: timeoutS });
+  }
+}
+
+function pollOf(found: StateRow[]): Poll {
+  const [state] = found;
+  if (!state) throw new Error('the log is empty: run hotel-api migrate');
+  const rows = found.filter(({ position }) => position !== null);
+  const cut = rows.length < MAX_ROWS ? undefined : rows.at(-1)!;
+  return {
+    history: state.history,
+    serverStarted: state.server_started,
+    last: { position: state.last, transaction: state.last_transaction },
+    isUnread: state.is_unread,
+    isDue: state.is_due,
+    isContinued: state.is_continued ?? 'forgotten',
+    rows: rows.map(rowOf),
+    cutAt: cut && { position: cut.position!, transaction: cut.transaction },
+  };
+}
+
+function rowOf(row: Row): LogRow {
+  const ids = row.ids ?? [];
+  // what a later release adds is not known here: anything may have changed
+  const kind = LOG_KINDS.find((known) => known === row.kind) ?? ('all_hotels' satisfies LogKind);
+  return {
+    position: row.position!,
+    kind,
+    moves: row.moves,
+    ids,
+    channelIds: row.channel_ids ?? [],
+    registryIds: row.registry_ids ?? [],
+    collection: row.collection_id,
+  };
+}

@@ -1,0 +1,101 @@
+import { type Namespace, numberOf } from '../hotels/namespace.ts';
+import { hash, hashKey } from '../wasm/id-hash.ts';
+
+/** Number of buckets; assembly/redis-batch/layout.ts has the same. */
+export const BUCKETS = 2 ** 20;
+const FLOOR = BUCKETS;
+
+/** Kinds of cached values that changes outdate by key: hotels by each of their keys, and API keys by their hash. */
+export type WindowNamespace = Namespace | 'key';
+
+/** What a new worker takes over from the primary process. */
+export interface WindowCopy {
+  buckets: Float64Array;
+  floor: number;
+  /** the floor never falls below this position */
+  lowestFloor: number;
+}
+
+/**
+ * Newest known change of each key, as the position of the log at which it stands. It decides whether a cached value may be
+ * used: only if no newer change is known.
+ *
+ * The argument. A value has a label, the position at which it was read, and contains every change up to it. It is outdated
+ * only by a change after its label, so a value is used if its key has no change with a position above its label. `covers`
+ * answers this for all positions above the floor: every applied change above the floor has raised the bucket of its keys,
+ * and a bucket never falls. Below the floor changes are not known, so no label below it is covered. Keys share
+ * buckets by their hash: the bucket is at least the newest change of each of them, so a collision costs a miss and never
+ * allows an outdated value. It needs no lifetime and no capacity, and what a cache loses, delays or revives meets the same
+ * comparison.
+ *
+ * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change costs one more hotel a miss. They stand in the memory of the Redis
+ * batches, if there is one, whose WebAssembly compares 1000 labels at a time (assembly/redis-batch/window.ts).
+ */
+export class Window {
+  /** the buckets, then the floor */
+  readonly #cells: Float64Array;
+  /** newest position at which everything may have changed */
+  #lowestFloor = 0;
+
+  /** Takes `RedisBatchMemory.window`, where there is one. It covers nothing until `lowerFloor`. */
+  constructor(cells: Float64Array = new Float64Array(BUCKETS + 1)) {
+    if (cells.length !== BUCKETS + 1) throw new RangeError(`a window of ${cells.length} cells`);
+    this.#cells = cells;
+    cells[FLOOR] = Infinity;
+  }
+
+  /** No label below this position is covered. */
+  get floor(): number {
+    return this.#cells[FLOOR]!;
+  }
+
+  /** Applies a change of one key at a position. */
+  raise(namespace: WindowNamespace, key: string, position: number): void {
+    const bucket = bucketOf(namespace, key);
+    if (bucket >= 0 && this.#cells[bucket]! < position) this.#cells[bucket] = position;
+  }
+
+  /** Applies a change of anything at a position. */
+  raiseFloor(position: number): void {
+    this.#lowestFloor = Math.max(this.#lowestFloor, position);
+    this.#cells[FLOOR] = Math.max(this.floor, position);
+  }
+
+  /** States that all changes after a position have been applied. A change of anything keeps the floor at its position. */
+  lowerFloor(position: number): void {
+    this.#cells[FLOOR] = Math.min(this.floor, Math.max(this.#lowestFloor, position));
+  }
+
+  /** Returns true if no change of the key after `label` is known, and none can be missing. */
+  covers(namespace: WindowNamespace, key: string, label: number): boolean {
+    const bucket = bucketOf(namespace, key);
+    return bucket >= 0 && label >= this.floor && label >= this.#cells[bucket]!;
+  }
+
+  /** Forgets all changes: another history is followed from `position` on. Its earlier changes may be learned. */
+  beginHistory(position: number): void {
+    this.#cells.fill(0);
+    this.#lowestFloor = 0;
+    this.#cells[FLOOR] = position;
+  }
+
+  copy(): WindowCopy {
+    const { floor } = this;
+    return { buckets: this.#cells.slice(0, BUCKETS), floor, lowestFloor: this.#lowestFloor };
+  }
+
+  /** Adds the changes that another process of this service has applied, which has the same seed of the hash. */
+  load({ buckets, floor, lowestFloor }: WindowCopy): void {
+    const cells = this.#cells;
+    for (let i = 0; i < BUCKETS; i++) if (cells[i]! < buckets[i]!) cells[i] = buckets[i]!;
+    this.#lowestFloor = Math.max(this.#lowestFloor, lowestFloor);
+    // what this one has known below is not joined: changes between may be missing
+    cells[FLOOR] = Math.max(this.#lowestFloor, floor);
+  }
+}
+
+/** Returns the bucket of a key; -1 for what is no key, which nothing in a cache can have. */
+function bucketOf(namespace: WindowNamespace, key: string): number {
+  const number = namespace === 'key' ? 3 : numberOf(namespace);
+  return hashKey(number, key) ? hash[0]! & (BUCKETS - 1) : -1;
+}

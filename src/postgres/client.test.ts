@@ -1,0 +1,85 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { Postgres } from './client.ts';
+
+const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
+
+/** A client whose queries all do this. */
+function clientOf(run: () => Promise<unknown>, connections = 1) {
+  const answersMs: number[] = [];
+  const breaker: boolean[] = [];
+  const sql = Object.assign(run, { unsafe: run, end: async () => {} }) as unknown as Sql;
+  const postgres = new Postgres(
+    () => sql,
+    { connections, queueLimit: 1_000, timeoutMs: 60_000 },
+    (isOpen) => breaker.push(isOpen),
+    () => {},
+    (atMs) => answersMs.push(atMs),
+  );
+  return { postgres, answersMs, breaker };
+}
+
+it('a place that becomes free goes to the query that waits for it, not in addition to one that comes', async () => {
+  const running: (() => void)[] = [];
+  let most = 0;
+  const { postgres } = clientOf(async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    running.push(resolve);
+    most = Math.max(most, running.length);
+    await promise;
+    return ROWS;
+  });
+  for (let steps = 0; steps < 20; steps++) {
+    const queries = [postgres.rows('', [], '', 'load'), postgres.rows('', [], '', 'list')];
+    await nextTurn();
+    running.shift()!();
+    // in one of these steps the place is being handed over
+    for (let step = 0; step < steps; step++) await Promise.resolve();
+    queries.push(postgres.rows('', [], '', 'changes'));
+    for (let left = queries.length - 1; left > 0; left--) {
+      await nextTurn();
+      running.shift()!();
+    }
+    await Promise.all(queries);
+  }
+  expect(most).toBe(1);
+  expect([postgres.running, postgres.waiting]).toEqual([0, 0]);
+  await postgres.close();
+});
+
+const serverError = (code: string, severity = 'ERROR') => Object.assign(new Error(code), { code, severity });
+
+it.each([
+  ['a statement that is wrong', serverError('22012'), true],
+  ['statement_timeout', serverError('57014'), true],
+  ['lock_timeout', serverError('55P03'), true],
+  ['a server without a free connection', serverError('53300', 'FATAL'), false],
+  ['a server that stops', serverError('57P01', 'FATAL'), false],
+  ['a connection that is lost', Object.assign(new Error('lost'), { code: 'CONNECTION_CLOSED' }), false],
+  ['an error of a pooler', Object.assign(new Error('no server'), { code: '08P01' }), false],
+])('%s: whether the server has answered', async (_, error, hasAnswered) => {
+  const { postgres, answersMs } = clientOf(() => Promise.reject(error));
+  await expect(postgres.rows('', [])).rejects.toThrow();
+  expect(answersMs.length > 0).toBe(hasAnswered);
+  await postgres.close();
+});
+
+it('a result is an answer', async () => {
+  const { postgres, answersMs } = clientOf(async () => ROWS);
+  await postgres.rows('', []);
+  expect(answersMs).toEqual([expect.any(Number)]);
+  await postgres.close();
+});
+
+it('statements that wait too long for a lock do not open the circuit breaker', async () => {
+  const { postgres, breaker } = clientOf(() => Promise.reject(serverError('55P03')));
+  for (let i = 0; i < 10; i++)
+    await expect(postgres.rows('', [])).rejects.toMatchObject({
+      name: 'Unavailable',
+      rejection: 'postgres_timeout',
+      isOutage: false,
+    });
+  expect(breaker).toEqual([]);
+  await postgres.close();
+});

@@ -1,0 +1,137 @@
+import { expect, it } from 'vitest';
+import type { Postgres } from './client.ts';
+import type { Applied } from './label.ts';
+import { Origin } from './origin.ts';
+
+type Rows = { label: number; history: string; found: true | null; id?: string }[];
+
+/** A server that answers with the newest row of its log. */
+class Server {
+  label = 0;
+  history = 'one';
+  ids: string[] = ['h'];
+  breakerOpen = false;
+  waiting = 1;
+  reads = 0;
+  /** called before it answers */
+  during = (): void => {};
+
+  async rows(): Promise<Rows> {
+    this.reads++;
+    const { label, history, ids } = this;
+    this.during();
+    if (ids.length === 0) return [{ label, history, found: null }];
+    return ids.map((id) => ({ label, history, found: true, id }));
+  }
+}
+
+function originOf(...servers: Server[]) {
+  const known = { applied: undefined as Applied | undefined, isCurrent: true };
+  const counted: string[] = [];
+  let behind = 0;
+  const [primary, ...replicas] = servers as unknown as Postgres[];
+  const origin = new Origin({
+    primary: primary!,
+    replicas,
+    applied: () => known.applied,
+    isCurrent: () => known.isCurrent,
+    onBehind: () => behind++,
+    count: (outcome) => counted.push(outcome),
+  });
+  const read = async () => {
+    const { label, rows } = await origin.read<{ id: string }>('select id', []);
+    return [label, ...rows.map(({ id }) => id)];
+  };
+  return { origin, known, counted, read, behind: () => behind };
+}
+
+const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable', isOutage: true };
+
+it('rows come with the label of their snapshot, and so does their absence', async () => {
+  const primary = new Server();
+  const { origin, known, read } = originOf(primary);
+  primary.label = 7;
+  expect(await read()).toEqual([7, 'h']);
+  known.applied = { history: 'one', position: 7 };
+  primary.label = 8;
+  expect(await read()).toEqual([8, 'h']);
+  primary.ids = [];
+  expect(await read()).toEqual([8]);
+  expect(await origin.rows('select id', [])).toEqual([]);
+});
+
+it('a primary that is behind, or has another history, answers nothing and is reported', async () => {
+  const primary = new Server();
+  const { known, read, behind } = originOf(primary);
+  known.applied = { history: 'one', position: 7 };
+  primary.label = 6;
+  await expect(read()).rejects.toMatchObject(BEHIND);
+  primary.label = 7;
+  expect(await read()).toEqual([7, 'h']);
+  primary.history = 'two';
+  await expect(read()).rejects.toMatchObject(BEHIND);
+  expect(behind()).toBe(2);
+});
+
+it('a read during which another history was found answers nothing, and one during which changes were applied does', async () => {
+  const primary = new Server();
+  const { known, read } = originOf(primary);
+  known.applied = { history: 'one', position: 7 };
+  primary.label = 7;
+  // in place, as the worker does
+  primary.during = () => {
+    known.applied!.position = 9;
+  };
+  expect(await read()).toEqual([7, 'h']);
+  primary.label = 9;
+  primary.during = () => {
+    known.applied!.history = 'two';
+  };
+  await expect(read()).rejects.toMatchObject(BEHIND);
+});
+
+it('a log without rows is not the one that was applied', async () => {
+  const primary = new Server();
+  primary.rows = async () => [];
+  await expect(originOf(primary).read()).rejects.toMatchObject(BEHIND);
+});
+
+it('replicas are read in turn, and the primary answers for one that is behind or fails', async () => {
+  const [primary, first, second] = [new Server(), new Server(), new Server()];
+  const { origin, known, read, counted } = originOf(primary, first, second);
+  known.applied = { history: 'one', position: 7 };
+  for (const [i, server] of [primary, first, second].entries()) {
+    server.label = 7;
+    server.ids = [`${i}`];
+  }
+  expect([await read(), await read(), await read()]).toEqual([
+    [7, '1'],
+    [7, '2'],
+    [7, '1'],
+  ]);
+  second.label = 6;
+  expect(await read()).toEqual([7, '0']);
+  // for longer than its pause
+  second.breakerOpen = true;
+  expect(await read()).toEqual([7, '1']);
+  expect(origin.lagsMs).toEqual([0, expect.toSatisfy((lagMs: number) => lagMs > 0)]);
+  first.rows = () => Promise.reject(new Error('lost'));
+  expect(await read()).toEqual([7, '0']);
+  first.breakerOpen = true;
+  expect(await read()).toEqual([7, '0']);
+  expect(counted).toEqual(['answered', 'answered', 'answered', 'behind', 'answered', 'failed', 'left_alone']);
+  expect(origin.waiting).toBe(3);
+});
+
+it('replicas are left alone while they cannot be compared', async () => {
+  const [primary, replica] = [new Server(), new Server()];
+  const { known, read, counted } = originOf(primary, replica);
+  await read();
+  known.applied = { history: 'one', position: 0 };
+  known.isCurrent = false;
+  await read();
+  known.isCurrent = true;
+  await read();
+  expect(counted).toEqual(['left_alone', 'left_alone', 'answered']);
+  expect([primary.reads, replica.reads]).toEqual([2, 1]);
+});

@@ -1,0 +1,124 @@
+import { Unavailable } from '../errors.ts';
+import type { Lane, Postgres } from './client.ts';
+import { type Applied, type Labelled, readLabelled } from './label.ts';
+import { Replica } from './replica.ts';
+
+/** Interval of the checks of each replica, whether or not it is read. */
+const CHECK_EVERY_MS = 1_000;
+
+/** Result of a read for which a replica was considered; all but `answered` went to the primary. */
+type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
+
+interface OriginOptions {
+  primary: Postgres;
+  replicas: Postgres[];
+  /** history and position up to which this process has applied the log; undefined while it knows neither */
+  applied: () => Applied | undefined;
+  /** false: later changes may be unknown here, so that a replica cannot be compared and is left alone */
+  isCurrent: () => boolean;
+  /** called when the primary is behind what was applied: the database has gone back, or another has taken its place */
+  onBehind: () => void;
+  count: (outcome: ReplicaRead) => void;
+}
+
+/**
+ * PostgreSQL as the origin of cached values: the primary, and replicas that are read in turn. Each read returns the label of
+ * its rows. The primary answers if a replica is behind, fails or is paused.
+ */
+export class Origin {
+  readonly #options: OriginOptions;
+  readonly #replicas: Replica[];
+  readonly #checking: NodeJS.Timeout | undefined;
+  #nextIndex = 0;
+
+  constructor(options: OriginOptions) {
+    this.#options = options;
+    this.#replicas = options.replicas.map((postgres) => new Replica(postgres, options.applied));
+    if (this.#replicas.length === 0) return;
+    this.#checking = setInterval(() => {
+      if (this.#mayReadReplicas) for (const replica of this.#replicas) void replica.check();
+    }, CHECK_EVERY_MS);
+  }
+
+  /** Returns the number of queries that wait for a connection to any server. */
+  get waiting(): number {
+    return this.#replicas.reduce(
+      (sum, { postgres }) => sum + postgres.waiting,
+      this.#options.primary.waiting,
+    );
+  }
+
+  /** Returns the time in ms for which each replica has lacked an applied change, in the order of the configuration. */
+  get lagsMs(): number[] {
+    return this.#replicas.map(({ lagMs }) => lagMs);
+  }
+
+  /**
+   * Returns the rows of one query and their label, which is not below what was applied before the call. The columns must
+   * not be named `label`, `history` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
+   */
+  async read<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Labelled<Row>> {
+    if (this.#replicas.length === 0) return this.primary(text, parameters, owner, lane);
+    const replica = this.#mayReadReplicas ? this.#next() : undefined;
+    let outcome: ReplicaRead = 'left_alone';
+    try {
+      const read = await replica?.read<Row>(text, parameters, owner, lane);
+      if (read) {
+        this.#options.count('answered');
+        return read;
+      }
+      if (replica) outcome = 'behind';
+    } catch {
+      outcome = 'failed';
+    }
+    this.#options.count(outcome);
+    return this.primary(text, parameters, owner, lane);
+  }
+
+  /** Reads like `read`, from the primary alone. */
+  async primary<Row>(
+    text: string,
+    parameters: unknown[],
+    owner?: string,
+    lane?: Lane,
+  ): Promise<Labelled<Row>> {
+    const { primary, applied, onBehind } = this.#options;
+    const read = await readLabelled<Row>(primary, applied, text, parameters, owner, lane);
+    if (read) return read;
+    onBehind();
+    throw new Unavailable('PostgreSQL is behind the applied log', { rejection: 'postgres_unavailable' });
+  }
+
+  /** Returns the rows of `read` alone. */
+  async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
+    return (await this.read<Row>(text, parameters, owner, lane)).rows;
+  }
+
+  /** Opens the connections to the replicas, or stops waiting after `timeoutMs`. */
+  async connected(timeoutMs: number): Promise<void> {
+    await Promise.all(this.#replicas.map(({ postgres }) => postgres.connected(timeoutMs)));
+  }
+
+  /** Replaces the connections to the replicas. */
+  reconnect(finishWithinS: number): void {
+    for (const { postgres } of this.#replicas) postgres.reconnect(finishWithinS);
+  }
+
+  /** Closes the connections to the replicas. */
+  async close(): Promise<void> {
+    clearInterval(this.#checking);
+    await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
+  }
+
+  get #mayReadReplicas(): boolean {
+    return this.#options.applied() !== undefined && this.#options.isCurrent();
+  }
+
+  #next(): Replica | undefined {
+    for (let i = 0; i < this.#replicas.length; i++) {
+      const replica = this.#replicas[this.#nextIndex++ % this.#replicas.length]!;
+      if (replica.mayBeRead()) return replica;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,16 @@
+/** Lifetimes of the values of a cache in Redis, and a callback for invalid values. */
+export interface RedisCacheOptions {
+  /** maximum */
+  ttlMs: number;
+  /** maximum for values that state an absence */
+  absentTtlMs: number;
+  onInvalidValue: () => void;
+}
+
+/**
+ * Returns a lifetime between half of `maxMs` and all of it; `draw` is at least 0 and below 1. Values stored together would
+ * otherwise expire together. The load of PostgreSQL is at most 1.5 times that of the maximum.
+ */
+export function lifetimeMs(maxMs: number, draw: number = Math.random()): number {
+  return Math.floor(maxMs * (1 - draw / 2));
+}

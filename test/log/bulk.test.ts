@@ -1,0 +1,172 @@
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import {
+  idsAfter,
+  insertHotels,
+  logAfter,
+  poll,
+  queueSingly,
+  sequence,
+  sequenceAll,
+  session,
+  stateOf,
+} from './sequenced.ts';
+
+/** More than the sequencer lists at once. */
+const MANY = 120_000;
+/** Ids of one piece of a large transaction, and of one row more. */
+const MAX_PIECE = 21_000;
+
+/** Ids of hotels for `insertMany`. */
+const idOf = (i: number) => `many-${i}`;
+const ALL = Array.from({ length: MANY }, (_, i) => idOf(i)).sort();
+
+async function insertMany(sql: Sql, count = MANY, prefix = 'many-'): Promise<void> {
+  await sql`insert into hotels (id, name) select ${prefix}::text || i, 'Hotel' from generate_series(0, ${count}::integer - 1) as i`;
+}
+
+const kindsOf = (rows: { kind: string }[]) => [...new Set(rows.map(({ kind }) => kind))];
+
+it('caches know of a large transaction by one row, and mirrors by pieces behind what has come since', async () => {
+  const { sql } = await freshDatabase();
+  const from = await sequence(sql);
+  const before = await stateOf(sql);
+  await insertMany(sql);
+  await sequence(sql);
+  const begun = await stateOf(sql);
+  expect((await logAfter(sql, from))[0]).toMatchObject({
+    kind: 'all_hotels',
+    position: from + 1,
+    moves: true,
+  });
+  expect(begun.pending).toHaveLength(1);
+  expect(begun.oldest).toBe(before.oldest);
+  expect(begun.position - from).toBeLessThanOrEqual(MAX_PIECE + 2);
+  // caches have all of it by the first poll
+  expect(await poll(sql, before)).toMatchObject({
+    isUnread: false,
+    isDue: true,
+    rows: [{ kind: 'all_hotels' }],
+  });
+  // what commits behind it is in the next drain, keys and hotels before the next piece
+  await insertHotels(sql, ['behind']);
+  await sql`insert into api_keys (id, name, key_sha256) values ('k', 'Key', sha256('k'))`;
+  await sequence(sql);
+  const next = await logAfter(sql, begun.position);
+  expect(next[0]).toMatchObject({ kind: 'keys' });
+  expect(next[1]).toMatchObject({ kind: 'hotels', id: 'behind' });
+  expect(next.slice(2).every(({ kind }) => kind === 'listed')).toBe(true);
+  expect((await poll(sql, begun)).rows).toMatchObject([
+    { kind: 'keys' },
+    { kind: 'hotels', ids: ['behind'] },
+  ]);
+  await sequenceAll(sql);
+  expect(await idsAfter(sql, from, 'listed')).toEqual(ALL);
+  expect(await stateOf(sql)).toMatchObject({ pending: [], oldest: before.oldest });
+  expect(await poll(sql)).toMatchObject({ isDue: false });
+});
+
+it('small transactions beside a large one are listed at once, and medium ones behind it', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const from = await sequence(sql);
+  const [one, two] = [session(ownerUrl), session(ownerUrl)];
+  await one`begin`;
+  await insertMany(one, 2_000, 'medium-');
+  await two`begin`;
+  await insertMany(two);
+  await insertHotels(sql, ['small']);
+  await one`commit`;
+  await two`commit`;
+  await sequence(sql);
+  const rows = await logAfter(sql, from);
+  expect(rows[0]).toMatchObject({ kind: 'all_hotels' });
+  expect(rows[1]).toMatchObject({ kind: 'listed', id: 'small' });
+  expect((await stateOf(sql)).pending.length).toBeGreaterThan(0);
+  await sequenceAll(sql);
+  const medium = Array.from({ length: 2_000 }, (_, i) => `medium-${i}`);
+  expect(await idsAfter(sql, from, 'listed')).toEqual([...ALL, ...medium, 'small'].sort());
+});
+
+it('a large transaction of single statements is listed too', async () => {
+  const { sql } = await freshDatabase();
+  const from = await sequence(sql);
+  await queueSingly(sql, 101_000, 'single-');
+  await sequence(sql);
+  expect((await logAfter(sql, from))[0]).toMatchObject({ kind: 'all_hotels' });
+  await sequenceAll(sql);
+  expect(new Set(await idsAfter(sql, from, 'listed')).size).toBe(101_000);
+});
+
+it('what is pending survives sequencers that end in the middle', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const from = await sequence(sql);
+  const one = session(ownerUrl);
+  await insertMany(sql);
+  let calls = 0;
+  for (let last = -1; ; calls++) {
+    // each piece is given out once in vain
+    await one.unsafe('begin; select hotel_api_sequence(); rollback').simple();
+    const position = await sequence(sql);
+    if (position === last) break;
+    last = position;
+  }
+  expect(calls).toBeGreaterThan(2);
+  const listed = await idsAfter(sql, from, 'listed');
+  expect(listed).toEqual(ALL);
+  expect(kindsOf(await logAfter(sql, from)).sort()).toEqual(['all_hotels', 'listed']);
+});
+
+it('behind a TRUNCATE mirrors begin again, and what is reloaded with it is not listed', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  await sequence(sql);
+  await insertMany(sql);
+  await sequence(sql);
+  expect((await stateOf(sql)).pending).toHaveLength(1);
+  const from = (await stateOf(sql)).position;
+  await session(ownerUrl)
+    .unsafe(`begin; truncate hotels; insert into hotels (id, name) values ('reloaded', 'Hotel'); commit`)
+    .simple();
+  await sequence(sql);
+  const { oldest, pending } = await stateOf(sql);
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_hotels', position: oldest }]);
+  expect(pending).toEqual([]);
+  await insertHotels(sql, ['behind']);
+  await sequence(sql);
+  expect(await idsAfter(sql, oldest)).toEqual(['behind']);
+});
+
+it('more changes at once than the log remembers let mirrors begin again', async () => {
+  const { sql } = await freshDatabase();
+  const from = await sequence(sql);
+  // as after a night without instances
+  await sql`insert into hotel_api_queue (kind, ids, channel_ids, registry_ids, size)
+    select 'hotels', array(select 'h' || n from generate_series(1, 1000) as n), '{}', '{}', 1000 from generate_series(1, 1001)`;
+  await sequence(sql);
+  const { oldest, pending } = await stateOf(sql);
+  expect(pending).toEqual([]);
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_hotels', position: oldest }]);
+});
+
+it('rows of the queue are deleted, those of a large transaction behind its last piece', async () => {
+  const { sql } = await freshDatabase();
+  await sequence(sql);
+  await insertMany(sql);
+  await sequence(sql);
+  await insertHotels(sql, ['behind']);
+  await sequence(sql);
+  const [first] = (await stateOf(sql)).pending;
+  const left = async () => {
+    const [row] = await sql<[{ left: number }]>`
+      select count(*)::integer as left from hotel_api_queue where transaction = ${first!}::bigint`;
+    return row.left;
+  };
+  expect(await left()).toBe(MANY / 1_000);
+  await sequenceAll(sql);
+  for (let i = 0; (await sql`select from hotel_api_queue`).length > 1; i++) {
+    expect(i).toBeLessThan(10);
+    await insertHotels(sql, [`again-${i}`]);
+    await sequence(sql);
+  }
+  expect(await left()).toBe(0);
+});

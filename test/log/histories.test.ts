@@ -1,0 +1,191 @@
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { ownReplica } from '../support/own-replica.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
+import { idsAfter, insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
+
+const secretOf = async (sql: Sql): Promise<string | undefined> =>
+  (await sql<{ secret: string }[]>`select encode(secret, 'hex') as secret from hotel_api_history()`)[0]
+    ?.secret;
+
+/** A log with a few changes. */
+async function withLog() {
+  const database = await freshDatabase();
+  await sequence(database.sql);
+  for (const id of ['one', 'two', 'three']) {
+    await insertHotels(database.sql, [id]);
+    await sequence(database.sql);
+  }
+  return { ...database, before: await stateOf(database.sql), secret: await secretOf(database.sql) };
+}
+
+/** Asserts that the next poll of a starting instance is due, and that another history begins then, behind all positions. */
+async function expectAnother(
+  sql: Sql,
+  before: { history: string; position: number },
+  secret: string | undefined,
+) {
+  expect((await poll(sql)).isDue).toBe(true);
+  const [{ last }] = await sql<
+    [{ last: number }]
+  >`select coalesce(max(position), 0)::float8 as last from hotel_api_log`;
+  await sequence(sql);
+  const begun = await stateOf(sql);
+  expect(begun.history).not.toBe(before.history);
+  expect(begun.position).toBe(last + 4);
+  expect(begun.oldest).toBe(last + 3);
+  const other = await secretOf(sql);
+  expect(other).toMatch(/^[0-9a-f]{64}$/);
+  expect(other).not.toBe(secret);
+  expect((await logAfter(sql, last)).map(({ kind }) => kind)).toEqual([
+    'all_hotels',
+    'all_keys',
+    'all_collections',
+  ]);
+  expect(await poll(sql)).toMatchObject({ isDue: false, history: begun.history });
+  await insertHotels(sql, ['behind']);
+  await sequence(sql);
+  expect(await idsAfter(sql, begun.position)).toEqual(['behind']);
+  expect((await stateOf(sql)).history).toBe(begun.history);
+}
+
+it('a copy by template begins a history of its own before anything is read from it', async () => {
+  const original = await withLog();
+  // a template must have no connections
+  await original.sql.end();
+  const { sql } = await freshDatabase(original.name);
+  await expectAnother(sql, original.before, original.secret);
+  const again = session(original.ownerUrl);
+  expect(await stateOf(again)).toMatchObject({ history: original.before.history });
+  expect(await poll(again)).toMatchObject({ isDue: false });
+  await again.end();
+});
+
+it('restored rows of the log begin another history', async () => {
+  const { sql, before, secret } = await withLog();
+  await sql.begin(async (restore) => {
+    await restore`create temporary table dumped on commit drop as select * from hotel_api_log`;
+    await restore`delete from hotel_api_log`;
+    await restore`insert into hotel_api_log select * from dumped`;
+  });
+  // instances see it at their next poll
+  expect(await poll(sql, before)).toMatchObject({ isDue: true });
+  await expectAnother(sql, before, secret);
+});
+
+it('a queue restored from a server with other transactions harms nothing', async () => {
+  const { sql, before, secret } = await withLog();
+  await sql`insert into hotel_api_queue (transaction, kind, ids, size)
+    select transaction, 'hotels', array['restored'], 1
+    from unnest(array[1, pg_current_xact_id()::text::bigint + 100, pg_current_xact_id()::text::bigint + 100000000, 9223372036854775807])
+      as transaction`;
+  await sql`update hotel_api_log set at = at`;
+  await expectAnother(sql, before, secret);
+  const [row] = await sql<[{ left: number }]>`
+    select count(*)::integer as left from hotel_api_queue where ids = array['restored']`;
+  expect(row.left).toBeLessThanOrEqual(1);
+});
+
+it('a lost log begins another history', async () => {
+  const { sql, before, secret } = await withLog();
+  await sql`delete from hotel_api_log`;
+  expect(await poll(sql, before)).toMatchObject({ isDue: true, history: null, last: null });
+  await expectAnother(sql, { ...before, position: 0 }, secret);
+});
+
+it('a log whose end is lost begins another history', async () => {
+  const { sql, before, secret } = await withLog();
+  await sql`delete from hotel_api_log where position = ${before.position}`;
+  // the state is lost with it
+  expect(await poll(sql, before)).toMatchObject({ isDue: true, history: null });
+  await expectAnother(sql, before, secret);
+});
+
+it('an older log, put back, begins another history as soon as an instance that was further polls', async () => {
+  const { sql, before, secret } = await withLog();
+  const older = await logAfter(sql, before.position - 2);
+  expect(older).toMatchObject([{ id: 'three' }]);
+  await sql`delete from hotel_api_log where position > ${before.position - 2}`;
+  expect(await poll(sql, before)).toMatchObject({ isContinued: false, history: before.history });
+  const begin = () =>
+    sql`select hotel_api_begin_history(${before.history}, ${before.position}, ${before.transaction}::bigint)`;
+  await begin();
+  const begun = await stateOf(sql);
+  expect(begun.history).not.toBe(before.history);
+  expect(await secretOf(sql)).not.toBe(secret);
+  // the others find it begun
+  await begin();
+  expect(await stateOf(sql)).toEqual(begun);
+});
+
+it('another future with the same position is told by its transaction', async () => {
+  const { sql, before } = await withLog();
+  await sql`delete from hotel_api_log where position > ${before.position - 2}`;
+  await insertHotels(sql, ['another']);
+  await sequence(sql);
+  expect(await stateOf(sql)).toMatchObject({ position: before.position, history: before.history });
+  expect(await poll(sql, before)).toMatchObject({ isContinued: false });
+});
+
+it('a missing secret begins another history when an instance starts', async () => {
+  const { sql, before } = await withLog();
+  await sql`delete from hotel_api_secrets`;
+  await expectAnother(sql, before, undefined);
+});
+
+it('several instances that find the database gone back begin one history', async () => {
+  const { sql, ownerUrl, before } = await withLog();
+  await sql`delete from hotel_api_log where position > ${before.position - 2}`;
+  const instances = Array.from({ length: 4 }, () => session(ownerUrl));
+  const holder = session(ownerUrl);
+  await holder.unsafe('begin; lock table hotel_api_sequencer in exclusive mode').simple();
+  const begun = instances.map(
+    (instance) =>
+      instance`select hotel_api_begin_history(${before.history}, ${before.position}, ${before.transaction}::bigint)`,
+  );
+  const all = Promise.all(begun);
+  await untilBlocked(sql);
+  await holder`rollback`;
+  await all;
+  const rows = await logAfter(sql, before.position - 2);
+  expect(rows.map(({ kind }) => kind)).toEqual(['all_hotels', 'all_keys', 'all_collections']);
+});
+
+it('what commits while a history begins is read in it', async () => {
+  const { sql, ownerUrl, before } = await withLog();
+  const [one, two] = [session(ownerUrl), session(ownerUrl)];
+  await sql`delete from hotel_api_log`;
+  await one`begin`;
+  await insertHotels(one, ['open']);
+  await two`begin`;
+  await two`select hotel_api_sequence()`;
+  await insertHotels(sql, ['between']);
+  await two`commit`;
+  await one`commit`;
+  const begun = await stateOf(sql);
+  expect(begun.history).not.toBe(before.history);
+  expect(await poll(sql)).toMatchObject({ isUnread: true, isDue: true });
+  await sequence(sql);
+  expect(await idsAfter(sql, begun.position)).toEqual(['between', 'open']);
+});
+
+it('a replica is not followed; promoted, it begins a history of its own', async () => {
+  const { ownerUrl } = await ownPostgres(40);
+  const primary = session(ownerUrl);
+  await sequence(primary);
+  await insertHotels(primary, ['one']);
+  await sequence(primary);
+  const replica = await ownReplica(ownerUrl);
+  const standby = session(Object.assign(new URL(ownerUrl), { port: String(replica.port) }).href);
+  const before = await stateOf(primary);
+  await expect.poll(() => stateOf(standby)).toEqual(before);
+  await expect(poll(standby)).rejects.toThrow('this server is a replica');
+  await expect(poll(standby, before)).rejects.toThrow('this server is a replica');
+  await expect(sequence(standby)).rejects.toThrow();
+  const secret = await secretOf(primary);
+  await standby`select pg_promote()`;
+  await expect.poll(() => standby`select pg_is_in_recovery() as is_replica`).toEqual([{ is_replica: false }]);
+  await expectAnother(standby, before, secret);
+});

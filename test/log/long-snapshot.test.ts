@@ -1,0 +1,164 @@
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
+import { freshDatabase } from '../support/database.ts';
+import {
+  blocksOf,
+  insertHotels,
+  logAfter,
+  poll,
+  queueSingly,
+  sequence,
+  sequenceAll,
+  session,
+  stateOf,
+} from './sequenced.ts';
+
+const CHANGES = 1_500;
+/** Hotels that change, and some that do not. */
+const IDS = [
+  ...Array.from({ length: 3_000 }, (_, i) => `h${i + 1}`),
+  ...Array.from({ length: 200 }, (_, i) => `a${i + 1}`),
+];
+/** Additional blocks that say nothing: another page of an index, or a first look at a table of the system. */
+const A_FEW = 12;
+
+/** Plans for known parameters, and those that are kept for any. */
+const PLANS = ['force_custom_plan', 'force_generic_plan'] as const;
+
+/** Returns the blocks that each of the queries of the service reads. */
+async function blocksOfAll(sql: Sql): Promise<Record<string, number>> {
+  const { position, transaction } = await stateOf(sql);
+  const [near] = await sql<[{ position: number; transaction: string }]>`
+    select position::float8, transaction::text from hotel_api_log where position <= ${position - 20}
+    order by position desc limit 1`;
+  const statements: Record<string, [text: string, ...parameters: (string | number)[]]> = {
+    'idle poll': ['select * from hotel_api_poll($1, $2, 100)', position, transaction],
+    'poll of a few rows': ['select * from hotel_api_poll($1, $2, 100)', near.position, near.transaction],
+    label: ['select position from hotel_api_log order by position desc limit 1'],
+    load: [
+      `select * from (select position from hotel_api_log order by position desc limit 1) as mark
+        left join hotels on id = any($1::text[])`,
+      `'{h5,h7,h9}'`,
+    ],
+    changes: [changesQuery(null), near.position, 100],
+    walk: [walkQuery(null, 100), 'null', 100, `'a'`],
+    sequence: ['select hotel_api_sequence()'],
+  };
+  const found: Record<string, number> = {};
+  for (const [what, [text, ...parameters]] of Object.entries(statements)) {
+    await sql.unsafe(`prepare measured as ${text}`);
+    const execute = parameters.length > 0 ? `execute measured(${parameters.join(', ')})` : 'execute measured';
+    // the first run fills the caches of the session
+    for (let i = 0; i < 2; i++) {
+      if (what === 'sequence') await sql`update hotels set name = 'sequenced' where id = 'h3000'`;
+      found[what] = await blocksOf(sql, execute);
+    }
+    await sql`deallocate measured`;
+  }
+  return found;
+}
+
+/** Changes one hotel, and sequences the change. */
+async function change(sql: Sql, i: number): Promise<void> {
+  await sql`update hotels set name = 'Changed' where id = ${`h${100 + i}`}`;
+  await sequence(sql);
+}
+
+it.each(PLANS)(
+  'a snapshot held open for thousands of changes lets no query read more (%s)',
+  async (plans) => {
+    const { sql, ownerUrl } = await freshDatabase();
+    const [one, holder] = [session(ownerUrl), session(ownerUrl)];
+    await one.unsafe(`set plan_cache_mode = ${plans}`);
+    // a page of a table has room for changes, as autovacuum leaves it
+    await sql`alter table hotels set (fillfactor = 50)`;
+    await insertHotels(sql, IDS);
+    for (let i = 0; i < 40; i++) await change(sql, i);
+    await sql`vacuum analyze`;
+    const without = await blocksOfAll(one);
+    await holder.unsafe('begin isolation level repeatable read; select count(*) from hotels').simple();
+    const change300 = async (from: number) => {
+      for (let i = from; i < from + 300; i++) await change(sql, i);
+      await sql`vacuum hotels, hotel_api_queue, hotel_api_log`;
+      return blocksOfAll(one);
+    };
+    const soon = await change300(0);
+    for (let i = 300; i < CHANGES - 300; i += 300) await change300(i);
+    const late = await change300(CHANGES - 300);
+    for (const what of Object.keys(late)) {
+      expect(late[what], `${what}, later`).toBeLessThanOrEqual(soon[what]! + A_FEW);
+      // two versions of each hotel, and of the rows of catalogs
+      expect(late[what], what).toBeLessThanOrEqual(2 * without[what]! + 2 * A_FEW);
+    }
+    await holder`rollback`;
+  },
+);
+
+it.each(PLANS)(
+  'the rows of an open transaction are not read by polls, labels, changes and the sequencer (%s)',
+  async (plans) => {
+    const { sql, ownerUrl } = await freshDatabase();
+    const [one, writer] = [session(ownerUrl), session(ownerUrl)];
+    await one.unsafe(`set plan_cache_mode = ${plans}`);
+    await insertHotels(sql, IDS);
+    for (let i = 0; i < 40; i++) await change(sql, i);
+    await sql`vacuum analyze`;
+    const without = await blocksOfAll(one);
+    await writer`begin`;
+    await queueSingly(writer, 100_000, 'open-');
+    // others go on beside it
+    for (let i = 0; i < 20; i++) await change(sql, i);
+    const beside = await blocksOfAll(one);
+    for (const [what, blocks] of Object.entries(beside))
+      expect(blocks, what).toBeLessThanOrEqual(without[what]! + 2 * A_FEW);
+    const { position } = await stateOf(sql);
+    await writer`commit`;
+    await sequenceAll(sql);
+    const rows = await logAfter(sql, position);
+    expect(new Set(rows.flatMap(({ id }) => id ?? [])).size).toBe(100_000);
+  },
+);
+
+it.each(PLANS)(
+  'the rows of a long transaction are deleted without walking those that are deleted (%s)',
+  async (plans) => {
+    const { sql, ownerUrl } = await freshDatabase();
+    const [one, holder] = [session(ownerUrl), session(ownerUrl)];
+    await one.unsafe(`set plan_cache_mode = ${plans}`);
+    await insertHotels(sql, ['h1', 'h2']);
+    await sequence(sql);
+    await holder.unsafe('begin isolation level repeatable read; select count(*) from hotels').simple();
+    await queueSingly(sql, 40_000, 'long-');
+    await sequenceAll(sql);
+    const blocks: number[] = [];
+    for (let i = 0; i < 25; i++) {
+      await sql`update hotels set name = ${`Hotel ${i}`} where id = 'h1'`;
+      blocks.push(await blocksOf(one, 'select hotel_api_sequence()'));
+    }
+    const [row] = await sql<[{ left: number }]>`select count(*)::integer as left from hotel_api_queue`;
+    expect(row.left).toBeGreaterThan(1_000);
+    // the others had to wait for a transaction of autovacuum, or are the first
+    const deleting = blocks.slice(1).filter((read) => read > 150);
+    expect(deleting.length).toBeGreaterThan(3);
+    expect(Math.max(...deleting)).toBeLessThanOrEqual(Math.min(...deleting) + 3 * A_FEW);
+    await holder`rollback`;
+  },
+);
+
+it('rolled back rows of the queue make nothing due', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const one = session(ownerUrl);
+  const last = await sequence(sql);
+  await one`begin`;
+  await queueSingly(one, 40_000, 'undone-');
+  await one`rollback`;
+  expect(await poll(sql)).toMatchObject({ isUnread: false, isDue: false, last });
+  expect(await sequence(sql)).toBe(last);
+  await insertHotels(sql, ['h']);
+  await sequence(sql);
+  const { position, transaction } = await stateOf(sql);
+  const idle = `select * from hotel_api_poll(${position}, ${transaction}, 100)`;
+  await blocksOf(one, idle);
+  expect(await blocksOf(one, idle)).toBeLessThanOrEqual(3 * A_FEW);
+});

@@ -1,0 +1,153 @@
+import { randomBytes } from 'node:crypto';
+import { expect, inject, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
+
+it('a login that may connect and nothing else reads, locks and calls nothing', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const login = `connects_${randomBytes(4).toString('hex')}`;
+  const password = randomBytes(8).toString('hex');
+  await sql.unsafe(`create role ${login} login password '${password}'`);
+  const stranger = session(Object.assign(new URL(ownerUrl), { username: login, password }).href);
+  const ours = `from pg_class where relnamespace = current_schema()::regnamespace`;
+  const tables = await sql.unsafe<{ name: string; kind: string }[]>(
+    `select relname as name, relkind as kind ${ours} and relkind in ('r', 'v', 'm', 'S', 'p', 'f')`,
+  );
+  expect(tables.length).toBeGreaterThan(7);
+  for (const { name, kind } of tables) {
+    await expect(stranger.unsafe(`select * from ${name}`), name).rejects.toThrow('permission denied');
+    if (kind !== 'r') continue;
+    for (const mode of ['access share', 'row exclusive', 'exclusive', 'access exclusive']) {
+      const lock = stranger.unsafe(`begin; lock table ${name} in ${mode} mode nowait`).simple();
+      await expect(lock, `${name} in ${mode}`).rejects.toThrow('permission denied');
+      await stranger`rollback`;
+    }
+  }
+  const functions = await sql<{ name: string; arguments: string; callable: boolean }[]>`
+    select proname as name, pg_get_function_identity_arguments(oid) as arguments,
+      has_function_privilege(${login}, oid, 'execute') as callable
+    from pg_proc where pronamespace = current_schema()::regnamespace and proname like 'hotel\\_api\\_%'`;
+  expect(functions.length).toBeGreaterThan(15);
+  expect(functions.filter(({ callable }) => callable)).toEqual([]);
+  await expect(stranger`select hotel_api_sequence()`).rejects.toThrow('permission denied');
+  await stranger.end();
+  await sql.unsafe(`drop role ${login}`);
+});
+
+it('the serving login reads and sequences, but writes nothing, and neither sees nor replaces the secret', async () => {
+  const { sql, url } = await freshDatabase();
+  const service = session(url);
+  await sequence(sql);
+  for (const statement of [
+    `insert into hotel_api_log (position, kind) values (1000000, 'all_hotels')`,
+    `insert into hotel_api_queue (kind, size) values ('all_hotels', 0)`,
+    'delete from hotel_api_queue',
+    'truncate hotel_api_log',
+    'lock table hotel_api_sequencer in exclusive mode',
+    'lock table hotel_api_log in exclusive mode',
+    'select * from hotel_api_secrets',
+    'select hotel_api_new_history()',
+    'select hotel_api_draw_secret()',
+    `select hotel_api_append(1, 'all_hotels')`,
+    'select hotel_api_append_state(1, null)',
+    'select hotel_api_invalidate()',
+    'select hotel_api_lock_sequencer()',
+    `select nextval('hotel_api_queue_number_seq')`,
+  ])
+    await expect(service.unsafe(`begin; ${statement}; rollback`).simple(), statement)
+      .rejects.toThrow('permission denied')
+      .finally(() => service`rollback`);
+});
+
+it('extreme arguments of the serving login end at worst in another history', async () => {
+  const { sql, url } = await freshDatabase();
+  const service = session(url);
+  const from = await sequence(sql);
+  const { history, transaction } = await stateOf(sql);
+  const extremes = ['null', '-9223372036854775808', '-1', '0', '9223372036854775807'];
+  for (const position of extremes)
+    for (const other of extremes) {
+      const text = `select count(*) from hotel_api_poll(${position}, ${other}, ${position === 'null' ? 'null' : '2147483647'})`;
+      expect(await service.unsafe(text)).toHaveLength(1);
+    }
+  await expect(service`select * from hotel_api_poll(${from - 1}, 0, -1)`).rejects.toThrow(
+    'LIMIT must not be negative',
+  );
+  // another history, or what is forgotten or never was, changes nothing
+  for (const known of ['null', `''`, `'another'`, `repeat('x', 1000000)`])
+    await service.unsafe(`select hotel_api_begin_history(${known}, 9223372036854775807, 0)`);
+  for (const after of ['null', '-9223372036854775808', '-1', '0'])
+    await service.unsafe(`select hotel_api_begin_history('${history}', ${after}, ${transaction})`);
+  await service.unsafe(`select hotel_api_begin_history('${history}', ${from}, ${transaction})`);
+  expect(await stateOf(sql)).toMatchObject({ history, position: from });
+  await service.unsafe(`select hotel_api_begin_history('${history}', 9223372036854775807, -1)`);
+  const begun = await stateOf(sql);
+  expect(begun.history).not.toBe(history);
+  expect(begun.position).toBe(from + 4);
+  // a sequencer within a savepoint leaves a row that looks restored: the next one begins another history, once
+  await service.unsafe('begin; savepoint a; select hotel_api_sequence(); release a; commit').simple();
+  await insertHotels(sql, ['h']);
+  await service.unsafe('begin; savepoint a; select hotel_api_sequence(); release a; commit').simple();
+  await sequence(sql);
+  await insertHotels(sql, ['h2']);
+  const { position, history: last } = await stateOf(sql);
+  await sequence(sql);
+  expect(await logAfter(sql, position)).toMatchObject([{ kind: 'hotels', id: 'h2' }]);
+  expect((await stateOf(sql)).history).toBe(last);
+  expect(await poll(service)).toMatchObject({ isDue: false });
+});
+
+it('a serving login with settings of its own sequences durably, and in the order of commits', async () => {
+  const { sql, name } = await freshDatabase();
+  const login = `serves_${randomBytes(4).toString('hex')}`;
+  const password = randomBytes(8).toString('hex');
+  await sql.unsafe(`create role ${login} login password '${password}' in role hotel_api_serve`);
+  for (const setting of [
+    'synchronous_commit = off',
+    `default_transaction_isolation = 'serializable'`,
+    'enable_indexscan = off',
+    'enable_indexonlyscan = off',
+    `TimeZone = 'Pacific/Kiritimati'`,
+    `DateStyle = 'SQL, DMY'`,
+    `search_path = 'pg_catalog'`,
+    'jit_above_cost = 0',
+  ])
+    await sql.unsafe(`alter role ${login} set ${setting}`);
+  const address = Object.assign(new URL(inject('servers').ownerUrl + name), {
+    username: login,
+    password,
+  }).href;
+  const { openDatabase } = await import('../../src/postgres/connect.ts');
+  const { LogConnection } = await import('../../src/log/log-connection.ts');
+  const connection = new LogConnection(
+    openDatabase(address.replace(/\?.*/, ''), 1, { kind: 'follow', pooled: false }),
+  );
+  try {
+    const schema = (await sql`select current_schema() as name`)[0]!.name;
+    await sql.unsafe(`alter role ${login} set search_path = ${schema}`);
+    const from = await sequence(sql);
+    await insertHotels(sql, ['h']);
+    const found = await connection.sequenceAndPoll(undefined);
+    expect(found).toMatchObject({ isDue: false, isUnread: false });
+    expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
+    const [{ day }] = await sql<[{ day: string }]>`select (now() at time zone 'UTC')::date::text as day`;
+    expect((await stateOf(sql)).day).toBe(day);
+    const service = session(address);
+    // behind a pooler that passes no settings, it is an error and not a second position
+    await insertHotels(sql, ['h2']);
+    await expect(service`select hotel_api_sequence()`).rejects.toThrow('read committed');
+    await service
+      .unsafe(
+        'begin isolation level read committed; select hotel_api_sequence(); show synchronous_commit; commit',
+      )
+      .simple()
+      .then((results) =>
+        expect((results as unknown as object[][])[2]).toEqual([{ synchronous_commit: 'on' }]),
+      );
+    expect(await logAfter(sql, from)).toMatchObject([{ id: 'h' }, { id: 'h2' }]);
+    await service.end();
+  } finally {
+    await connection.end(1);
+    await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
+  }
+});

@@ -1,0 +1,307 @@
+import { array, assert, asyncProperty, constantFrom, integer, record } from 'fast-check';
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
+import {
+  idsAfter,
+  insertHotels,
+  logAfter,
+  poll,
+  sequence,
+  sequenceAll,
+  session,
+  stateOf,
+} from './sequenced.ts';
+
+const WRITERS = 5;
+const RACED_TRANSACTIONS = 60;
+
+/** Server whose transactions can be prepared. */
+const { ownerUrl } = await ownPostgres(40, undefined, { max_prepared_transactions: '20' });
+const writers = Array.from({ length: WRITERS }, () => session(ownerUrl));
+const [first, second, reader] = [session(ownerUrl), session(ownerUrl), session(ownerUrl)];
+
+/** Hotels and the newest position of one snapshot. */
+interface Load {
+  label: number;
+  ids: Set<string>;
+}
+
+async function load(sql: Sql): Promise<Load> {
+  const [row] = await sql<[{ label: number; ids: string[] }]>`
+    select label.position::float8 as label, array(select id from hotels) as ids
+    from (select position from hotel_api_log order by position desc limit 1) as label`;
+  return { label: row.label, ids: new Set(row.ids) };
+}
+
+/** Asserts that each committed id has one position, and that no load lacks what its label promises. */
+async function expectOnce(from: number, committed: readonly string[], loads: readonly Load[]): Promise<void> {
+  const changes = (await logAfter(first, from)).filter(({ kind }) => kind === 'hotels');
+  expect(changes.map(({ id }) => id).sort()).toEqual([...committed].sort());
+  expect(new Set(changes.map(({ position }) => position)).size).toBe(changes.length);
+  for (const { label, ids } of loads)
+    for (const { id, position } of changes) if (position <= label) expect(ids).toContain(id);
+}
+
+/** A session that inserts hotels in transactions, as a schedule says. */
+class Writer {
+  static #created = 0;
+  readonly #sql: Sql;
+  readonly #name = `w${Writer.#created++}`;
+  #made = 0;
+  /** ids of the open transaction, by its savepoints; undefined: none is open */
+  #open: string[][] | undefined;
+  #prepared: string[] = [];
+  readonly committed: string[] = [];
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  async step(
+    what: 'write' | 'savepoint' | 'undo' | 'commit' | 'roll back' | 'prepare' | 'finish',
+  ): Promise<void> {
+    const open = this.#open;
+    switch (what) {
+      case 'write': {
+        if (!open) await this.#sql`begin`;
+        this.#open ??= [[]];
+        const ids = [0, 1].map(() => `${this.#name}-${this.#made++}`);
+        await insertHotels(this.#sql, ids);
+        this.#open.at(-1)!.push(...ids);
+        return;
+      }
+      case 'savepoint':
+        if (!open) return;
+        await this.#sql.unsafe(`savepoint s${open.length}`);
+        open.push([]);
+        return;
+      case 'undo':
+        if (!open || open.length < 2) return;
+        await this.#sql.unsafe(`rollback to s${open.length - 1}; release s${open.length - 1}`).simple();
+        open.pop();
+        return;
+      case 'commit':
+        if (!open) return;
+        await this.#sql`commit`;
+        this.committed.push(...open.flat());
+        this.#open = undefined;
+        return;
+      case 'roll back':
+        if (!open) return;
+        await this.#sql`rollback`;
+        this.#open = undefined;
+        return;
+      case 'prepare':
+        if (!open || this.#prepared.length > 0) return;
+        await this.#sql.unsafe(`prepare transaction '${this.#name}'`);
+        this.#prepared = open.flat();
+        this.#open = undefined;
+        return;
+      case 'finish':
+        if (open || this.#prepared.length === 0) return;
+        await this.#sql.unsafe(`commit prepared '${this.#name}'`);
+        this.committed.push(...this.#prepared);
+        this.#prepared = [];
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.step('commit');
+    await this.step('finish');
+  }
+}
+
+const STEP = record({
+  by: integer({ min: 0, max: WRITERS - 1 }),
+  what: constantFrom(
+    ...([
+      'write',
+      'write',
+      'write',
+      'savepoint',
+      'undo',
+      'commit',
+      'commit',
+      'roll back',
+      'prepare',
+      'finish',
+    ] as const),
+  ),
+  behind: constantFrom(...(['nothing', 'nothing', 'sequence', 'sequence twice', 'load', 'forget'] as const)),
+});
+
+it('each committed change gets one position, whatever the order of the transactions', async () => {
+  await assert(
+    asyncProperty(array(STEP, { minLength: 20, maxLength: 60 }), async (steps) => {
+      const from = await sequence(first);
+      const crew = writers.map((sql) => new Writer(sql));
+      const loads: Load[] = [];
+      const committed = () => crew.flatMap((writer) => writer.committed);
+      try {
+        for (const { by, what, behind } of steps) {
+          await crew[by]!.step(what);
+          if (behind === 'load') loads.push(await load(reader));
+          else if (behind === 'sequence twice') await Promise.all([sequence(first), sequence(second)]);
+          // a sequencer that ends before its transaction
+          else if (behind === 'forget')
+            await second.unsafe('begin; select hotel_api_sequence(); rollback').simple();
+          else if (behind === 'sequence') {
+            await sequence(first);
+            await expectOnce(from, committed(), loads);
+          }
+        }
+      } finally {
+        for (const writer of crew) await writer.end();
+      }
+      await sequence(second);
+      await expectOnce(from, committed(), loads);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+it('neither is lost nor given twice while writers, sequencers and loads race', async () => {
+  const from = await sequence(first);
+  const crew = writers.map((sql) => new Writer(sql));
+  const loads: Load[] = [];
+  let running = crew.length;
+  const write = async (writer: Writer, seed: number) => {
+    for (let i = 0; i < RACED_TRANSACTIONS; i++) {
+      await writer.step('write');
+      await writer.step('savepoint');
+      await writer.step('write');
+      if ((i + seed) % 3 === 0) await writer.step('undo');
+      await writer.step((i * seed) % 5 === 4 ? 'roll back' : (i + seed) % 4 === 0 ? 'prepare' : 'commit');
+      await writer.step('finish');
+    }
+    running--;
+  };
+  const whileRunning = async (work: () => Promise<unknown>) => {
+    while (running > 0) await work();
+  };
+  await Promise.all([
+    ...crew.map(write),
+    whileRunning(() => sequence(first)),
+    whileRunning(() => sequence(second)),
+    whileRunning(async () => loads.push(await load(reader))),
+  ]);
+  await sequence(first);
+  await expectOnce(
+    from,
+    crew.flatMap((writer) => writer.committed),
+    loads,
+  );
+});
+
+it('a prepared transaction is sequenced after its commit, however many drains that takes', async () => {
+  const [writer] = writers as [Sql];
+  const from = await sequence(first);
+  await writer`begin`;
+  await insertHotels(writer, ['prepared']);
+  await writer`prepare transaction 'spanning'`;
+  for (const id of ['during-1', 'during-2']) {
+    await insertHotels(second, [id]);
+    await sequence(first);
+  }
+  expect(await idsAfter(first, from)).toEqual(['during-1', 'during-2']);
+  expect(await poll(first)).toMatchObject({ isUnread: false, isDue: false });
+  await second`commit prepared 'spanning'`;
+  expect(await poll(first)).toMatchObject({ isUnread: true, isDue: true });
+  await sequence(first);
+  expect(await idsAfter(first, from)).toEqual(['during-1', 'during-2', 'prepared']);
+});
+
+it('a second sequencer waits for the first, and does what has come since', async () => {
+  const { sql, ownerUrl: url } = await freshDatabase();
+  const [one, two] = [session(url), session(url)];
+  const from = await sequence(sql);
+  await insertHotels(sql, ['before']);
+  await one`begin`;
+  const last = await sequence(one);
+  await insertHotels(sql, ['since']);
+  const other = sequence(two);
+  await untilBlocked(sql);
+  expect(await idsAfter(sql, from)).toEqual([]);
+  await one`commit`;
+  expect(await other).toBeGreaterThan(last);
+  expect(await idsAfter(sql, from)).toEqual(['before', 'since']);
+});
+
+it('positions of a sequencer that is cancelled, killed or rolled back are given out again', async () => {
+  const { sql, ownerUrl: url } = await freshDatabase();
+  const [one, two, holder] = [session(url), session(url), session(url)];
+  const from = await sequence(sql);
+  const before = await stateOf(sql);
+  await insertHotels(sql, ['kept']);
+  for (const how of ['pg_cancel_backend', 'pg_terminate_backend'] as const) {
+    // it has read the queue, and waits at its first row of the log
+    await holder.unsafe('begin; lock table hotel_api_log in share mode').simple();
+    const [{ pid }] = await one<[{ pid: number }]>`select pg_backend_pid() as pid`;
+    const failed = expect(sequence(one)).rejects.toThrow();
+    await untilBlocked(sql);
+    await sql`select ${sql.unsafe(how)}(${pid})`;
+    await failed;
+    await holder`rollback`;
+    expect(await poll(two, before)).toMatchObject({
+      isUnread: true,
+      isContinued: true,
+      rows: [],
+      last: from,
+    });
+  }
+  await two`begin`;
+  const given = await sequence(two);
+  expect(await poll(sql, before)).toMatchObject({ rows: [], last: from });
+  await two`rollback`;
+  expect(await poll(sql, before)).toMatchObject({ rows: [], last: from });
+  expect(await sequence(sql)).toBe(given);
+  expect(await idsAfter(sql, from)).toEqual(['kept']);
+});
+
+it('a sequencer needs a read committed transaction of its own', async () => {
+  const { sql, ownerUrl: url } = await freshDatabase();
+  const one = session(url);
+  const from = await sequence(sql);
+  const { history, transaction } = await stateOf(sql);
+  const begin = () => one`select hotel_api_begin_history(${history}, 1000000, ${transaction}::bigint)`;
+  for (const isolation of ['repeatable read', 'serializable']) {
+    // with its old snapshot it would append behind what another one has appended since
+    await one.unsafe(`begin isolation level ${isolation}; select count(*) from hotels`).simple();
+    await insertHotels(sql, [isolation]);
+    await sequence(sql);
+    await expect(sequence(one)).rejects.toThrow('read committed');
+    await one`rollback`;
+    await one.unsafe(`begin isolation level ${isolation}`);
+    await expect(begin()).rejects.toThrow('read committed');
+    await one`rollback`;
+  }
+  // its own transaction counts as finished: what it changes later would never be read
+  await one`begin`;
+  await insertHotels(one, ['own']);
+  await expect(sequence(one)).rejects.toThrow('a read committed transaction of its own');
+  await one`rollback`;
+  await one`set default_transaction_isolation = 'serializable'`;
+  await one.unsafe('begin isolation level read committed; select hotel_api_sequence(); commit').simple();
+  expect(await idsAfter(sql, from)).toEqual(['repeatable read', 'serializable']);
+  expect((await stateOf(sql)).history).toBe(history);
+});
+
+it('serializable writers are not failed by polls and sequencing', async () => {
+  const { sql, ownerUrl: url } = await freshDatabase();
+  const from = await sequence(sql);
+  const crew = Array.from({ length: 3 }, () => session(url));
+  await Promise.all([
+    ...crew.map(async (one, i) => {
+      await one`set default_transaction_isolation = 'serializable'`;
+      for (let n = 0; n < 20; n++) await insertHotels(one, [`serial-${i}-${n}`]);
+    }),
+    (async () => {
+      for (let n = 0; n < 40; n++) await sequence(sql);
+    })(),
+  ]);
+  await sequenceAll(sql);
+  expect(await idsAfter(sql, from)).toHaveLength(60);
+});

@@ -1,0 +1,234 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
+import { idsAfter, logAfter, poll, type Sequenced, sequence, session, stateOf } from './sequenced.ts';
+
+const TABLES = {
+  hotels: { key: 'id', kind: 'hotels' },
+  api_keys: { key: `encode(key_sha256, 'hex')`, kind: 'keys' },
+  collection_hotels: { key: `collection_id || '/' || hotel_id`, kind: 'members' },
+  collections: { key: 'id', kind: 'collections' },
+} as const;
+
+type Rows = Record<keyof typeof TABLES, Map<string, string>>;
+
+/** Returns every row as a text by its key. */
+async function allRows(sql: Sql): Promise<Rows> {
+  const found = {} as Rows;
+  for (const [table, { key }] of Object.entries(TABLES)) {
+    const rows = await sql.unsafe<{ key: string; row: string }[]>(
+      `select ${key} as key, t::text as row from ${table} as t`,
+    );
+    found[table as keyof Rows] = new Map(rows.map(({ key, row }) => [key, row]));
+  }
+  return found;
+}
+
+/** Asserts that the log names every row that differs, or all of its table. */
+async function expectNamed(sql: Sql, before: Rows, log: readonly Sequenced[]): Promise<void> {
+  const after = await allRows(sql);
+  for (const [table, { kind }] of Object.entries(TABLES) as [keyof Rows, { kind: string }][]) {
+    const all = log.some((row) => row.kind === (kind === 'members' ? 'all_collections' : `all_${kind}`));
+    const named = new Set(
+      log
+        .filter((row) => row.kind === kind)
+        .map((row) => (kind === 'members' ? `${row.collection}/${row.id}` : row.id!)),
+    );
+    for (const key of new Set([...before[table].keys(), ...after[table].keys()])) {
+      const [old, now] = [before[table].get(key), after[table].get(key)];
+      if (old === now || all) continue;
+      expect([...named], `the ${kind} of the log`).toContain(key);
+      if (table !== 'hotels') continue;
+      const changes = log.filter(({ id, kind }) => id === key && kind === 'hotels');
+      const [hotel] = await sql`select channel_id, registry_id::text from hotels where id = ${key}`;
+      const present = changes.map(({ channel, registry }) => ({
+        channel_id: channel,
+        registry_id: registry,
+      }));
+      if (hotel) expect(present).toContainEqual({ ...hotel });
+      if ((old === undefined) !== (now === undefined)) expect(changes.some(({ moves }) => moves)).toBe(true);
+    }
+  }
+}
+
+const sha = (key: string) => `sha256('${key}')`;
+
+const SEED = `
+  insert into hotels (id, name, channel_id, registry_id)
+    select 'h' || i, 'Hotel ' || i, 'c' || i, i from generate_series(1, 30) as i;
+  insert into api_keys (id, name, key_sha256) select 'k' || i, 'Key', sha256(('key ' || i)::bytea) from generate_series(1, 5) as i;
+  insert into collections values ('one', 'One'), ('two', 'Two'), ('three', 'Three');
+  insert into collection_hotels select collection, 'h' || i from unnest(array['one', 'two', 'three']) as collection,
+    generate_series(1, 10) as i`;
+
+const WRITES: Record<string, string> = {
+  'an INSERT': `insert into hotels (id, name, channel_id) values ('n1', 'N', 'cn1'), ('n2', 'N', null)`,
+  'an upsert': `insert into hotels (id, name) values ('h1', 'New'), ('n1', 'N') on conflict (id) do update set name = excluded.name`,
+  'a MERGE of all actions': `merge into hotels as h
+    using (values ('h1', 'Merged'), ('h2', null), ('n1', 'N')) as given (id, name) on h.id = given.id
+    when matched and given.name is null then delete
+    when matched then update set name = given.name
+    when not matched then insert (id, name) values (given.id, given.name)`,
+  'renames of ids': `update hotels set id = 'renamed-' || id, name = 'Renamed' where registry_id between 3 and 6`,
+  'a rename to the id of a deleted hotel': `begin; delete from hotels where id = 'h2'; update hotels set id = 'h2' where id = 'h3'; commit`,
+  'a swap of channel ids': `begin; update hotels set channel_id = 'free' where id = 'h1'; update hotels set channel_id = 'c1' where id = 'h2';
+    update hotels set channel_id = 'c2' where id = 'h1'; commit`,
+  'a swap of ids': `begin; update hotels set id = 'free' where id = 'h1'; update hotels set id = 'h1' where id = 'h2';
+    update hotels set id = 'h2' where id = 'free'; commit`,
+  'a deletion and the same id again': `begin; delete from hotels where id = 'h1'; insert into hotels (id, name, channel_id) values ('h1', 'Again', 'c1'); commit`,
+  'a channel id that another hotel takes over': `begin; delete from hotels where id = 'h1'; insert into hotels (id, name, channel_id) values ('n1', 'N', 'c1'); commit`,
+  'a TRUNCATE': 'truncate hotels',
+  'a TRUNCATE and a reload': `begin; truncate hotels; insert into hotels (id, name) values ('h1', 'Reloaded'), ('n1', 'N'); commit`,
+  'a TRUNCATE of what refers to it': 'truncate collections cascade',
+  'a TRUNCATE of keys': 'truncate api_keys',
+  'a CTE that writes several tables': `with gone as (delete from hotels where id in ('h1', 'h2') returning id),
+    left_collections as (delete from collection_hotels where hotel_id in ('h1', 'h2') returning hotel_id),
+    revoked as (update api_keys set revoked_at = now() where id = 'k1')
+    insert into hotels (id, name) select 'copy-' || id, 'Copy' from gone`,
+  'a deleted collection': `delete from collections where id = 'two'`,
+  'a renamed collection': `update collections set id = 'renamed' where id = 'two'`,
+  'a membership that moves': `update collection_hotels set collection_id = 'three', hotel_id = 'h20' where collection_id = 'one' and hotel_id = 'h1'`,
+  'a key of another hash': `update api_keys set key_sha256 = ${sha('another')} where id = 'k1'`,
+  'a deleted key': `delete from api_keys where id = 'k2'`,
+  'a new key': `insert into api_keys (id, name, key_sha256) values ('k9', 'Key', ${sha('nine')})`,
+  savepoints: `begin; update hotels set name = 'kept' where id = 'h1'; savepoint a; update hotels set name = 'undone' where id = 'h2';
+    rollback to a; update hotels set name = 'kept' where id = 'h3'; commit`,
+};
+
+/** In these sessions foreign keys are off, so that the statements of other tables say what they mean alone. */
+const ROLES = ['origin', 'local', 'replica'] as const;
+
+for (const role of ROLES)
+  it(`the log names every row that a session with session_replication_role = ${role} changes`, async () => {
+    const { sql, ownerUrl } = await freshDatabase();
+    await sql.unsafe(SEED).simple();
+    const one = session(ownerUrl);
+    await one.unsafe(`set session_replication_role = ${role}`);
+    for (const [what, statement] of Object.entries(WRITES)) {
+      const from = await sequence(sql);
+      const before = await allRows(sql);
+      await one.unsafe(statement).simple();
+      await sequence(sql);
+      await expectNamed(sql, before, await logAfter(sql, from)).catch((error: Error) => {
+        throw new Error(`${what}: ${error.message}`);
+      });
+      await sql.unsafe(`truncate hotels, api_keys, collections, collection_hotels; ${SEED}`).simple();
+    }
+    const from = await sequence(sql);
+    const before = await allRows(sql);
+    await pipeline(
+      Readable.from(['copied-1\tCopied\tcc1\n', 'copied-2\tCopied\t\\N\n']),
+      await one`copy hotels (id, name, channel_id) from stdin`.writable(),
+    );
+    await sequence(sql);
+    await expectNamed(sql, before, await logAfter(sql, from));
+  });
+
+it('a rolled back statement and a rolled back transaction change nothing, and are not due', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const one = session(ownerUrl);
+  await sql.unsafe(SEED).simple();
+  const from = await sequence(sql);
+  await one.unsafe(`begin; update hotels set name = 'undone'; rollback`).simple();
+  await expect(one`update hotels set name = ''`).rejects.toThrow('hotels_name_is_not_empty');
+  expect(await poll(sql)).toMatchObject({ last: from, isUnread: false, isDue: false });
+  expect(await sequence(sql)).toBe(from);
+});
+
+it('what a subscription applies is in the log', async () => {
+  const { ownerUrl } = await ownPostgres(40, undefined, { wal_level: 'logical' });
+  const admin = postgresClient(ownerUrl);
+  const [publisherUrl, subscriberUrl] = await Promise.all(
+    ['publisher', 'subscriber'].map(async (name) => {
+      await admin`create database ${admin(name)} template template0`;
+      return Object.assign(new URL(ownerUrl), { pathname: `/${name}` }).href;
+    }),
+  );
+  const { migrate } = await import('../../src/postgres/migrate.ts');
+  const [publisher, subscriber] = [postgresClient(publisherUrl!), postgresClient(subscriberUrl!)];
+  await migrate(publisher);
+  await migrate(subscriber);
+  await publisher.unsafe(SEED).simple();
+  await publisher.unsafe(
+    'create publication all_of_it for table hotels, api_keys, collections, collection_hotels',
+  );
+  await publisher`select pg_create_logical_replication_slot('applied', 'pgoutput')`;
+  const before = await allRows(subscriber);
+  const from = await sequence(subscriber);
+  await subscriber.unsafe(
+    `create subscription applied connection '${publisherUrl}' publication all_of_it with (create_slot = false, slot_name = applied)`,
+  );
+  const applied = async (previous: Rows, since: number) => {
+    const there = await allRows(publisher);
+    await expect.poll(() => allRows(subscriber)).toEqual(there);
+    await sequence(subscriber);
+    await expectNamed(subscriber, previous, await logAfter(subscriber, since));
+  };
+  try {
+    // the first copy, then row by row
+    await applied(before, from);
+    for (const what of [
+      'a MERGE of all actions',
+      'renames of ids',
+      'a TRUNCATE of keys',
+      'a deleted collection',
+    ]) {
+      const previous = await allRows(subscriber);
+      const since = await sequence(subscriber);
+      await publisher.unsafe(WRITES[what]!).simple();
+      await applied(previous, since);
+    }
+  } finally {
+    await subscriber.unsafe('alter subscription applied disable');
+    await subscriber.unsafe('alter subscription applied set (slot_name = none)');
+    await subscriber.unsafe('drop subscription applied');
+  }
+});
+
+it('changes and positions survive a crash with synchronous_commit = off', async () => {
+  const { server, ownerUrl } = await ownPostgres(40, undefined, {
+    fsync: 'on',
+    synchronous_commit: 'off',
+    // nothing is written by itself
+    wal_writer_delay: '10s',
+    wal_writer_flush_after: '1GB',
+    max_prepared_transactions: '5',
+  });
+  const crash = async () => {
+    await server.kill();
+    await server.restart();
+  };
+  // a session for each life of the server
+  let sql = session(ownerUrl);
+  expect(await sql`show synchronous_commit`).toEqual([{ synchronous_commit: 'off' }]);
+  await sql.unsafe(SEED).simple();
+  await sql`begin`;
+  await sql`update hotels set name = 'changed' where id = 'h1'`;
+  await sql.unsafe(`set local synchronous_commit = off; commit`).simple();
+  await crash();
+
+  sql = session(ownerUrl);
+  const changed = () => sql`select id from hotels where name = 'changed' order by id`.values();
+  expect(await changed()).toEqual([['h1']]);
+  const last = await sequence(sql);
+  await crash();
+
+  sql = session(ownerUrl);
+  const { history, position } = await stateOf(sql);
+  expect(position).toBe(last);
+  await sql
+    .unsafe(`begin; update hotels set name = 'changed' where id = 'h2'; prepare transaction 'p'`)
+    .simple();
+  await sql`commit prepared 'p'`;
+  await crash();
+
+  sql = session(ownerUrl);
+  expect(await changed()).toEqual([['h1'], ['h2']]);
+  await sequence(sql);
+  expect(await stateOf(sql)).toMatchObject({ history });
+  expect(await idsAfter(sql, last)).toEqual(['h2']);
+});

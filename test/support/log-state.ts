@@ -1,0 +1,45 @@
+import type { Sql } from 'postgres';
+import { expect } from 'vitest';
+import { prefixOf } from '../../src/cluster/follow-log.ts';
+import type { Service } from './service.ts';
+
+interface LogState {
+  history: string;
+  serverStarted: string;
+  /** last position */
+  last: number;
+  /** committed changes have no position */
+  isUnread: boolean;
+  /** the sequencer has something to do */
+  isDue: boolean;
+}
+
+/** Returns the state of the log. `sql` is a connection of the owner. */
+export async function readLogState(sql: Sql): Promise<LogState> {
+  const [state] = await sql<LogState[]>`
+    select history, server_started as "serverStarted", last::float8 as last, is_unread as "isUnread", is_due as "isDue"
+    from hotel_api_poll(null, null, 1)`;
+  return state!;
+}
+
+/** Resolves when everything that has committed is in the log, the ids of large transactions included. */
+export async function untilSequenced(sql: Sql, timeout = 10_000): Promise<void> {
+  const isDue = async () => (await readLogState(sql)).isDue;
+  await expect.poll(isDue, { timeout, interval: 10 }).toBe(false);
+}
+
+/** Resolves when every worker of the service has applied everything that has committed. */
+export async function untilApplied(service: Service): Promise<void> {
+  await untilSequenced(service.sql);
+  const { last } = await readLogState(service.sql);
+  // workers are told before they are asked for their metrics
+  await expect
+    .poll(() => service.metric('hotel_api_log_position'), { timeout: 10_000, interval: 10 })
+    .toBeGreaterThanOrEqual(last);
+}
+
+/** Returns the prefix of the service's names in Redis. */
+export async function redisPrefix(sql: Sql): Promise<string> {
+  const { history, serverStarted } = await readLogState(sql);
+  return prefixOf(history, serverStarted);
+}

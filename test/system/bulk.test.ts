@@ -1,0 +1,187 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
+import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { Program } from '../cli/program.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
+import type { HttpResponse } from '../support/client.ts';
+import { idsOf } from '../support/ids.ts';
+import { insertKey } from '../support/key.ts';
+import { linesOf } from '../support/log-lines.ts';
+import { promisedMs, shortOrLong } from '../support/run-length.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const HOTELS = shortOrLong(60_000, 1_000_000);
+/** Hotels of one transaction that empties the table and fills it again. */
+const RELOADED = shortOrLong(30_000, 300_000);
+const CACHE_BYTES = 128 * 1024 * 1024;
+const MAX_MIB = 420;
+/** Time after the commit of a bulk change until everything is right. */
+const BULK_MS = promisedMs(2_000);
+/** Time after the commit of a single change, right behind a bulk change. */
+const SINGLE_MS = promisedMs(1_000);
+const POSITIONS_MS = promisedMs(5_000);
+const SINGLE = 7;
+
+let service: Service;
+let round = 0;
+let failures: string[];
+
+const channelOf = (number: number) => `CH${number}`;
+const idOf = (number: number) => `htl_${String(number).padStart(7, '0')}`;
+/** Hotels that are asked for all the time. */
+const WATCHED = Array.from({ length: 100 }, (_, i) => channelOf((i * 7_919) % RELOADED));
+
+beforeAll(async () => {
+  service = await startService({
+    workers: 2,
+    env: { LOCAL_CACHE_MAX_BYTES: String(CACHE_BYTES) },
+  });
+  await insert();
+  watch();
+});
+
+function insert() {
+  return service.sql`
+    insert into hotels (id, name, channel_id)
+    select 'htl_' || lpad(n::text, 7, '0'), ${`round ${round}`}, 'CH' || n from generate_series(0, ${HOTELS - 1}) n`;
+}
+
+/** Asks for hotels and a page all the time; records each response that is not 200. */
+function watch(): void {
+  failures = [];
+  let isStopped = false;
+  const asking = (async () => {
+    for (; !isStopped; await sleep(10)) {
+      const responses = await Promise.all([
+        batch(WATCHED),
+        service.get(`/hotels?limit=50&offset=${HOTELS / 2}`),
+      ]);
+      for (const { status, text } of responses) if (status !== 200) failures.push(`${status} ${text}`);
+    }
+  })();
+  closeAtEnd('the watching clients', async () => {
+    isStopped = true;
+    await asking;
+  });
+}
+
+const batch = (ids: string[]): Promise<HttpResponse> =>
+  service.post('/hotels/channel/batch', { channel_ids: ids });
+
+/** Returns the names of the watched hotels in as many responses as reach both workers. */
+async function namesOf(ids: string[]): Promise<string[]> {
+  const responses = await Promise.all(Array.from({ length: 6 }, () => batch(ids)));
+  const hotels = responses.flatMap((response) => response.json() as { name: string }[]);
+  return [...new Set(hotels.map(({ name }) => name))];
+}
+
+async function untilNamed(name: string, ids = WATCHED): Promise<number> {
+  const startedMs = performance.now();
+  await expect.poll(() => namesOf(ids), { timeout: 120_000, interval: 5 }).toEqual([name]);
+  return performance.now() - startedMs;
+}
+
+/** Returns the maximum memory of the primary and of the workers since their start, in MiB. */
+async function peakMib(): Promise<number> {
+  const pids = [service.pid, ...(await childrenOf(service.pid))];
+  const peaks = await Promise.all(
+    pids.map(async (pid) => {
+      const [, kib] = /VmHWM:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+      return Number(kib) / 1_024;
+    }),
+  );
+  return Math.max(...peaks);
+}
+
+/** Ends when pages in the middle of the list are those of the table. */
+async function untilExact(): Promise<number> {
+  const startedMs = performance.now();
+  const offsets = [1_000, RELOADED / 2, RELOADED - 60];
+  const expected = await Promise.all(
+    offsets.map(async (offset) => {
+      const rows = await service.sql`select id from hotels order by id collate "C" offset ${offset} limit 50`;
+      return rows.map(({ id }) => id);
+    }),
+  );
+  const served = () =>
+    Promise.all(offsets.map(async (offset) => idsOf(await service.get(`/hotels?limit=50&offset=${offset}`))));
+  await expect.poll(served, { timeout: 120_000, interval: 20 }).toEqual(expected);
+  return performance.now() - startedMs;
+}
+
+/** Makes a bulk change, then a single one and a revocation right behind it; checks and prints the times. */
+async function bulk(title: string, change: () => Promise<unknown>): Promise<void> {
+  round++;
+  failures = [];
+  const key = await insertKey(service.sql, []);
+  await expect.poll(async () => (await service.get(`/hotels/${idOf(SINGLE)}`, { key })).status).toBe(200);
+  await change();
+  const committedMs = performance.now();
+  const since = () => Math.round(performance.now() - committedMs);
+  const single = (async () => {
+    await service.sql`update hotels set name = 'single' where id = ${idOf(SINGLE)}`;
+    return untilNamed('single', [channelOf(SINGLE)]);
+  })();
+  const revoked = (async () => {
+    await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+    const startedMs = performance.now();
+    const statuses = async () => {
+      const responses = await Promise.all(
+        Array.from({ length: 6 }, () => service.get(`/hotels/${idOf(SINGLE)}`, { key })),
+      );
+      return [...new Set(responses.map(({ status }) => status))];
+    };
+    await expect.poll(statuses, { timeout: 120_000, interval: 5 }).toEqual([401]);
+    return performance.now() - startedMs;
+  })();
+  const all = untilNamed(
+    `round ${round}`,
+    WATCHED.filter((id) => id !== channelOf(SINGLE)),
+  ).then(since);
+  const times = { allMs: await all, singleMs: await single, revokedMs: await revoked };
+  const exactMs = await untilExact().then(since);
+  const mib = Math.round(await peakMib());
+  console.log(`${title}:`, JSON.stringify({ ...times, exactMs, mib }));
+  expect(
+    failures,
+    linesOf(service.logs(), 'request rejected')
+      .map(({ reason }) => reason)
+      .join(),
+  ).toEqual([]);
+  expect(times.allMs).toBeLessThan(BULK_MS);
+  expect(times.singleMs).toBeLessThan(SINGLE_MS);
+  expect(times.revokedMs).toBeLessThan(SINGLE_MS);
+  expect(exactMs).toBeLessThan(POSITIONS_MS);
+  expect(mib).toBeLessThan(MAX_MIB);
+}
+
+describe('while clients ask', () => {
+  it('an update of all hotels is served, and a single change right behind it', () =>
+    bulk('update of all hotels', () => service.sql`update hotels set name = ${`round ${round}`}`));
+
+  it('a table that is emptied and filled again in one transaction is served', () =>
+    bulk('truncate and reload', () =>
+      service.sql.begin(async (sql) => {
+        await sql`truncate hotels cascade`;
+        await sql`
+          insert into hotels (id, name, channel_id)
+          select 'htl_' || lpad(n::text, 7, '0'), ${`round ${round}`}, 'CH' || n
+          from generate_series(0, ${RELOADED - 1}) n`;
+      }),
+    ));
+
+  it('an import that deletes what is missing in its file is served', () =>
+    bulk('import --delete-missing', async () => {
+      const program = await Program.set(service.database);
+      const file = join(program.folder, 'hotels.ndjson');
+      const line = (_: unknown, number: number) =>
+        JSON.stringify({ id: idOf(number), name: `round ${round}`, channel_id: channelOf(number) });
+      const half = Math.round(RELOADED * 0.9);
+      await writeFile(file, `${Array.from({ length: half }, line).join('\n')}\n`);
+      const { code, deleted } = await program.json(['import', file, '--delete-missing']);
+      expect({ code, deleted }).toEqual({ code: 0, deleted: RELOADED - half });
+    }));
+});
