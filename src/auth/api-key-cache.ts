@@ -1,4 +1,4 @@
-import { monotonicMs, wallAt } from '../lib/clock.ts';
+import { monotonicMs, onIteration, wallAt } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -78,7 +78,7 @@ export class ApiKeyCache {
     if (known !== undefined) {
       const ageMs = nowMs - known.readAtMs;
       if (known.readAtMs < this.#freshness.oldestReadMs(nowMs)) {
-        if (nowMs >= known.retryAtMs) return undefined;
+        if (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs)) return undefined;
       } else if (ageMs > REFRESH_MS) {
         known.readAtMs = nowMs - REFRESH_MS + RETRY_MS;
         this.load(key).catch(() => {});
@@ -200,7 +200,7 @@ export class ApiKeyCache {
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = rows[0] ? keyOf(rows[0], label) : { label, record: null };
     const ofHistory = history();
-    setImmediate(() => {
+    onIteration(() => {
       if (ofHistory === history()) void redisCache?.fill(sha256, found);
     });
     return found;

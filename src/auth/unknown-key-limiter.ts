@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
 
 /**
  * Maximum number of existing keys whose hash prefixes are held, at about 16 bytes each. They are looked up without a
@@ -51,10 +51,10 @@ export class UnknownKeyLimiter {
     if (this.#waiting >= MAX_WAITING) throw TOO_MANY_UNKNOWN_KEYS;
     this.#waiting++;
     try {
-      const untilMs = performance.now() + WAIT_TIMEOUT_MS;
+      const untilMs = monotonicMs() + WAIT_TIMEOUT_MS;
       do {
-        if (performance.now() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
-        await wait(RETRY_MS);
+        if (monotonicMs() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
+        await pause(RETRY_MS);
       } while (!this.#isExpected(sha256) && !(await this.#mayLookUp()));
     } finally {
       this.#waiting--;

@@ -1,4 +1,4 @@
-import { setImmediate as nextIteration } from 'node:timers/promises';
+import { nextIteration, random } from '../lib/clock.ts';
 import type { CacheArena } from './arena/arena.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
@@ -25,7 +25,7 @@ export class HotIds {
   async save(): Promise<void> {
     const ids = await this.#collect();
     if (ids.length < MIN_IDS) return;
-    await this.#redis.storeHotIds(Math.floor(LISTS * Math.random()), ids);
+    await this.#redis.storeHotIds(Math.floor(LISTS * random()), ids);
   }
 
   /** Returns the ids of all lists, most hits first. */
@@ -41,7 +41,7 @@ export class HotIds {
   async #collect(): Promise<string[]> {
     const byHits: string[][] = [[], [], []];
     const parts = Math.ceil(this.#arena.slots / SLOTS);
-    const start = Math.floor(parts * Math.random());
+    const start = Math.floor(parts * random());
     for (let part = 0, found = 0; part < parts && found < MAX_IDS; part++) {
       for (const { id, hits } of this.#arena.hotIds(((start + part) % parts) * SLOTS, SLOTS)) {
         byHits[3 - hits]!.push(id);

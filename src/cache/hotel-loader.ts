@@ -1,7 +1,7 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Window } from '../log/window.ts';
@@ -109,7 +109,7 @@ export class HotelLoader {
     count('postgres', 'absent', keys.length - entries.length);
     const load = { label, isOfHistory, byKey, beganMs };
     // after the responses are sent: filling takes as long as all the rest
-    setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], load));
+    onIteration(() => this.#fillRedis(namespace, collection === null ? keys : [], load));
     return load;
   }
 

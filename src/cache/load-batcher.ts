@@ -1,5 +1,6 @@
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
+import { onIteration } from '../lib/clock.ts';
 
 /** Place of a key that no hotel can have. */
 const NO_KEY = -1;
@@ -77,7 +78,7 @@ export class LoadBatcher {
     const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
     const batch: LoadBatch = { keys: [], places: new Map(), reading: promise };
     this.#open.set(name, batch);
-    setImmediate(() => {
+    onIteration(() => {
       this.#open.delete(name);
       this.#read(namespace, batch.keys, owner, collection).then(resolve, reject);
     });

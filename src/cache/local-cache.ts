@@ -1,7 +1,7 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry, labelOf } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, wallAt } from '../lib/clock.ts';
+import { monotonicMs, onIteration, random, setTimer, wallAt } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK, type Visible } from './arena/batch-lookup.ts';
@@ -128,11 +128,11 @@ export class LocalCache {
   /** Stores the bytes of an entry that was checked. */
   storeBytes(bytes: Uint8Array, readAtMs = monotonicMs()): void {
     this.#greatestLabel = Math.max(this.#greatestLabel, labelOf(bytes));
-    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()));
+    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + random()));
   }
 
   storeAbsent(namespace: Namespace, key: string, readAtMs = monotonicMs()): void {
-    const untilMs = readAtMs + this.#options.absentTtlMs * (0.5 + 0.5 * Math.random());
+    const untilMs = readAtMs + this.#options.absentTtlMs * (0.5 + 0.5 * random());
     this.arena.putAbsent(namespace, key, readAtMs, untilMs);
   }
 
@@ -208,8 +208,8 @@ export class LocalCache {
     const forget = () => {
       for (const name of names) this.#refreshing.delete(name);
     };
-    setTimeout(forget, 1_000).unref();
+    setTimer(forget, 1_000).unref();
     // deferred, because the caller's views are only valid until the arena's next call
-    setImmediate(() => this.#options.refresh(namespace, stale));
+    onIteration(() => this.#options.refresh(namespace, stale));
   }
 }

@@ -1,7 +1,7 @@
-import { setImmediate as nextIteration, setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { IdList } from '../hotels/id-list.ts';
+import { monotonicMs, nextIteration, pause, wallMs } from '../lib/clock.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { HotIds } from './hot-ids.ts';
 import type { HotelReader } from './hotel-reader.ts';
@@ -68,7 +68,7 @@ export class WarmUp {
 
   /** Warms until the cache is full, every hotel is loaded, or `timeoutMs` is over. Never rejects. */
   async run(timeoutMs: number): Promise<WarmUpResult> {
-    const beganMs = performance.now();
+    const beganMs = monotonicMs();
     const untilMs = beganMs + timeoutMs;
     let reason: string | undefined;
     const end = await withDeadline(this.#fill(untilMs), timeoutMs).catch((error: Error): WarmUpEnd => {
@@ -78,7 +78,7 @@ export class WarmUp {
       reason = error.message;
       return 'failed';
     });
-    return { hotels: this.#hotels, tookMs: performance.now() - beganMs, end, reason };
+    return { hotels: this.#hotels, tookMs: monotonicMs() - beganMs, end, reason };
   }
 
   async #fill(untilMs: number): Promise<WarmUpEnd> {
@@ -88,20 +88,20 @@ export class WarmUp {
     let slowLoads = 0;
     for await (const ids of this.#ids()) {
       if (isStopping()) return 'stopped';
-      const beganMs = performance.now();
+      const beganMs = monotonicMs();
       if (beganMs >= untilMs) return 'timeout';
       // while the log cannot be followed, Redis is not read, and values are served for seconds only
       if (!isCurrent()) return 'unavailable';
       if (!local.arena.hasRoom) return 'full';
       const found = await reader.load('id', ids, '');
       this.#hotels += ids.length;
-      const tookMs = performance.now() - beganMs;
+      const tookMs = monotonicMs() - beganMs;
       if (!isCompiled) await this.#compile(found);
       else slowLoads = tookMs > slowMs ? slowLoads + 1 : 0;
       if (slowLoads === SLOW_LOADS) return 'slow';
       isCompiled = true;
       // after a slow load the dependencies are left alone for as long
-      await wait(slowLoads > 0 ? tookMs : ids.length * msPerHotel - tookMs);
+      await pause(slowLoads > 0 ? tookMs : ids.length * msPerHotel - tookMs);
     }
     return 'complete';
   }
@@ -146,7 +146,7 @@ export class WarmUp {
     const body = Buffer.from(JSON.stringify({ channel_ids: ids }));
     for (let i = 0; i < LOOKUPS; i++) {
       // not counted: these are no requests
-      local.arena.gather('channel', body, i % 2 === 0 ? 'full' : 'narrow', 0, 0, Date.now());
+      local.arena.gather('channel', body, i % 2 === 0 ? 'full' : 'narrow', 0, 0, wallMs());
       if (i % LOOKUPS_PER_ITERATION === 0) await nextIteration();
     }
     for (let i = 0; i < REDIS_BATCHES; i++) await redisBatch?.read('channel', body, 'full', () => {});

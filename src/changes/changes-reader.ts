@@ -1,5 +1,6 @@
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { monotonicMs, random } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { Slices } from '../lib/slices.ts';
 import type { LogPlace } from '../log/row.ts';
@@ -116,7 +117,7 @@ export class ChangesReader {
     let unaffected: Page | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
-    const untilMs = performance.now() + request.waitMs;
+    const untilMs = monotonicMs() + request.waitMs;
     let { token } = request;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
@@ -131,7 +132,7 @@ export class ChangesReader {
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
           // many clients wake together: a client that waited gets its empty page again
           if (empty && error instanceof Unavailable) return empty;
-          const mayWait = performance.now() < untilMs && !client.over && !this.#watch.isReleased;
+          const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
           if (mayWait && error instanceof Unavailable && error.rejection === 'postgres_queue') return 'full';
           throw error;
         }));
@@ -142,10 +143,10 @@ export class ChangesReader {
         if (changes.length > 0 || (more && round >= MAX_ROUNDS)) return page;
         if (more) continue;
       }
-      const restMs = untilMs - performance.now();
+      const restMs = untilMs - monotonicMs();
       if (page === 'full') {
         const minMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
-        await this.#wait(client, Infinity, Math.min(restMs, minMs * (1 + Math.random())));
+        await this.#wait(client, Infinity, Math.min(restMs, minMs * (1 + random())));
       } else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
         const { position } = page.next;

@@ -1,3 +1,4 @@
+import { clearTimer, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import type { LogPlace } from '../log/row.ts';
 
 /**
@@ -10,7 +11,7 @@ const KEYS_WAIT_MS = 250;
 
 interface Waiter {
   position: number;
-  timer: NodeJS.Timeout;
+  timer: Timer;
   wake: () => void;
 }
 
@@ -32,7 +33,7 @@ export class PositionWatch {
   /** undefined: unknown */
   #place: LogPlace | undefined;
   #isBusy = false;
-  #keysTimer: NodeJS.Timeout | undefined;
+  #keysTimer: Timer | undefined;
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
 
@@ -63,7 +64,7 @@ export class PositionWatch {
   /** Wakes the waits for a change within a moment: their keys may see something else. */
   keysChanged(): void {
     if (this.#isReleased) return;
-    this.#keysTimer ??= setTimeout(() => {
+    this.#keysTimer ??= setTimer(() => {
       this.#keysTimer = undefined;
       this.#wake(isForChange);
     }, KEYS_WAIT_MS);
@@ -99,11 +100,11 @@ export class PositionWatch {
     if (isKnown || this.#isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = () => {
-      clearTimeout(waiter.timer);
+      clearTimer(waiter.timer);
       this.#waiters.delete(waiter);
       resolve();
     };
-    const waiter: Waiter = { position, timer: setTimeout(end, timeoutMs), wake: end };
+    const waiter: Waiter = { position, timer: setTimer(end, timeoutMs), wake: end };
     this.#waiters.add(waiter);
     return { over: promise, cancel: end };
   }
@@ -111,7 +112,7 @@ export class PositionWatch {
   /** Ends every wait, later ones included, when the worker ends. */
   release(): void {
     this.#isReleased = true;
-    clearTimeout(this.#keysTimer);
+    clearTimer(this.#keysTimer);
     this.#wake(() => true);
   }
 
@@ -123,7 +124,7 @@ export class PositionWatch {
     const woken = [...this.#waiters].filter(matches);
     const wakeFrom = (from: number) => {
       for (const waiter of woken.slice(from, from + WOKEN_AT_ONCE)) waiter.wake();
-      if (from + WOKEN_AT_ONCE < woken.length) setImmediate(wakeFrom, from + WOKEN_AT_ONCE);
+      if (from + WOKEN_AT_ONCE < woken.length) onIteration(() => wakeFrom(from + WOKEN_AT_ONCE));
     };
     wakeFrom(0);
   }

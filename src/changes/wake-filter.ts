@@ -1,4 +1,4 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { nextIteration } from '../lib/clock.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { ChangeLog, LogState } from './change-log.ts';
 import type { Token } from './token.ts';
@@ -41,7 +41,7 @@ export class WakeFilter {
   /** Begins a batch that takes tokens until the query before it has ended. */
   #gather(): Batch {
     const tokens = new Map<string, Token>();
-    const result = Promise.all([nextTick(), this.#running]).then(async () => {
+    const result = Promise.all([nextIteration(), this.#running]).then(async () => {
       if (this.#next?.tokens === tokens) this.#next = undefined;
       const { state, affected } = await this.#log.affected([...tokens.values()]);
       return { state, affected: new Set(affected.map(nameOf)) };

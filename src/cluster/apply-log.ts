@@ -107,6 +107,8 @@ export class LogApplier {
   }
 
   #applyRow(row: LogRow): void {
+    // what is read because of the row must not come from a server that lacks it
+    this.#applied.position = row.position;
     const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#caches;
     raiseWindow(this.#caches.window, row);
     switch (row.kind) {

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import type { Config } from '../config/config.ts';
+import { pause } from '../lib/clock.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import { openDatabase } from '../postgres/connect.ts';
@@ -43,7 +43,7 @@ export async function awaitDatabase(
   };
   while (!serves && !isStopping()) {
     void attempt();
-    await Promise.race([found.promise, wait(RETRY_MS)]);
+    await Promise.race([found.promise, pause(RETRY_MS)]);
   }
   return serves ? found.promise : undefined;
 }

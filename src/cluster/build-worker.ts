@@ -21,7 +21,7 @@ import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { onTick } from '../lib/clock.ts';
+import { clearTimer, every, onTick } from '../lib/clock.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
@@ -66,10 +66,10 @@ export function buildWorker(
     onAnswer: (atMs) => freshness.answered(atMs),
   });
   const isCurrent = () => freshness.isCurrent();
-  const checking = setInterval(() => {
+  const checking = every(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
-  shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
+  shutdown.push('checks of PostgreSQL', () => clearTimer(checking));
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestPipeline } from '../http/request-pipeline.ts';
 import type { Server } from '../http/server.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
 
 /** Idle time after which a connection may be closed during shutdown. */
 const IDLE_MS = 500;
@@ -14,13 +14,13 @@ const MAX_IDLE_BETWEEN_MS = 2 * CHECK_MS;
 export async function drain(pipeline: RequestPipeline, server: Server, timeoutMs: number): Promise<void> {
   pipeline.closing = true;
   server.stopAccepting();
-  const untilMs = performance.now() + timeoutMs;
+  const untilMs = monotonicMs() + timeoutMs;
   let finished = pipeline.finishedCount;
   let idleMs = 0;
-  let checkedAtMs = performance.now();
+  let checkedAtMs = monotonicMs();
   while (server.connections > 0 && checkedAtMs < untilMs && idleMs <= IDLE_MS) {
-    await wait(CHECK_MS);
-    const nowMs = performance.now();
+    await pause(CHECK_MS);
+    const nowMs = monotonicMs();
     const isIdle = pipeline.unfinished === 0 && pipeline.finishedCount === finished;
     idleMs = isIdle ? idleMs + Math.min(nowMs - checkedAtMs, MAX_IDLE_BETWEEN_MS) : 0;
     finished = pipeline.finishedCount;

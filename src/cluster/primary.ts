@@ -1,9 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { writeDocuments } from '../api-docs/documents.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
@@ -43,14 +43,14 @@ export async function runPrimary(given: Config): Promise<void> {
 
   const stop = async (signal: string) => {
     if (stopping) {
-      if (performance.now() - signalledAtMs < SAME_SIGNAL_MS) return;
+      if (monotonicMs() - signalledAtMs < SAME_SIGNAL_MS) return;
       workers?.kill();
       process.exit(1);
     }
     stopping = true;
-    signalledAtMs = performance.now();
+    signalledAtMs = monotonicMs();
     events.stopping(signal);
-    if (workers && workers.listening > 0) await wait(config.DRAIN_WAIT_MS);
+    if (workers && workers.listening > 0) await pause(config.DRAIN_WAIT_MS);
     events.stopped(await shutdown.close());
     process.exit(0);
   };

@@ -1,6 +1,16 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, onClockStep, toSystemMs } from '../lib/clock.ts';
+import {
+  clearTimer,
+  every,
+  fromSystemMs,
+  onClockStep,
+  pause,
+  random,
+  setTimer,
+  type Timer,
+  toSystemMs,
+  wallMs,
+} from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -57,16 +67,16 @@ function startWorker({
     const json = await metrics.registry.getMetricsAsJSON();
     send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess });
   };
-  const reporting = setInterval(() => report(), REPORT_EVERY_MS);
-  shutdown.push('reports', () => clearInterval(reporting));
+  const reporting = every(() => report(), REPORT_EVERY_MS);
+  shutdown.push('reports', () => clearTimer(reporting));
 
   let warmedUp: WarmUpResult | undefined;
-  let preloading: NodeJS.Timeout | undefined;
-  shutdown.push('preload of keys', () => clearTimeout(preloading));
+  let preloading: Timer | undefined;
+  shutdown.push('preload of keys', () => clearTimer(preloading));
   const preloadKeys = () =>
     apiKeys.preload().catch(() => {
-      clearTimeout(preloading);
-      preloading = setTimeout(preloadKeys, PRELOAD_RETRY_MS);
+      clearTimer(preloading);
+      preloading = setTimer(preloadKeys, PRELOAD_RETRY_MS);
     });
   const start = async () => {
     watchProcess(metrics.registry, String(number));
@@ -80,7 +90,7 @@ function startWorker({
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),
       postgres.connected(POSTGRES_TIMEOUT_MS),
-      Promise.race([preloadKeys(), wait(PRELOAD_TIMEOUT_MS)]),
+      Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
       origin.connected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
@@ -94,14 +104,14 @@ function startWorker({
     events.listening(config.PORT);
     send({ type: 'listening' });
     parts.hotelList.index.prepare();
-    saveHotIds(Math.random());
+    saveHotIds(random());
   };
-  let saving: NodeJS.Timeout | undefined;
-  shutdown.push('ids in use', () => clearTimeout(saving));
+  let saving: Timer | undefined;
+  shutdown.push('ids in use', () => clearTimer(saving));
   /** Saves the ids in use after this share of the interval, and again after each. */
   const saveHotIds = (share: number) => {
     if (!hotIds) return;
-    saving = setTimeout(
+    saving = setTimer(
       () => hotIds.save().then(() => saveHotIds(1)),
       share * config.WORKERS * SAVE_HOT_IDS_MS,
     );
@@ -119,12 +129,12 @@ function startWorker({
 
   logApplier.start(log);
   if (lateAnswerMs !== undefined) parts.freshness.answered(fromSystemMs(lateAnswerMs));
-  let wallMs = Date.now();
   onClockStep((byMs, sleptMs) => {
     if (sleptMs > 0) parts.freshness.slept(sleptMs);
     // entries of a midnight that the clock has gone back before
-    if (byMs < 0 && new Date(wallMs).getUTCDate() !== new Date().getUTCDate()) parts.local?.clear();
-    wallMs = Date.now();
+    const nowMs = wallMs();
+    const isOtherDay = new Date(nowMs - byMs).getUTCDate() !== new Date(nowMs).getUTCDate();
+    if (byMs < 0 && isOtherDay) parts.local?.clear();
   });
   start().catch(fail);
   return (message) => {
@@ -172,7 +182,7 @@ function send(message: ToPrimary): void {
 function fail(error: unknown): void {
   new Events(openLog('fatal', 'worker')).fatal(error);
   send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
-  setTimeout(() => process.exit(1), 50);
+  setTimer(() => process.exit(1), 50);
 }
 
 // signals are handled by the primary, which informs the workers; without a primary the worker ends

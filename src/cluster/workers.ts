@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
+import { clearTimer, every, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { StallTolerantDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -54,8 +55,8 @@ export class Workers {
   #stopping = false;
   /** time of the last late answer that a worker has reported, by `systemMs` */
   lateAnswerMs: number | undefined;
-  readonly #watch: NodeJS.Timeout;
-  #watchedAtMs = performance.now();
+  readonly #watch: Timer;
+  #watchedAtMs = monotonicMs();
 
   /**
    * Starts `count` workers; `startOf` is called for the start data of each. A worker may not warm up if none accepts
@@ -77,7 +78,7 @@ export class Workers {
       serialization: 'advanced',
     });
     for (let number = 1; number <= count; number++) this.#start(number, 0);
-    this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
+    this.#watch = every(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
   /** Returns the number of workers that accept connections. */
@@ -112,14 +113,14 @@ export class Workers {
   /** Asks every worker to finish; resolves when all have ended, or were killed after `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
-    clearInterval(this.#watch);
+    clearTimer(this.#watch);
     const ended = [...this.#handles].map(
       ({ worker }) => new Promise((resolve) => worker.once('exit', resolve)),
     );
     this.broadcast({ type: 'drain' });
-    const timer = setTimeout(() => this.kill(), deadlineMs);
+    const timer = setTimer(() => this.kill(), deadlineMs);
     await Promise.all(ended);
-    clearTimeout(timer);
+    clearTimer(timer);
   }
 
   kill(): void {
@@ -129,7 +130,7 @@ export class Workers {
   /** `nextPauseMs`: pause before its replacement if it ends at once. */
   #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork({ [HASH_SEED_VARIABLE]: HASH_SEED_HEX });
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const handle: WorkerHandle = {
       worker,
       number,
@@ -165,7 +166,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    handle.liveness.reset(performance.now());
+    handle.liveness.reset(monotonicMs());
     handle.up = true;
     switch (message.type) {
       case 'up':
@@ -199,11 +200,11 @@ export class Workers {
     if (this.#stopping) return;
     this.#metrics.workerRestarts.inc();
     this.#remember(handle.metrics);
-    const steady = performance.now() - handle.startedAtMs >= STEADY_MS;
+    const steady = monotonicMs() - handle.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : handle.nextPauseMs;
     const nextPauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * restartInMs), LONGEST_PAUSE_MS);
     this.#events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
-    setTimeout(() => {
+    setTimer(() => {
       if (!this.#stopping) this.#start(handle.number, nextPauseMs);
     }, restartInMs);
   }
@@ -225,7 +226,7 @@ export class Workers {
   }
 
   #endFrozen(): void {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const wasStalled = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
     for (const { worker, liveness, up } of this.#handles) {

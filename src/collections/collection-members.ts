@@ -1,7 +1,6 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import { PageIndex } from '../hotels/page-index.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { monotonicMs, nextIteration } from '../lib/clock.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
@@ -151,7 +150,7 @@ export class CollectionMembers {
       for (const id of piece) ids.add(id);
       if (piece.length < IDS_PER_QUERY) break;
       mark = piece.at(-1)!;
-      await nextTick();
+      await nextIteration();
     }
     this.#ids = ids;
     await this.#lookUpChanged();

@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
+import { monotonicMs, pause, setTimer, type Timer } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import type { IdList } from './id-list.ts';
 import { ListSegments, type Segment } from './list-segments.ts';
@@ -48,7 +48,7 @@ export class PageIndex {
   #isSettling = false;
   /** counts are completed although no request waits for them */
   #isCountingAll = false;
-  #quietTimer: NodeJS.Timeout | undefined;
+  #quietTimer: Timer | undefined;
   #movedSinceTimer = false;
   #progress = Promise.withResolvers<void>();
   #waiting = 0;
@@ -113,14 +113,14 @@ export class PageIndex {
   async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
-    const untilMs = performance.now() + MAX_WAIT_MS;
+    const untilMs = monotonicMs() + MAX_WAIT_MS;
     while (true) {
       const { segment, skip } = this.#segments.at(offset);
       if (this.#segments.isExactBefore(segment, tick)) {
         const page = await this.#read(segment, skip, limit, isCurrent);
         if (page) return page;
       }
-      if (performance.now() > untilMs)
+      if (monotonicMs() > untilMs)
         throw new Unavailable('the positions of the list are being counted', {
           rejection: 'postgres_timeout',
         });
@@ -183,7 +183,7 @@ export class PageIndex {
   #awaitQuiet(): void {
     if (this.#movedSinceTimer) {
       this.#movedSinceTimer = false;
-      this.#quietTimer = setTimeout(() => this.#awaitQuiet(), QUIET_MS).unref();
+      this.#quietTimer = setTimer(() => this.#awaitQuiet(), QUIET_MS).unref();
       return;
     }
     this.#quietTimer = undefined;
@@ -199,8 +199,8 @@ export class PageIndex {
     this.prepare();
     const late = new AbortController();
     try {
-      const remainingMs = Math.max(0, untilMs - performance.now());
-      await Promise.race([promise, wait(remainingMs, undefined, { signal: late.signal })]);
+      const remainingMs = Math.max(0, untilMs - monotonicMs());
+      await Promise.race([promise, pause(remainingMs, late.signal)]);
     } finally {
       late.abort();
       this.#waiting--;
@@ -223,7 +223,7 @@ export class PageIndex {
       } catch (error) {
         failures++;
         this.#progressed(error);
-        await wait(this.#retryMs);
+        await pause(this.#retryMs);
       }
     }
     this.#isSettling = false;

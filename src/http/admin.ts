@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, pause } from '../lib/clock.ts';
 
 /** Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. */
 const MAX_CONNECTIONS = 128;
@@ -22,10 +22,10 @@ export function shared(gather: () => Promise<string>, pauseMs = MIN_INTERVAL_MS)
   let beganAtMs = -Infinity;
   const begin = async (): Promise<string> => {
     await current;
-    const restMs = beganAtMs + pauseMs - performance.now();
-    if (restMs > 0) await sleep(restMs);
+    const restMs = beganAtMs + pauseMs - monotonicMs();
+    if (restMs > 0) await pause(restMs);
     next = undefined;
-    beganAtMs = performance.now();
+    beganAtMs = monotonicMs();
     const gathering = gather();
     current = gathering.catch(() => {});
     return gathering;

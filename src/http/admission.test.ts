@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { Admission, NEEDS_LOAD, type Work } from './admission.ts';
 
 const BODY = new Uint8Array(13_000);
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  fakeTimers(() => spent);
 });
 afterEach(() => {
-  vi.useRealTimers();
+  realClocks();
 });
 
 /** Batch that occupies the event loop, or is loaded until `finish`. */
@@ -47,12 +49,7 @@ let spent = 0;
 let began = 0;
 beforeEach(() => {
   spent = 0;
-  began = performance.now();
-  const real = performance.now.bind(performance);
-  vi.spyOn(performance, 'now').mockImplementation(() => real() + spent);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
+  began = monotonicMs();
 });
 
 const enter = (admission: Admission, batches: Batch[]) => {
@@ -120,7 +117,7 @@ describe('batches from the local cache', () => {
     expect(admission.isFull('me')).toBe(true);
     while (admission.waiting > 0) await tick();
     expect(count(batches, 'answered')).toBe(1_000 - rejected);
-    expect(performance.now() - began).toBeLessThan(400);
+    expect(monotonicMs() - began).toBeLessThan(400);
     expect(admission.isFull('me')).toBe(false);
     const next = new Batch();
     admission.enter(BODY, next);

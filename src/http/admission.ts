@@ -1,4 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { Pauses } from '../lib/pauses.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
@@ -99,7 +100,7 @@ export class Admission {
   /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (this.#arrived.length > 0 && isFull(this.#arrived, owner, this.#pauses.without(nowMs))) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
     if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
@@ -110,7 +111,7 @@ export class Admission {
   /** Answers a batch now or later, or rejects it. The body is valid during the call only. */
   enter(body: Uint8Array, work: Work): void {
     if (work.over) return;
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (this.#tickBeganMs === undefined) {
       this.#tickBeganMs = nowMs;
       this.#arm();
@@ -148,14 +149,14 @@ export class Admission {
   #arm(): void {
     if (this.#armed) return;
     this.#armed = true;
-    setImmediate(this.#resume);
+    onIteration(this.#resume);
   }
 
   readonly #resume = (): void => {
     this.#armed = false;
     this.#tickBeganMs = undefined;
     if (this.waiting === 0) return;
-    const untilMs = performance.now() + SLICE_MS;
+    const untilMs = monotonicMs() + SLICE_MS;
     this.#serve(this.#toLoad, untilMs);
     this.#serve(this.#arrived, untilMs);
     // if the limit blocks the queue, the end of a load continues it
@@ -166,7 +167,7 @@ export class Admission {
     if (queue.length === 0) return;
     // a wait for the limit is one for other processes
     const judgedMs = (ms: number) => (queue === this.#arrived ? this.#pauses.without(ms) : ms);
-    let nowMs = performance.now();
+    let nowMs = monotonicMs();
     while (queue.length > 0 && nowMs < untilMs && (queue === this.#arrived || this.#mayLoad)) {
       const { item, sinceMs } = queue.shift()!;
       if (!item.work.over) {
@@ -175,7 +176,7 @@ export class Admission {
         else this.#run(item.work, item.body, nowMs);
       }
       pool.release(item.body);
-      nowMs = performance.now();
+      nowMs = monotonicMs();
     }
     queue.measure(judgedMs(nowMs));
   }
@@ -201,7 +202,7 @@ export class Admission {
 
   /** Adapts the limit to a finished load. */
   #adapt(bytes: number, beganMs: number): void {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (nowMs - beganMs > TARGET_LOAD_MS) {
       // once for all loads that ran together
       if (beganMs < this.#loweredAtMs) return;

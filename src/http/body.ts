@@ -1,4 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
+import { clearTimer, every, setTimer, type Timer } from '../lib/clock.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -20,7 +21,7 @@ interface Arrival {
 
 /** Bodies that have not ended, those of aborted requests included until they time out. */
 const arriving = new Set<Arrival>();
-let checking: NodeJS.Timeout | undefined;
+let checking: Timer | undefined;
 
 function rejectLate(): void {
   for (const arrival of arriving) {
@@ -29,7 +30,7 @@ function rejectLate(): void {
     arrival.late();
   }
   if (arriving.size > 0) return;
-  clearInterval(checking);
+  clearTimer(checking);
   checking = undefined;
 }
 
@@ -56,7 +57,7 @@ export function collectBody(
     },
   };
   arriving.add(arrival);
-  checking ??= setInterval(rejectLate, CHECK_EVERY_MS);
+  checking ??= every(rejectLate, CHECK_EVERY_MS);
   response.onData((chunk, isLast) => {
     if (isOver) return;
     if (length + chunk.byteLength > MAX_BODY_BYTES) {
@@ -94,11 +95,11 @@ export function collectBody(
 export function discardBody(response: HttpResponse, done: () => void): void {
   let length = 0;
   const end = () => {
-    clearTimeout(timer);
+    clearTimer(timer);
     length = Number.NEGATIVE_INFINITY;
     done();
   };
-  const timer = setTimeout(end, DISCARD_MS);
+  const timer = setTimer(end, DISCARD_MS);
   response.onData((chunk, isLast) => {
     length += chunk.byteLength;
     if (length >= 0 && (isLast || length > MAX_BODY_BYTES)) end();

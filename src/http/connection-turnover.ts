@@ -1,3 +1,5 @@
+import { clearTimer, every, random, type Timer } from '../lib/clock.ts';
+
 const MEASURE_EVERY_MS = 1_000;
 
 /**
@@ -11,7 +13,7 @@ export class ConnectionTurnover {
   readonly #server: { readonly connections: number };
   readonly #pipeline: { readonly finishedCount: number };
   readonly #onClose: () => void;
-  readonly #timer: NodeJS.Timeout | undefined;
+  readonly #timer: Timer | undefined;
   /** responses until the next that closes its connection */
   #left = Infinity;
   /** connections that may be closed now; at most those of one second */
@@ -30,7 +32,7 @@ export class ConnectionTurnover {
     this.#server = server;
     this.#pipeline = pipeline;
     this.#onClose = onClose;
-    if (maxAgeS > 0) this.#timer = setInterval(() => this.#measure(), MEASURE_EVERY_MS).unref();
+    if (maxAgeS > 0) this.#timer = every(() => this.#measure(), MEASURE_EVERY_MS).unref();
   }
 
   /** Returns true if the connection of the next response is to be closed. To be called once for each response. */
@@ -43,7 +45,7 @@ export class ConnectionTurnover {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    clearTimer(this.#timer);
   }
 
   #measure(): void {
@@ -58,6 +60,6 @@ export class ConnectionTurnover {
   /** Spreads the connections to be closed over the responses of a second. */
   #draw(): void {
     this.#left =
-      this.#credit < 1 ? Infinity : 1 + Math.floor((Math.random() * this.#responsesPerS) / this.#credit);
+      this.#credit < 1 ? Infinity : 1 + Math.floor((random() * this.#responsesPerS) / this.#credit);
   }
 }

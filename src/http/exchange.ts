@@ -3,7 +3,7 @@ import type { Principal } from '../auth/principal.ts';
 import type { StoredTag } from '../cache/arena/tag.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
@@ -304,7 +304,7 @@ export class Exchange {
     const kept = body && Buffer.from(body);
     const keptTag = String(tag);
     const write = () =>
-      setImmediate(() => {
+      onIteration(() => {
         if (this.#over) return;
         response.cork(() => this.#writeNow(status, kept, headers, keptTag, encoding, heads));
         if (this.closesConnection && this.method === 'HEAD') response.close();

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { instantiate } from '../wasm/deflate.ts';
 
@@ -86,7 +87,7 @@ let isArmed = false;
  */
 export function gzip(body: Uint8Array, recipient: Recipient): Promise<Buffer> {
   const settle = Promise.withResolvers<Buffer>();
-  waiting.append(recipient.owner, { body, recipient, settle }, body.length, performance.now());
+  waiting.append(recipient.owner, { body, recipient, settle }, body.length, monotonicMs());
   arm();
   return settle.promise;
 }
@@ -94,14 +95,14 @@ export function gzip(body: Uint8Array, recipient: Recipient): Promise<Buffer> {
 function arm(): void {
   if (isArmed) return;
   isArmed = true;
-  setImmediate(compressPieces);
+  onIteration(compressPieces);
 }
 
 function compressPieces(): void {
   isArmed = false;
-  const untilMs = performance.now() + SLICE_MS;
+  const untilMs = monotonicMs() + SLICE_MS;
   do compressPiece();
-  while ((current || waiting.length > 0) && performance.now() < untilMs);
+  while ((current || waiting.length > 0) && monotonicMs() < untilMs);
   if (current || waiting.length > 0) arm();
 }
 

@@ -1,3 +1,5 @@
+import { onIteration } from '../lib/clock.ts';
+
 /** Maximum processor time of the responses of one event-loop iteration. */
 const MAX_TICK_MS = 15;
 /** Work between two readings of the clock, in about bytes: 128 small responses, or five pages of 100. */
@@ -43,7 +45,7 @@ export class TickBudget {
     const nowMs = processorMs();
     if (this.#beganMs === undefined) {
       this.#beganMs = nowMs;
-      setImmediate(this.#end);
+      onIteration(this.#end);
     }
     this.#isOver = nowMs - this.#beganMs > MAX_TICK_MS;
     return this.#isOver;

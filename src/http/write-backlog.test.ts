@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import { keep, MAX_BACKLOG_BYTES, type PendingWrite, release } from './write-backlog.ts';
 
 const MIB = 1024 * 1024;
@@ -16,14 +17,14 @@ function keepOne(name: string, bytes: number): PendingWrite {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  fakeTimers();
   kept = [];
   givenUp = [];
 });
 afterEach(() => {
   for (const { pending } of kept) release(pending);
   expect(vi.getTimerCount()).toBe(0);
-  vi.useRealTimers();
+  realClocks();
 });
 
 it('the backlog keeps the bytes until they are given back', () => {

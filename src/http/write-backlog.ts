@@ -1,4 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { clearTimer, every, monotonicMs, type Timer } from '../lib/clock.ts';
 
 /** Buffers of response bytes that the kernel has not taken. */
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
@@ -27,7 +28,7 @@ interface BackloggedWrite extends PendingWrite {
 /** in order of arrival */
 const all = new Set<BackloggedWrite>();
 let backlogBytes = 0;
-let checking: NodeJS.Timeout | undefined;
+let checking: Timer | undefined;
 
 /**
  * Keeps the bytes until `release`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
@@ -44,12 +45,12 @@ export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: (
     copiedBytes,
     taken: 0,
     disconnect,
-    windowEndsAtMs: performance.now() + WINDOW_MS,
+    windowEndsAtMs: monotonicMs() + WINDOW_MS,
     takenBefore: 0,
   };
   backlogBytes += copiedBytes;
   all.add(kept);
-  checking ??= setInterval(disconnectSlowest, CHECK_EVERY_MS);
+  checking ??= every(disconnectSlowest, CHECK_EVERY_MS);
   return kept;
 }
 
@@ -60,12 +61,12 @@ export function release(pending: PendingWrite): void {
   backlogBytes -= copiedBytes;
   if (copiedBytes > 0) pool.release(bytes);
   if (all.size > 0) return;
-  clearInterval(checking);
+  clearTimer(checking);
   checking = undefined;
 }
 
 function disconnectSlowest(): void {
-  const nowMs = performance.now();
+  const nowMs = monotonicMs();
   for (const kept of all) {
     if (nowMs < kept.windowEndsAtMs) continue;
     if (kept.taken - kept.takenBefore < MIN_TAKEN_BYTES) {

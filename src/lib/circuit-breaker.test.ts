@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CircuitBreaker } from './circuit-breaker.ts';
+import { fakeTimers, realClocks } from './clock.fixture.ts';
 
 const PROBE_EVERY_MS = 200;
 let answers: boolean;
@@ -8,7 +9,7 @@ let announced: [open: boolean, reason: string][];
 let breaker: CircuitBreaker;
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  fakeTimers();
   answers = false;
   probes = 0;
   announced = [];
@@ -24,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   breaker.close();
-  vi.useRealTimers();
+  realClocks();
 });
 
 const fail = (times: number) => {

@@ -1,3 +1,4 @@
+import { clearTimer, setTimer, type Timer } from './clock.ts';
 import { withDeadline } from './deadline.ts';
 
 /** Callback after each call of a dependency, probes included. */
@@ -21,7 +22,7 @@ export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #failures = 0;
   #open = false;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   /** number of the latest probe */
   #probes = 0;
   #pendingProbe: Promise<void> | undefined;
@@ -44,7 +45,7 @@ export class CircuitBreaker {
     this.#failures += weight;
     if (this.#failures < this.#options.failuresToOpen || this.#open || this.#closed) return;
     this.#open = true;
-    this.#timer = setTimeout(this.#runProbe, this.#options.probeEveryMs);
+    this.#timer = setTimer(this.#runProbe, this.#options.probeEveryMs);
     this.#options.onChange(true, reason);
   }
 
@@ -64,22 +65,22 @@ export class CircuitBreaker {
 
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    clearTimer(this.#timer);
   }
 
   readonly #runProbe = async (): Promise<void> => {
-    clearTimeout(this.#timer);
+    clearTimer(this.#timer);
     const number = ++this.#probes;
     try {
       await this.#options.probe();
       if (!this.#open || this.#closed) return;
-      clearTimeout(this.#timer);
+      clearTimer(this.#timer);
       this.#open = false;
       this.#failures = 0;
       this.#options.onChange(false, 'probe succeeded');
     } catch {
       if (number === this.#probes && this.#open && !this.#closed)
-        this.#timer = setTimeout(this.#runProbe, this.#options.probeEveryMs);
+        this.#timer = setTimer(this.#runProbe, this.#options.probeEveryMs);
     }
   };
 }

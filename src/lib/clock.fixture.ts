@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { vi } from 'vitest';
 import { compareClocks } from './clock.ts';
 
@@ -22,4 +23,11 @@ export function realClocks(): void {
   vi.restoreAllMocks();
   vi.useRealTimers();
   compareClocks();
+}
+
+/** Fakes the timers, and the monotonic clock with them, until `realClocks`. `aheadMs`: what it is ahead of the timers. */
+export function fakeTimers(aheadMs = () => 0): void {
+  vi.useFakeTimers();
+  const { now } = globalThis.performance;
+  vi.spyOn(performance, 'now').mockImplementation(() => now.call(globalThis.performance) + aheadMs());
 }

@@ -7,20 +7,129 @@ const TICK_MS = 100;
 /** A change of their difference by more than this is a step of the wall clock. */
 const STEP_MS = 1_000;
 
-let wallAheadMs = Date.now() - performance.now();
-let sleptMs = sleepOfMachineMs();
-const listeners: ((byMs: number, sleptMs: number) => void)[] = [];
-const tickListeners: ((lateMs: number) => void)[] = [];
+/** A timer, or a callback of the next iteration. */
+export interface Timer {
+  /** Lets the process end although the timer is pending. */
+  unref(): Timer;
+}
+
+/**
+ * All that the service knows of time and chance. Code that the simulation (test/sim) runs uses nothing else of this kind: in
+ * it a run depends on its seed alone.
+ */
+export interface Clock {
+  monotonicMs(): number;
+  systemMs(): number;
+  wallMs(): number;
+  /** time since the system booted, sleep of the machine included */
+  uptimeMs(): number;
+  /** at least 0 and below 1 */
+  random(): number;
+  setTimer(callback: () => void, delayMs: number): Timer;
+  setRepeating(callback: () => void, intervalMs: number): Timer;
+  clearTimer(timer: Timer | undefined): void;
+  setIteration(callback: () => void): Timer;
+  clearIteration(iteration: Timer | undefined): void;
+  /** what the process knows of its clocks */
+  readonly watch: ClockWatch;
+}
+
+interface ClockWatch {
+  wallAheadMs: number;
+  sleptMs: number;
+  dueAtMs: number;
+  onStep: ((byMs: number, sleptMs: number) => void)[];
+  onTick: ((lateMs: number) => void)[];
+}
+
+const realClock: Clock = {
+  monotonicMs: () => performance.now(),
+  systemMs: () => {
+    const [seconds, nanoseconds] = process.hrtime();
+    return seconds * 1e3 + nanoseconds / 1e6;
+  },
+  wallMs: () => Date.now(),
+  uptimeMs: () => os.uptime() * 1e3,
+  random: () => Math.random(),
+  setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
+  setRepeating: (callback, intervalMs) => setInterval(callback, intervalMs),
+  clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
+  setIteration: (callback) => setImmediate(callback) as unknown as Timer,
+  clearIteration: (iteration) => clearImmediate(iteration as unknown as NodeJS.Immediate | undefined),
+  watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
+};
+
+let clock = realClock;
+
+/** Replaces the clock: the simulation has one for each of its processes. */
+export function useClock(other: Clock): void {
+  realClock.clearTimer(watching);
+  watching = undefined;
+  clock = other;
+}
 
 /** Returns milliseconds since this process began, from a clock that is never set. All ages are measured by it. */
 export function monotonicMs(): number {
-  return performance.now();
+  return clock.monotonicMs();
 }
 
 /** Returns milliseconds since the system booted: one clock for all processes of a machine. */
 export function systemMs(): number {
-  const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1e3 + nanoseconds / 1e6;
+  return clock.systemMs();
+}
+
+/** Returns the time of the wall clock (epoch ms), which decides about midnight and the expiry of keys, and no age. */
+export function wallMs(): number {
+  return clock.wallMs();
+}
+
+/** Returns a random number from 0 to below 1: for spreading load, never for secrets. */
+export function random(): number {
+  return clock.random();
+}
+
+/** Calls back once, after at least this time. */
+export function setTimer(callback: () => void, delayMs: number): Timer {
+  return clock.setTimer(callback, delayMs);
+}
+
+/** Calls back again and again, until `clearTimer`. */
+export function every(callback: () => void, intervalMs: number): Timer {
+  return clock.setRepeating(callback, intervalMs);
+}
+
+/** Ends a timer of `setTimer` or `every`, if there is one. */
+export function clearTimer(timer: Timer | undefined): void {
+  clock.clearTimer(timer);
+}
+
+/** Calls back at the end of this iteration of the event loop, after what has arrived was read. */
+export function onIteration(callback: () => void): Timer {
+  return clock.setIteration(callback);
+}
+
+/** Cancels a callback of `onIteration`, if there is one. */
+export function cancelIteration(iteration: Timer | undefined): void {
+  clock.clearIteration(iteration);
+}
+
+/** Resolves at the end of this iteration of the event loop. */
+export function nextIteration(): Promise<void> {
+  return new Promise((resolve) => clock.setIteration(resolve));
+}
+
+/** Resolves after at least this time, or at once when `signal` aborts. */
+export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const end = () => {
+      clock.clearTimer(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = clock.setTimer(end, delayMs);
+    signal?.addEventListener('abort', end);
+  });
 }
 
 /** Converts a time of `systemMs` to one of `monotonicMs`. If this process is stopped meanwhile, the time is too early. */
@@ -38,7 +147,7 @@ export function toSystemMs(atMs: number): number {
  * is noticed within 100 ms.
  */
 export function wallAt(nowMs: number): number {
-  return nowMs + wallAheadMs;
+  return nowMs + clock.watch.wallAheadMs;
 }
 
 /**
@@ -47,35 +156,44 @@ export function wallAt(nowMs: number): number {
  * was set.
  */
 export function onClockStep(listener: (byMs: number, sleptMs: number) => void): void {
-  listeners.push(listener);
+  clock.watch.onStep.push(listener);
 }
 
 /** Compares the clocks; a timer calls it ten times a second. */
 export function compareClocks(): void {
-  const aheadMs = Date.now() - performance.now();
-  const byMs = aheadMs - wallAheadMs;
-  wallAheadMs = aheadMs;
+  const { watch } = clock;
+  const aheadMs = wallMs() - monotonicMs();
+  const byMs = aheadMs - watch.wallAheadMs;
+  watch.wallAheadMs = aheadMs;
   if (Math.abs(byMs) <= STEP_MS) return;
-  const sleptBeforeMs = sleptMs;
-  sleptMs = sleepOfMachineMs();
-  const sleepMs = sleptMs - sleptBeforeMs;
-  for (const listener of listeners) listener(byMs, sleepMs > STEP_MS / 2 ? sleepMs : 0);
+  const sleptBeforeMs = watch.sleptMs;
+  watch.sleptMs = sleepOfMachineMs();
+  const sleepMs = watch.sleptMs - sleptBeforeMs;
+  for (const listener of watch.onStep) listener(byMs, sleepMs > STEP_MS / 2 ? sleepMs : 0);
 }
 
-/** Returns a time that grows only while the machine sleeps: the clock of `os.uptime` goes on then, the monotonic one stops. */
+/** Returns a time that grows only while the machine sleeps: the clock of `uptimeMs` goes on then, the monotonic one stops. */
 function sleepOfMachineMs(): number {
-  return os.uptime() * 1e3 - performance.now();
+  return clock.uptimeMs() - monotonicMs();
 }
 
 /** Registers a callback that is called ten times a second. It receives how late it is called, in milliseconds. */
 export function onTick(listener: (lateMs: number) => void): void {
-  tickListeners.push(listener);
+  clock.watch.onTick.push(listener);
 }
 
-let dueAtMs = performance.now() + TICK_MS;
-setInterval(() => {
-  const nowMs = performance.now();
-  compareClocks();
-  for (const listener of tickListeners) listener(Math.max(0, nowMs - dueAtMs));
-  dueAtMs = nowMs + TICK_MS;
-}, TICK_MS).unref();
+/** Begins to watch the clocks of this process. */
+export function watchClocks(): Timer {
+  const { watch } = clock;
+  watch.wallAheadMs = wallMs() - monotonicMs();
+  watch.sleptMs = sleepOfMachineMs();
+  watch.dueAtMs = monotonicMs() + TICK_MS;
+  return every(() => {
+    const nowMs = monotonicMs();
+    compareClocks();
+    for (const listener of watch.onTick) listener(Math.max(0, nowMs - watch.dueAtMs));
+    watch.dueAtMs = nowMs + TICK_MS;
+  }, TICK_MS).unref();
+}
+
+let watching: Timer | undefined = watchClocks();

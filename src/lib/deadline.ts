@@ -1,3 +1,5 @@
+import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from './clock.ts';
+
 const SLICES = 10;
 /** Factor by which stalls extend a deadline at most. */
 const MAX_EXTENSION = 2;
@@ -11,10 +13,10 @@ export class StallTolerantDeadline {
   #lastAtMs = 0;
   readonly #over = Promise.withResolvers<never>();
   #slices = 0;
-  #slicedAtMs = performance.now();
+  #slicedAtMs = monotonicMs();
   #stalled = false;
-  #timer: NodeJS.Timeout | undefined;
-  #check: NodeJS.Immediate | undefined;
+  #timer: Timer | undefined;
+  #check: Timer | undefined;
 
   /** Starts the deadline, in milliseconds. `end` must be called. */
   constructor(timeoutMs: number) {
@@ -30,7 +32,7 @@ export class StallTolerantDeadline {
 
   /** Allows the whole time again, unless the deadline has passed. */
   restart(): void {
-    this.#lastAtMs = performance.now() + MAX_EXTENSION * this.#timeoutMs;
+    this.#lastAtMs = monotonicMs() + MAX_EXTENSION * this.#timeoutMs;
     if (!this.over) this.#slices = 0;
   }
 
@@ -40,15 +42,15 @@ export class StallTolerantDeadline {
   }
 
   end(): void {
-    clearTimeout(this.#timer);
-    clearImmediate(this.#check);
+    clearTimer(this.#timer);
+    cancelIteration(this.#check);
   }
 
   #schedule(): void {
-    this.#timer = setTimeout(() => {
+    this.#timer = setTimer(() => {
       // responses that arrived meanwhile are read first
-      this.#check = setImmediate(() => {
-        const nowMs = performance.now();
+      this.#check = onIteration(() => {
+        const nowMs = monotonicMs();
         if (nowMs - this.#slicedAtMs > this.#timeoutMs) this.#stalled = true;
         this.#slicedAtMs = nowMs;
         this.#slices = nowMs >= this.#lastAtMs ? SLICES : this.#slices + 1;
@@ -76,13 +78,13 @@ export class DeadlineExceeded extends Error {
  */
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  let check: NodeJS.Immediate | undefined;
-  const timer = setTimeout(() => {
-    check = setImmediate(() => reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)));
+  let check: Timer | undefined;
+  const timer = setTimer(() => {
+    check = onIteration(() => reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)));
   }, deadlineMs);
   work.then(resolve, reject).finally(() => {
-    clearTimeout(timer);
-    clearImmediate(check);
+    clearTimer(timer);
+    cancelIteration(check);
   });
   return promise;
 }

@@ -1,3 +1,4 @@
+import { monotonicMs, onIteration } from './clock.ts';
 import { WaitQueue } from './wait-queue.ts';
 
 /** Maximum time that the work of one event-loop iteration takes; its last piece may exceed it. */
@@ -22,7 +23,7 @@ export class Slices {
         reject(error);
       }
     };
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (this.#untilMs === undefined) this.#begin(nowMs);
     if (this.#waiting.length === 0 && nowMs < this.#untilMs!) settle();
     else this.#waiting.append(owner, settle, 1, nowMs);
@@ -31,13 +32,13 @@ export class Slices {
 
   #begin(nowMs: number): void {
     this.#untilMs = nowMs + SLICE_MS;
-    setImmediate(this.#resume);
+    onIteration(this.#resume);
   }
 
   readonly #resume = (): void => {
     this.#untilMs = undefined;
     if (this.#waiting.length === 0) return;
-    this.#begin(performance.now());
-    while (this.#waiting.length > 0 && performance.now() < this.#untilMs!) this.#waiting.shift()!.item();
+    this.#begin(monotonicMs());
+    while (this.#waiting.length > 0 && monotonicMs() < this.#untilMs!) this.#waiting.shift()!.item();
   };
 }

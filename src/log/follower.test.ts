@@ -369,7 +369,7 @@ it('a restart of the server is told once, before its first news', async () => {
   database.append('hotels', ['a']);
   await until(() => heard.includes('news of a'));
   await polled();
-  expect(heard).toEqual(['history first from 0, start 1', 'restart, start 2', 'news of a']);
+  expect(heard).toEqual(['history first from 0, start 1', 'restart, start 2', 'news of a', 'sequenced a']);
 });
 
 describe('a connection', () => {

@@ -1,6 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { monotonicMs, systemMs } from '../lib/clock.ts';
+import { monotonicMs, pause, random, systemMs } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -100,7 +99,7 @@ export class LogFollower {
   async #run(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const connection = this.#connection;
-      let pauseMs = POLL_MS * (0.8 + 0.4 * Math.random());
+      let pauseMs = POLL_MS * (0.8 + 0.4 * random());
       try {
         await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
         const beganMs = systemMs();
@@ -115,13 +114,14 @@ export class LogFollower {
         if (connection === this.#connection) this.reopen();
         pauseMs = retryAfterMs();
       }
-      await wait(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
+      await pause(pauseMs, this.#stopping.signal);
     }
   }
 
   /** Applies a poll that began at `beganMs`, and calls the sequencer if it is due. Returns whether it was. */
   async #follow(connection: LogConnection, first: Poll, beganMs: number): Promise<boolean> {
-    if (!first.isDue) {
+    // a server that was restarted or promoted may have another place, which the sequencer compares
+    if (!first.isDue && (first.serverStarted === this.#serverStarted || this.#place === undefined)) {
       await this.#apply(connection, first, first.isUnread ? undefined : beganMs);
       return false;
     }
@@ -213,10 +213,10 @@ export class LogFollower {
         }
         position = last!.position - Math.max(1, last!.ids.length);
         onLearned(rows, position);
-        await wait(LEARN_EVERY_MS);
+        await pause(LEARN_EVERY_MS);
       } catch {
         // the connection was replaced, or the server does not answer at the moment
-        await wait(retryAfterMs());
+        await pause(retryAfterMs());
         if (beginning !== this.#beginning) return;
       }
     }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { Unavailable } from '../errors.ts';
+import { clearTimer, random, setTimer, type Timer } from '../lib/clock.ts';
 import type { CountedMethod, Route } from './request-histogram.ts';
 
 /** Reasons for a line about a request. Requests without a line are counted by the same reasons. */
@@ -32,7 +33,7 @@ export class AccessLog {
   readonly #slowSeconds: number;
   #written: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
   #suppressed: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
-  #second: NodeJS.Timeout | undefined;
+  #second: Timer | undefined;
 
   /** `sample`: share of all requests to be logged, from 0 to 1. `slowMs`: duration from which a request is slow. */
   constructor(
@@ -49,7 +50,7 @@ export class AccessLog {
   finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
     if (status >= 500) this.#write('failed', request, status, seconds, bytes);
     else if (seconds >= this.#slowSeconds) this.#write('slow', request, status, seconds, bytes);
-    else if (this.#sample > 0 && Math.random() < this.#sample)
+    else if (this.#sample > 0 && random() < this.#sample)
       this.#write('sampled', request, status, seconds, bytes);
   }
 
@@ -60,7 +61,7 @@ export class AccessLog {
 
   /** Logs the number of suppressed lines. */
   close(): void {
-    clearTimeout(this.#second);
+    clearTimer(this.#second);
     this.#beginSecond();
   }
 
@@ -71,7 +72,7 @@ export class AccessLog {
     seconds: number | undefined,
     bytes: number,
   ): void {
-    this.#second ??= setTimeout(() => this.#beginSecond(), 1_000).unref();
+    this.#second ??= setTimer(() => this.#beginSecond(), 1_000).unref();
     if (this.#written[kind] >= LINES_PER_SECOND[kind]) {
       this.#suppressed[kind]++;
       this.#onSuppressed(kind);

@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
@@ -91,7 +91,7 @@ export class Postgres {
   readonly #lanes: Record<Lane, Queries>;
   /** all of them, because each request reads their lengths */
   readonly #queues: readonly Queries[];
-  #watching: NodeJS.Timeout | undefined;
+  #watching: Timer | undefined;
   #pinging = false;
   #checking = false;
   #closed = false;
@@ -208,7 +208,7 @@ export class Postgres {
   async close(): Promise<void> {
     this.#closed = true;
     this.#breaker.close();
-    clearTimeout(this.#watching);
+    clearTimer(this.#watching);
     await this.#sql.end({ timeout: 1 });
   }
 
@@ -342,7 +342,7 @@ export class Postgres {
 
   /** Probes the server while queries run and none was answered recently. */
   #watch(): void {
-    this.#watching ??= setTimeout(() => {
+    this.#watching ??= setTimer(() => {
       this.#watching = undefined;
       if (this.running === 0) return;
       const isQuiet = monotonicMs() - this.#repliedAtMs > PING_AFTER * this.#limits.timeoutMs;

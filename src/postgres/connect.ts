@@ -57,7 +57,7 @@ const FOLLOW_TIMEOUTS = { statement_timeout: '30s', lock_timeout: '5s' };
  * If it fails, the connection is of no further use.
  */
 export const BEGIN_WRITING = [
-  'begin read write',
+  'begin isolation level read committed read write',
   ...Object.entries(FOLLOW_TIMEOUTS).map(([name, value]) => `set local ${name} = '${value}'`),
 ].join('; ');
 

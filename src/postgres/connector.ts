@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
+import { monotonicMs, pause, random } from '../lib/clock.ts';
 
 /** What postgres.js passes to its option `socket`. */
 interface Target {
@@ -59,11 +59,11 @@ export class Connector {
 
   async #turn(max: number): Promise<void> {
     const { signal } = this.#closing;
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const before = this.#openedAtMs.length < max ? -Infinity : this.#openedAtMs.shift()!;
     const dueAtMs = Math.max(nowMs, before + retryAfterMs());
     this.#openedAtMs.push(dueAtMs);
-    if (dueAtMs > nowMs) await wait(dueAtMs - nowMs, undefined, { signal });
+    if (dueAtMs > nowMs) await pause(dueAtMs - nowMs, signal);
     signal.throwIfAborted();
   }
 }
@@ -90,5 +90,5 @@ function unanswered(): Error {
 
 /** Returns a pause before a lost server is tried again. Instances spread their tries. */
 export function retryAfterMs(): number {
-  return 200 + Math.random() * 200;
+  return 200 + random() * 200;
 }

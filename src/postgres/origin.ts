@@ -1,4 +1,5 @@
 import { Unavailable } from '../errors.ts';
+import { clearTimer, every, type Timer } from '../lib/clock.ts';
 import type { Lane, Postgres } from './client.ts';
 import { type Applied, type Labelled, readLabelled } from './label.ts';
 import { Replica } from './replica.ts';
@@ -28,14 +29,14 @@ interface OriginOptions {
 export class Origin {
   readonly #options: OriginOptions;
   readonly #replicas: Replica[];
-  readonly #checking: NodeJS.Timeout | undefined;
+  readonly #checking: Timer | undefined;
   #nextIndex = 0;
 
   constructor(options: OriginOptions) {
     this.#options = options;
     this.#replicas = options.replicas.map((postgres) => new Replica(postgres, options.applied));
     if (this.#replicas.length === 0) return;
-    this.#checking = setInterval(() => {
+    this.#checking = every(() => {
       if (this.#mayReadReplicas) for (const replica of this.#replicas) void replica.check();
     }, CHECK_EVERY_MS);
   }
@@ -106,7 +107,7 @@ export class Origin {
 
   /** Closes the connections to the replicas. */
   async close(): Promise<void> {
-    clearInterval(this.#checking);
+    clearTimer(this.#checking);
     await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
   }
 

@@ -1,3 +1,4 @@
+import { monotonicMs } from '../lib/clock.ts';
 import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
 interface Window {
@@ -26,7 +27,7 @@ export class RateLimitCoordinator {
   }
 
   /** Grants a worker the requested number of requests, or what is left. */
-  grant(worker: number, { id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
+  grant(worker: number, { id, limit, taken, wanted }: LeaseRequest, nowMs = monotonicMs()): LeaseGrant {
     const window = this.#windowOf(id, limit, nowMs, worker);
     if (window.worker !== worker) window.shared = true;
     window.used += taken;
@@ -43,7 +44,7 @@ export class RateLimitCoordinator {
 
   /** Continues a window that was counted elsewhere so far. */
   follow(worker: number, { id, limit }: LeaseRequest, left: number, resetInMs: number): void {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const window = this.#windowOf(id, limit, nowMs, worker);
     window.shared = true;
     window.used = limit.requests - left;

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import { RateLimitCoordinator } from './coordinator.ts';
 import { type RateLimitDecision, RateLimiter } from './limiter.ts';
 import type { LeaseRequest, RateLimit } from './rate-limit.ts';
@@ -49,10 +50,10 @@ class Instance {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  fakeTimers();
 });
 afterEach(() => {
-  vi.useRealTimers();
+  realClocks();
 });
 
 describe('a limit of 200 a second', () => {

@@ -1,3 +1,4 @@
+import { clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
 export interface RateLimitDecision {
@@ -22,7 +23,7 @@ interface Lease {
   shared: boolean;
   isRequested: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
-  deadline: NodeJS.Timeout | undefined;
+  deadline: Timer | undefined;
 }
 
 /** Share of a limit that a worker leases at a time, and admits on credit at the start of a window. */
@@ -66,7 +67,7 @@ export class RateLimiter {
 
   /** Decides about one request of `id`. */
   take(id: string, limit: RateLimit): RateLimitDecision | Promise<RateLimitDecision> {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const lease = this.#leaseOf(id, limit, nowMs);
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
@@ -86,7 +87,7 @@ export class RateLimiter {
     const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
     lease.waiting.push(resolve);
     this.#requestLease(lease);
-    lease.deadline ??= setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
+    lease.deadline ??= setTimer(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     return promise;
   }
 
@@ -102,7 +103,7 @@ export class RateLimiter {
    * client receives therefore grows only if it comes from a worker that has not read them yet.
    */
   receiveOfOthers(grants: LeaseGrant[]): void {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     for (const { id, left, resetInMs } of grants) {
       const lease = this.#leases.get(id);
       if (!lease) continue;
@@ -133,7 +134,7 @@ export class RateLimiter {
     if (lease.isRequested) return;
     lease.isRequested = true;
     if (this.#toRequest.push(lease) > 1) return;
-    setImmediate(() => {
+    onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
         const { id, limit, unreported, waiting } = lease;
         lease.unreported = 0;
@@ -145,8 +146,8 @@ export class RateLimiter {
   }
 
   #grant(lease: Lease, { granted, left, resetInMs, shared }: Omit<LeaseGrant, 'id'>): void {
-    const nowMs = performance.now();
-    clearTimeout(lease.deadline);
+    const nowMs = monotonicMs();
+    clearTimer(lease.deadline);
     lease.deadline = undefined;
     lease.isRequested = false;
     lease.tokens += granted;
@@ -160,7 +161,7 @@ export class RateLimiter {
       for (const resolve of lease.waiting.splice(0)) resolve(decisionOn(lease, false, nowMs));
     } else if (lease.waiting.length > 0) {
       this.#requestLease(lease);
-      lease.deadline = setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
+      lease.deadline = setTimer(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     }
   }
 

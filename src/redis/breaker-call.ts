@@ -1,4 +1,5 @@
 import type { CircuitBreaker, OnCall } from '../lib/circuit-breaker.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { isUnavailable } from './store.ts';
 
@@ -19,7 +20,7 @@ export class BreakerCall {
   /** Returns the result of a command; undefined if it failed or the breaker of its server is open. */
   async call<T>(breaker: CircuitBreaker, command: () => Promise<T>): Promise<T | undefined> {
     if (breaker.open) return undefined;
-    const startedAtMs = performance.now();
+    const startedAtMs = monotonicMs();
     let succeeded = false;
     try {
       const result = await command();
@@ -31,7 +32,7 @@ export class BreakerCall {
       this.#onError(error as Error);
       return undefined;
     } finally {
-      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
+      this.#onCall((monotonicMs() - startedAtMs) / 1000, succeeded);
     }
   }
 
@@ -46,7 +47,7 @@ export class BreakerCall {
 
 /** Waits until `isReady` returns true, or for `timeoutMs`. Returns its result. */
 export async function untilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
-  const untilMs = performance.now() + timeoutMs;
-  while (!isReady() && performance.now() < untilMs) await new Promise((resolve) => setTimeout(resolve, 10));
+  const untilMs = monotonicMs() + timeoutMs;
+  while (!isReady() && monotonicMs() < untilMs) await pause(10);
   return isReady();
 }

@@ -1,3 +1,4 @@
+import { random } from '../lib/clock.ts';
 /** Lifetimes of the values of a cache in Redis, and a callback for invalid values. */
 export interface RedisCacheOptions {
   /** maximum */
@@ -11,6 +12,6 @@ export interface RedisCacheOptions {
  * Returns a lifetime between half of `maxMs` and all of it; `draw` is at least 0 and below 1. Values stored together would
  * otherwise expire together. The load of PostgreSQL is at most 1.5 times that of the maximum.
  */
-export function lifetimeMs(maxMs: number, draw: number = Math.random()): number {
+export function lifetimeMs(maxMs: number, draw: number = random()): number {
   return Math.floor(maxMs * (1 - draw / 2));
 }

@@ -49,11 +49,13 @@ async function blocksOfAll(sql: Sql): Promise<Record<string, number>> {
   for (const [what, [text, ...parameters]] of Object.entries(statements)) {
     await sql.unsafe(`prepare measured as ${text}`);
     const execute = parameters.length > 0 ? `execute measured(${parameters.join(', ')})` : 'execute measured';
-    // the first run fills the caches of the session
-    for (let i = 0; i < 2; i++) {
+    // the first run fills the caches of the session, and one may delete what transactions of other databases held back
+    const runs: number[] = [];
+    for (let i = 0; i < 5; i++) {
       if (what === 'sequence') await sql`update hotels set name = 'sequenced' where id = 'h3000'`;
-      found[what] = await blocksOf(sql, execute);
+      runs.push(await blocksOf(sql, execute));
     }
+    found[what] = Math.min(...runs.slice(1));
     await sql`deallocate measured`;
   }
   return found;
@@ -131,17 +133,18 @@ it.each(PLANS)(
     await holder.unsafe('begin isolation level repeatable read; select count(*) from hotels').simple();
     await queueSingly(sql, 40_000, 'long-');
     await sequenceAll(sql);
-    const blocks: number[] = [];
-    for (let i = 0; i < 25; i++) {
+    // transactions of other databases may keep a call from deleting
+    const deleting: number[] = [];
+    for (let i = 0; deleting.length < 20; i++) {
       await sql`update hotels set name = ${`Hotel ${i}`} where id = 'h1'`;
-      blocks.push(await blocksOf(one, 'select hotel_api_sequence()'));
+      const blocks = await blocksOf(one, 'select hotel_api_sequence()');
+      if (blocks > 150) deleting.push(blocks);
     }
     const [row] = await sql<[{ left: number }]>`select count(*)::integer as left from hotel_api_queue`;
     expect(row.left).toBeGreaterThan(1_000);
-    // the others had to wait for a transaction of autovacuum, or are the first
-    const deleting = blocks.slice(1).filter((read) => read > 150);
-    expect(deleting.length).toBeGreaterThan(3);
-    expect(Math.max(...deleting)).toBeLessThanOrEqual(Math.min(...deleting) + 3 * A_FEW);
+    // the first fills the caches of the session
+    const later = deleting.slice(1);
+    expect(Math.max(...later)).toBeLessThanOrEqual(Math.min(...later) + 3 * A_FEW);
     await holder`rollback`;
   },
 );

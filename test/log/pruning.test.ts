@@ -58,16 +58,17 @@ it('a transaction of many rows at the old end stops no pruning', async () => {
 
 it('more ids than the log may have are deleted at its end, but for those of the last ten minutes', async () => {
   const { sql } = await freshDatabase();
-  await sequence(sql);
+  // what lies before is older
+  const begun = await sequence(sql);
   const first = await change(sql, 3);
   await sql`update hotel_api_log set state.ids = -1000000 where kind = 'drained' and position < ${first.position}`;
-  expect((await change(sql, 2)).log_from).toBe(0);
-  await age(sql, '9 minutes');
-  expect((await change(sql, 1)).log_from).toBe(0);
-  await age(sql, '2 minutes');
+  expect((await change(sql, 2)).log_from).toBeLessThanOrEqual(begun);
+  await age(sql, '5 minutes');
+  expect((await change(sql, 1)).log_from).toBeLessThanOrEqual(begun);
+  await age(sql, '6 minutes');
   const pruned = await change(sql, 2);
   expect(pruned).toMatchObject({ history: first.history });
-  expect(pruned.log_from).toBeGreaterThan(0);
+  expect(pruned.log_from).toBeGreaterThan(begun);
   expect(pruned.log_from).toBeLessThan(first.position);
   expect(await poll(sql, first)).toMatchObject({ isContinued: true });
 });

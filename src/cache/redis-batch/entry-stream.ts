@@ -1,6 +1,7 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { numberOf } from '../../hotels/namespace.ts';
+import { wallMs } from '../../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
 import type { KeepEntry, RedisBatchMemory } from './memory.ts';
@@ -102,7 +103,7 @@ export class EntryStream implements ReplyReader {
       count,
       numberOf(namespace),
       isFull,
-      Date.now(),
+      wallMs(),
       hitsStart,
       hitsLength,
       this.#keep ? this.#keptOneOf : 0,
