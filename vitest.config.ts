@@ -4,6 +4,8 @@ import { HANG_MS, polling, SYSTEM_TESTS, withServers } from './test/support/proj
 
 /** They read files and need no servers. */
 const DOCUMENTS = 'test/documents/*.test.ts';
+/** It runs in virtual time. */
+const SIMULATION = 'test/sim/*.test.ts';
 
 /** `npm test`: all that needs nothing but Node. */
 export default defineConfig({
@@ -13,7 +15,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', DOCUMENTS],
+          include: ['src/**/*.test.ts', DOCUMENTS, SIMULATION],
           testTimeout: HANG_MS,
           expect: polling,
           sequence: { groupOrder: 1 },
@@ -23,7 +25,7 @@ export default defineConfig({
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: [...SYSTEM_TESTS, DOCUMENTS],
+          exclude: [...SYSTEM_TESTS, DOCUMENTS, SIMULATION],
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 3,

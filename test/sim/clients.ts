@@ -1,0 +1,384 @@
+import type { Asked } from './checker.ts';
+import type { Episode } from './episode.ts';
+import { type HttpAnswer, request } from './http.ts';
+import type { Instance, Worker } from './instance.ts';
+import type { Random } from './random.ts';
+import type { ApiKey } from './sequencer.ts';
+import { hashOf, keyNumber } from './writes.ts';
+
+/** A request without an answer after this time is judged. */
+const LATE_MS = 3_000;
+const STARTS_MS = 2_500;
+
+/** Clients of all instances: readers of all kinds, and mirrors. */
+export class Clients {
+  readonly #episode: Episode;
+  readonly #keys: { key: string; sha256: string }[];
+
+  constructor(episode: Episode) {
+    this.#episode = episode;
+    this.#keys = Array.from({ length: episode.names.keys + 1 }, (_, n) => keyNumber(n)).map((key) => ({
+      key,
+      sha256: hashOf(key),
+    }));
+  }
+
+  start(untilMs: number): void {
+    const { world, instances } = this.#episode;
+    for (const instance of instances) {
+      const random = world.randomOf(`clients of ${instance.name}`);
+      const gapMs = random.pick([8, 25, 80]);
+      const next = () => {
+        this.#read(instance, random);
+        if (world.nowMs < untilMs) world.after(random.between(0.1, 2) * gapMs, next);
+      };
+      world.after(STARTS_MS, next);
+    }
+    const mirrors = world.randomOf('mirrors');
+    for (let n = 0; n < 3; n++) {
+      const mirror = new Mirror(this.#episode, `mirror ${n}`, this.#keys[n]!, mirrors);
+      world.after(STARTS_MS + 500 * n, () => mirror.next());
+    }
+  }
+
+  /** Reads a hotel at every worker. */
+  readAt(id: string): void {
+    const { instances, world } = this.#episode;
+    const { key, sha256 } = this.#keys[0]!;
+    for (const { host, ready } of instances)
+      for (const worker of ready) {
+        const asked: Asked = { host, what: `hotel ${id}`, atMs: world.nowMs };
+        this.#ask(worker, asked, sha256, { route: 'hotel', parameter: id, key }, [['id', id]]);
+      }
+  }
+
+  #read(instance: Instance, random: Random): void {
+    const worker = random.pick(instance.ready);
+    if (!worker) return;
+    const { names, world, checker } = this.#episode;
+    const { key, sha256 } = random.chance(0.6) ? this.#keys[0]! : random.pick(this.#keys);
+    const n = () => Math.floor((names.hotels + 1) * random.next() ** 1.5);
+    const asked: Asked = { host: instance.host, what: '', atMs: world.nowMs };
+    const what = random.next();
+    if (what < 0.3) {
+      const id = `h${n()}`;
+      this.#ask(worker, { ...asked, what: `hotel ${id}` }, sha256, { route: 'hotel', parameter: id, key }, [
+        ['id', id],
+      ]);
+    } else if (what < 0.45) {
+      const id = `c${n()}`;
+      const http = { route: 'hotelByChannel', parameter: id, key } as const;
+      this.#ask(worker, { ...asked, what: `channel ${id}` }, sha256, http, [['channel', id]]);
+    } else if (what < 0.55) {
+      const id = `${1_000 + n()}`;
+      const http = { route: 'hotelByRegistry', parameter: id, key } as const;
+      this.#ask(worker, { ...asked, what: `registry ${id}` }, sha256, http, [['registry', id]]);
+    } else if (what < 0.85) {
+      const isChannel = random.chance(0.6);
+      const count = random.chance(0.8) ? random.whole(1, 10) : names.hotels;
+      const keys = [
+        ...new Set(Array.from({ length: count }, () => (isChannel ? `c${n()}` : `${1_000 + n()}`))),
+      ];
+      const body = JSON.stringify(isChannel ? { channel_ids: keys } : { registry_ids: keys.map(Number) });
+      const http = { route: isChannel ? 'batchByChannel' : 'batchByRegistry', body, key } as const;
+      const namespace = isChannel ? 'channel' : 'registry';
+      this.#ask(
+        worker,
+        { ...asked, what: `batch ${keys.join()}` },
+        sha256,
+        http,
+        keys.map((each) => [namespace, each]),
+      );
+    } else {
+      const limit = random.whole(1, 20);
+      const offset = random.chance(0.5) ? 0 : random.whole(0, names.hotels);
+      const query = `limit=${limit}&offset=${offset}`;
+      this.#ask(worker, { ...asked, what: `list ${query}` }, sha256, { route: 'list', query, key }, 'list', [
+        offset,
+        limit,
+      ]);
+    }
+    checker.counts.judged++;
+  }
+
+  #ask(
+    worker: Worker,
+    asked: Asked,
+    sha256: string,
+    http: Parameters<typeof request>[1],
+    keys: ['id' | 'channel' | 'registry', string][] | 'list',
+    [offset, limit]: [number, number] = [0, 0],
+  ): void {
+    const { world, checker } = this.#episode;
+    let isOver = false;
+    request(worker, http, (answer) => {
+      if (isOver) return;
+      isOver = true;
+      world.trace(`${worker.process.name} ${asked.what}: ${answer.status} ${answer.body.length}`);
+      this.#judge(asked, sha256, http.route, answer, keys, offset, limit);
+    });
+    world.after(LATE_MS, () => {
+      if (isOver || worker.process.isDead) return;
+      isOver = true;
+      checker.late(asked);
+    });
+  }
+
+  #judge(
+    asked: Asked,
+    sha256: string,
+    route: string,
+    { status, body }: HttpAnswer,
+    keys: ['id' | 'channel' | 'registry', string][] | 'list',
+    offset: number,
+    limit: number,
+  ): void {
+    const { checker } = this.#episode;
+    if (status === 503) {
+      checker.refused(asked);
+      return;
+    }
+    if (status === 401) {
+      checker.key(asked, sha256, (key) => key === null || key.revoked, 'rejected');
+      return;
+    }
+    const needsRegistry = route === 'hotelByRegistry' || route === 'batchByRegistry';
+    const isValid = (key: ApiKey | null) => key !== null && !key.revoked;
+    if (status === 403) {
+      checker.key(asked, sha256, (key) => isValid(key) && key!.scopes.length === 0, 'forbidden');
+      return;
+    }
+    if (status !== 200 && status !== 404) {
+      checker.violate('status', `${asked.what}: ${status} ${body}`);
+      return;
+    }
+    // the rights by which it was answered are those of a moment; they decide what may be shown
+    const rights = this.#rightsOf(asked, sha256, needsRegistry);
+    if (rights.length === 0) {
+      checker.key(
+        asked,
+        sha256,
+        (key) => isValid(key) && (!needsRegistry || key!.scopes.length > 0),
+        `${status}`,
+      );
+      return;
+    }
+    // an answer that any of them explains is right; mostly there is one
+    const before = checker.violations.length;
+    for (const [i, { view, collection }] of rights.entries()) {
+      const trial = checker.violations.length;
+      this.#judgeBody(
+        { ...asked, rights: `${view} of ${collection}, key ${sha256.slice(0, 6)}` },
+        status,
+        body,
+        keys,
+        offset,
+        limit,
+        view,
+        collection,
+      );
+      if (checker.violations.length === trial) {
+        checker.violations.length = before;
+        return;
+      }
+      if (i < rights.length - 1) checker.violations.length = trial;
+    }
+  }
+
+  #judgeBody(
+    asked: Asked,
+    status: number,
+    body: string,
+    keys: ['id' | 'channel' | 'registry', string][] | 'list',
+    offset: number,
+    limit: number,
+    view: 'full' | 'narrow',
+    collection: string | null,
+  ): void {
+    const { checker } = this.#episode;
+    if (keys === 'list') {
+      const hotels = JSON.parse(body) as { id: string }[];
+      checker.list(
+        asked,
+        offset,
+        limit,
+        hotels.map(({ id }) => id),
+        collection,
+      );
+      for (const hotel of hotels)
+        checker.hotel(asked, 'id', hotel.id, view, JSON.stringify(hotel), collection, 'hotel in list');
+    } else if (keys.length === 1 && keys[0] && !body.startsWith('[')) {
+      const [namespace, key] = keys[0];
+      checker.hotel(asked, namespace, key, view, status === 404 ? null : body, collection);
+    } else {
+      const hotels = JSON.parse(body) as { channel_id: string | null; registry_id: number | null }[];
+      const namespace = keys[0]![0];
+      const byKey = new Map(
+        hotels.map((hotel) => [
+          namespace === 'channel' ? hotel.channel_id : String(hotel.registry_id),
+          hotel,
+        ]),
+      );
+      for (const [, key] of keys) {
+        const hotel = byKey.get(key);
+        checker.hotel(
+          asked,
+          namespace,
+          key,
+          view,
+          hotel ? JSON.stringify(hotel) : null,
+          collection,
+          'hotel in batch',
+        );
+        byKey.delete(key);
+      }
+      if (byKey.size > 0)
+        checker.violate('batch', `${asked.what} got hotels of other keys: ${[...byKey.keys()]}`);
+    }
+  }
+
+  /** Returns the rights that the key may have had for this request. */
+  #rightsOf(asked: Asked, sha256: string, needsRegistry: boolean) {
+    const { checker, truth, world, reach } = this.#episode;
+    const boundMs = checker.boundMs(asked);
+    const found = new Map<string, { view: 'full' | 'narrow'; collection: string | null }>();
+    for (const { value, untilMs } of truth.key(sha256).within(-Infinity, world.nowMs)) {
+      const agoMs = untilMs >= asked.atMs ? 0 : reach.reachedMs(asked.host.name, untilMs, asked.atMs);
+      if (agoMs > boundMs) break;
+      if (value === null || value.revoked || (needsRegistry && value.scopes.length === 0)) continue;
+      const rights = {
+        view: value.scopes.length > 0 ? ('full' as const) : ('narrow' as const),
+        collection: value.collection,
+      };
+      found.set(JSON.stringify(rights), rights);
+    }
+    return [...found.values()];
+  }
+}
+
+/** A client that keeps a copy of the hotels that its key may see. */
+class Mirror {
+  readonly #episode: Episode;
+  readonly #name: string;
+  readonly #key: { key: string; sha256: string };
+  readonly #random: Random;
+  readonly #hotels = new Map<string, string>();
+  #token: string | undefined;
+  #isWhole = false;
+
+  constructor(episode: Episode, name: string, key: { key: string; sha256: string }, random: Random) {
+    this.#episode = episode;
+    this.#name = name;
+    this.#key = key;
+    this.#random = random;
+  }
+
+  #begin(): void {
+    this.#token = undefined;
+    this.#isWhole = false;
+    this.#hotels.clear();
+  }
+
+  next(): void {
+    const { world, instances } = this.#episode;
+    const random = this.#random;
+    const instance = random.pick(instances);
+    const worker = random.pick(instance.ready);
+    if (!worker) {
+      world.after(200, () => this.next());
+      return;
+    }
+    const waitS = random.pick([0, 1, 10, 30]);
+    const limit = random.pick([1, 3, 1000]);
+    const query = `${this.#token ? `after=${this.#token}&` : ''}limit=${limit}&wait=${waitS}`;
+    const asked: Asked = {
+      host: instance.host,
+      what: `changes limit=${limit} wait=${waitS}`,
+      atMs: world.nowMs,
+    };
+    let isOver = false;
+    request(worker, { route: 'changes', query, key: this.#key.key }, (answer) => {
+      if (isOver) return;
+      isOver = true;
+      world.trace(
+        `${worker.process.name} ${this.#name} ${asked.what}: ${answer.status} ${answer.body.length}`,
+      );
+      this.#take(asked, answer, waitS);
+    });
+    const watch = () => {
+      if (isOver) return;
+      const isLate = world.nowMs - asked.atMs > 1_000 * waitS + LATE_MS;
+      if (!worker.process.isDead && !isLate) return world.after(500, watch);
+      isOver = true;
+      if (isLate && !worker.process.isDead)
+        this.#episode.checker.late({ ...asked, atMs: world.nowMs - LATE_MS });
+      this.next();
+    };
+    watch();
+  }
+
+  #take(asked: Asked, { status, body }: HttpAnswer, waitS: number): void {
+    const { world, checker, truth } = this.#episode;
+    const again = (delayMs: number) => world.after(delayMs, () => this.next());
+    if (status === 503) {
+      checker.refused({ ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) });
+      again(300);
+      return;
+    }
+    if (status === 410) {
+      this.#begin();
+      again(1);
+      return;
+    }
+    if (status === 401) {
+      const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) };
+      checker.key(inTime, this.#key.sha256, (key) => key === null || key.revoked, 'rejected');
+      again(500);
+      return;
+    }
+    if (status !== 200) {
+      checker.violate('status', `${asked.what}: ${status} ${body}`);
+      again(500);
+      return;
+    }
+    const page = JSON.parse(body) as {
+      changes: { id: string; hotel: object | null }[];
+      next: string;
+      more: boolean;
+    };
+    // the token says what the key could see when the page was made
+    const [, , , , view, , collection] = JSON.parse(Buffer.from(page.next.slice(8), 'base64url').toString());
+    const viewed = view === 0 ? 'full' : 'narrow';
+    const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_500) };
+    checker.key(
+      inTime,
+      this.#key.sha256,
+      (key) =>
+        key !== null &&
+        !key.revoked &&
+        key.collection === collection &&
+        key.scopes.length > 0 === (view === 0),
+      `${viewed} of ${collection}`,
+    );
+    const keyLine = [...truth.key(this.#key.sha256).within(asked.atMs - 6_000, world.nowMs)];
+    if (waitS > 0 && this.#isWhole && page.changes.length > 0 && keyLine.length === 1)
+      checker.mirrorInTime(asked, this.#name, this.#hotels, viewed, collection);
+    for (const { id, hotel } of page.changes) {
+      if (hotel) this.#hotels.set(id, JSON.stringify(hotel));
+      else this.#hotels.delete(id);
+    }
+    this.#token = page.next;
+    this.#isWhole = !page.more;
+    if (world.lines) {
+      const changed = page.changes.map(({ id, hotel }) => `${id}${hotel ? '' : ' gone'}`);
+      world.trace(
+        `${this.#name}: ${Buffer.from(page.next.slice(8), 'base64url')} ${changed} more ${page.more}`,
+      );
+    }
+    if (!page.more) checker.mirror(asked, this.#name, this.#hotels, viewed, collection);
+    if (checker.violations.length > 20) return;
+    // an empty page ends the wait; mirrors ask again at once
+    if (this.#random.chance(0.005)) this.#begin();
+    again(page.more ? 1 : this.#random.between(1, 400));
+  }
+}

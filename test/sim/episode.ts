@@ -1,0 +1,165 @@
+import { Checker } from './checker.ts';
+import { Clients } from './clients.ts';
+import { Instance } from './instance.ts';
+import { Network } from './network.ts';
+import { type Folder, PgCluster } from './postgres.ts';
+import { setPresent } from './present.ts';
+import { Random } from './random.ts';
+import { Reach } from './reach.ts';
+import { type RedisServer, RedisServers } from './redis.ts';
+import { DAY_MS, type Data, type Sizes } from './sequencer.ts';
+import { drawSteps, type Step, take } from './steps.ts';
+import { Truth } from './truth.ts';
+import { World } from './world.ts';
+import {
+  beginWrites,
+  COLLECTIONS,
+  hashOf,
+  hotelOf,
+  keyNumber,
+  type Names,
+  newKey,
+  setCollection,
+  setMember,
+} from './writes.ts';
+
+const NOON_MS = Date.parse('2026-03-01T12:00:00Z');
+
+export interface EpisodeOptions {
+  seed: string;
+  untilMs: number;
+  isTraced?: boolean;
+  /** undefined: as the seed draws them */
+  steps?: Step[] | undefined;
+}
+
+/** One run of a world: everything in it is decided by its seed, and by its steps. */
+export class Episode {
+  readonly world: World;
+  readonly network: Network;
+  readonly postgres: PgCluster;
+  readonly redis: RedisServers;
+  readonly instances: Instance[] = [];
+  readonly truth = new Truth();
+  readonly reach: Reach;
+  readonly checker: Checker;
+  readonly names: Names;
+  readonly steps: Step[];
+  readonly folders: { atMs: number; folder: Folder }[] = [];
+  readonly dumps: ReturnType<RedisServer['copy']>[] = [];
+  /** no other system writes until then */
+  silentUntilMs = 0;
+  clients: Clients | undefined;
+  readonly #untilMs: number;
+
+  constructor({ seed, untilMs, isTraced = false, steps }: EpisodeOptions) {
+    const random = new Random(`${seed} episode`);
+    this.#untilMs = untilMs;
+    beginWrites();
+    const toMidnightMs = random.chance(0.3) ? random.between(5_000, 50_000) : 6 * 3_600_000;
+    const beganWallMs = Math.floor(NOON_MS / DAY_MS + 1) * DAY_MS - toMidnightMs;
+    const world = new World(seed, beganWallMs, isTraced);
+    this.world = world;
+    this.network = new Network(world);
+    this.names = { hotels: random.pick([8, 20, 40]), keys: 6 };
+    const sizes: Sizes = random.chance(0.6)
+      ? {
+          maxPiece: 5,
+          maxRow: 4,
+          maxScanned: 7,
+          maxDeleted: 30,
+          maxAgeMs: 1e12,
+          minAgeMs: 40_000,
+          maxIds: 40,
+        }
+      : {
+          maxPiece: 2e4,
+          maxRow: 1e3,
+          maxScanned: 5e4,
+          maxDeleted: 300,
+          maxAgeMs: 1e12,
+          minAgeMs: 6e5,
+          maxIds: 1e6,
+        };
+    const hotels = Array.from({ length: this.names.hotels }, (_, n) => n)
+      .filter(() => random.chance(0.8))
+      .map((n) => hotelOf(`h${n}`, n));
+    const keys = Array.from({ length: this.names.keys }, (_, n) => hashOf(keyNumber(n))).map((sha256, n) =>
+      newKey(random, sha256, n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
+    );
+    this.postgres = new PgCluster(world, this.network, sizes, hotels, keys);
+    this.redis = new RedisServers(world, random.chance(0.7) ? 1 : 2);
+    this.reach = new Reach(world, this.network, this.postgres);
+    this.checker = new Checker(world, this.truth, this.reach);
+    this.truth.changed(-1, this.postgres.primary.folder.data, undefined);
+    this.postgres.onTruth = (data, before) => {
+      this.truth.changed(world.nowMs, data, before);
+      if (world.lines) world.trace(`TRUTH ${describe(data, before)}`);
+    };
+    for (const collection of COLLECTIONS) {
+      const members = hotels.filter(() => random.chance(0.5)).map(({ id }) => id);
+      this.postgres.write(
+        [
+          setCollection(collection, true),
+          ...(members.length > 0 ? [setMember(collection, members, true)] : []),
+        ],
+        0,
+      );
+    }
+    const hasReplica = random.chance(0.5);
+    if (hasReplica) this.postgres.addReplica();
+    const options = {
+      ...{ workers: random.whole(1, 2), hasRedis: random.chance(0.85), hasReplica },
+      ...{ localBytes: random.chance(0.8) ? 1024 * 1024 : 0, poolSize: random.pick([2, 8]) },
+    };
+    const count = random.whole(1, 3);
+    for (let i = 0; i < count; i++) {
+      this.instances.push(new Instance(world, `i${i}`, options));
+      if (this.redis.servers[1] && random.chance(0.5)) this.redis.lead(`i${i}`, this.redis.servers[1]);
+    }
+    this.steps = steps ?? drawSteps(random, untilMs);
+  }
+
+  get hostNames(): string[] {
+    return this.instances.map(({ name }) => name);
+  }
+
+  /** To be called after whatever may have changed which instances reach PostgreSQL. */
+  reached(): void {
+    this.reach.update(this.hostNames);
+  }
+
+  disturb(forMs: number, hosts = this.hostNames): void {
+    this.reach.disturb(hosts, forMs);
+  }
+
+  async run(): Promise<void> {
+    const { world, network, postgres, redis } = this;
+    setPresent({ world, network, postgres, redis, onServer: () => {} });
+    for (const instance of this.instances) world.after(0, () => instance.start());
+    for (const step of this.steps) world.at(step.atMs, () => take(this, step));
+    this.clients = new Clients(this);
+    this.clients.start(this.#untilMs);
+    await world.run(this.#untilMs);
+    for (const { atMs, kind, text } of this.checker.violations)
+      world.trace(`VIOLATION of ${atMs.toFixed(0)} ${kind}: ${text}`);
+    setPresent(undefined);
+  }
+}
+
+/** Describes a commit, for a trace that is read. */
+function describe(data: Data, before: Data | undefined): string {
+  const parts: string[] = [];
+  const rows = data.log.filter((row) => !before?.log.includes(row));
+  for (const { position, kind, ids, transaction } of rows)
+    parts.push(`log ${position}/${transaction} ${kind} ${ids ?? ''}`);
+  for (const row of data.queue)
+    if (!before?.queue.includes(row))
+      parts.push(`queue ${row.transaction} ${row.kind} ${row.collection ?? ''} ${row.ids}`);
+  for (const [id, row] of data.hotels) {
+    const was = before?.hotels.get(id);
+    if (was !== row) parts.push(`${id} ${was?.name} -> ${row.name}/${row.channel_id}/${row.registry_id}`);
+  }
+  for (const id of before?.hotels.keys() ?? []) if (!data.hotels.has(id)) parts.push(`${id} gone`);
+  return parts.join('; ');
+}

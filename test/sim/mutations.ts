@@ -1,0 +1,315 @@
+import { spawn } from 'node:child_process';
+import type { Replacement } from './hooks.ts';
+
+interface Mutation extends Replacement {
+  /** what it breaks */
+  name: string;
+}
+
+const mutation = (name: string, file: string, from: string, to: string): Mutation => ({
+  name,
+  file,
+  from,
+  to,
+});
+
+/** Faults of the service, one line each, that a simulation must find. */
+export const MUTATIONS: Mutation[] = [
+  mutation(
+    'the label is that of the applied log, not that of the snapshot',
+    'src/postgres/label.ts',
+    'return { label: mark.label, rows',
+    'return { label: applied()?.position ?? mark.label, rows',
+  ),
+  mutation(
+    'a label is one too high',
+    'src/postgres/label.ts',
+    'return { label: mark.label, rows',
+    'return { label: mark.label + 1, rows',
+  ),
+  mutation(
+    'a replica that is behind is believed',
+    'src/postgres/label.ts',
+    'if (!mark || mark.label < position) return undefined;',
+    'if (!mark) return undefined;',
+  ),
+  mutation(
+    'the history of a read is not compared',
+    'src/postgres/label.ts',
+    'if (known !== undefined && known !== mark.history) return undefined;',
+    '',
+  ),
+  mutation(
+    'changes of hotels raise no bucket',
+    'src/log/raise-window.ts',
+    "window.raise('id', id, position);",
+    '',
+  ),
+  mutation(
+    'new channel ids raise no bucket',
+    'src/log/raise-window.ts',
+    "if (channelId) window.raise('channel', channelId, position);",
+    '',
+  ),
+  mutation(
+    'changes of anything do not raise the floor',
+    'src/log/raise-window.ts',
+    "if (kind.startsWith('all_')) window.raiseFloor(position);",
+    "if (kind.startsWith('all_')) return;",
+  ),
+  mutation(
+    'changes of keys raise no bucket',
+    'src/log/raise-window.ts',
+    "for (const id of ids) window.raise('key', id, position);",
+    ';',
+  ),
+  mutation(
+    'the floor is not compared',
+    'src/log/window.ts',
+    'return bucket >= 0 && label >= this.floor && label >= this.#cells[bucket]!;',
+    'return bucket >= 0 && label >= this.#cells[bucket]!;',
+  ),
+  mutation(
+    'the window keeps its floor of another history',
+    'src/log/window.ts',
+    'this.#cells[FLOOR] = Math.min(this.floor, Math.max(this.#lowestFloor, position));',
+    'this.#cells[FLOOR] = Math.min(this.floor, position);',
+  ),
+  mutation(
+    'entries from Redis are not compared with the window',
+    'src/cache/redis-hotel-reader.ts',
+    "if (!entry || !this.#window.covers('id', ids[i]!, entry.label)) return undefined;",
+    'if (!entry) return undefined;',
+  ),
+  mutation(
+    'absences of other ids from Redis are not compared with the window',
+    'src/cache/redis-hotel-reader.ts',
+    'return this.#window.covers(namespace, key, pointer.absentLabel) ? null : undefined;',
+    'return null;',
+  ),
+  mutation(
+    'a pointer is followed to a hotel that has lost the key',
+    'src/cache/redis-hotel-reader.ts',
+    'return entry?.isOf(namespace, key) ? entry : undefined;',
+    'return entry;',
+  ),
+  mutation(
+    'a load is stored although a newer change is known',
+    'src/cache/hotel-reader.ts',
+    "if (local && isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);",
+    'if (local && isOfHistory()) local.store(entry, beganMs);',
+  ),
+  mutation(
+    'an absence is stored although a newer change is known',
+    'src/cache/hotel-reader.ts',
+    'else if (load.isOfHistory() && window.covers(namespace, key, load.label))',
+    'else if (load.isOfHistory())',
+  ),
+  mutation(
+    'a load is shared across a change',
+    'src/cluster/apply-log.ts',
+    'this.#caches.reader.loader.forget(namespace, key);',
+    '',
+  ),
+  mutation(
+    'a change does not drop the local entry',
+    'src/cluster/apply-log.ts',
+    'this.#caches.local?.drop(namespace, key);',
+    '',
+  ),
+  mutation(
+    'a change of everything leaves the local cache',
+    'src/cluster/apply-log.ts',
+    `      case 'all_hotels':
+        reader.loader.forgetAll();
+        local?.clear();`,
+    `      case 'all_hotels':
+        reader.loader.forgetAll();`,
+  ),
+  mutation(
+    'another history leaves the local cache',
+    'src/cluster/apply-log.ts',
+    `    reader.loader.forgetAll();
+    local?.clear();
+    collections.forget();
+    pageIndex.forget();
+    apiKeys.clear();`,
+    `    reader.loader.forgetAll();
+    collections.forget();
+    pageIndex.forget();
+    apiKeys.clear();`,
+  ),
+  mutation(
+    'a change of a key is not applied',
+    'src/cluster/apply-log.ts',
+    'for (const sha256 of row.ids) apiKeys.changed(sha256);',
+    '',
+  ),
+  mutation(
+    'a change of members is not applied',
+    'src/cluster/apply-log.ts',
+    'collections.changed(row.collection, row.ids);',
+    '',
+  ),
+  mutation(
+    'a change of a collection is not applied',
+    'src/cluster/apply-log.ts',
+    'for (const id of row.ids) collections.changed(id, null);',
+    '',
+  ),
+  mutation(
+    'reads that a row begins may lack it',
+    'src/cluster/apply-log.ts',
+    'this.#applied.position = row.position;',
+    '',
+  ),
+  mutation(
+    'inserts and deletes do not move the list',
+    'src/cluster/apply-log.ts',
+    'pageIndex.moved(id);',
+    '',
+  ),
+  mutation(
+    'news count from their arrival',
+    'src/cluster/apply-log.ts',
+    'if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs));',
+    'if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs) + 5_000);',
+  ),
+  mutation(
+    'a poll that finds changes outside of the log makes the instance current',
+    'src/log/follower.ts',
+    'await this.#apply(connection, first, first.isUnread ? undefined : beganMs);',
+    'await this.#apply(connection, first, beganMs);',
+  ),
+  mutation(
+    'the sequencer is not called',
+    'src/log/follower.ts',
+    'const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);',
+    'const poll = first;',
+  ),
+  mutation(
+    'a database that has gone back is not noticed',
+    'src/log/follower.ts',
+    'if (!poll.isContinued) {',
+    'if (false) {',
+  ),
+  mutation(
+    'a forgotten place is not noticed',
+    'src/log/follower.ts',
+    "if (poll.history !== this.#history || poll.isContinued === 'forgotten') {",
+    'if (poll.history !== this.#history) {',
+  ),
+  mutation(
+    'rows behind a cut are skipped',
+    'src/log/follower.ts',
+    'const place = poll.cutAt ?? poll.last;',
+    'const place = poll.last;',
+  ),
+  mutation(
+    'current for too long',
+    'src/log/freshness.ts',
+    'return nowMs - this.#asOfMs < CURRENT_WITHIN_MS;',
+    'return nowMs - this.#asOfMs < 4 * CURRENT_WITHIN_MS;',
+  ),
+  mutation(
+    'served too old',
+    'src/log/freshness.ts',
+    'return Math.max(nowMs - MAX_AGE_THEN_MS, this.#sleptAtMs);',
+    'return Math.max(nowMs - 3 * MAX_AGE_THEN_MS, this.#sleptAtMs);',
+  ),
+  mutation(
+    'an outage forgives everything',
+    'src/log/freshness.ts',
+    'if (atMs - this.#asOfMs > OUTAGE_AFTER_MS) this.#lateAnswerMs ??= atMs;',
+    '',
+  ),
+  mutation(
+    'a stop of the process is not noticed',
+    'src/log/freshness.ts',
+    'if (nowMs - this.#seenMs > STOPPED_MS) this.#mayHaveMissed(nowMs);',
+    '',
+  ),
+  mutation('a sleep of the machine is not noticed', 'src/log/freshness.ts', 'this.#asOfMs -= ms;', ''),
+  mutation(
+    'values in Redis have the same names in every history',
+    'src/cluster/follow-log.ts',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text
+    "return hash('sha256', `${history} ${serverStarted}`, 'base64url').slice(0, 12);",
+    "return hash('sha256', 'hotels', 'base64url').slice(0, 12);",
+  ),
+  mutation(
+    'the prefill states that all changed hotels are gone',
+    'src/cache/prefill.ts',
+    "if (gone.length > 0) await this.#redis.rememberAbsent('id', gone, label);",
+    "await this.#redis.rememberAbsent('id', ids, label);",
+  ),
+  mutation(
+    'a key in Redis is not compared with the window',
+    'src/auth/api-key-cache.ts',
+    "const found = read && this.#window.covers('key', sha256, read.label) ? read : undefined;",
+    'const found = read;',
+  ),
+  mutation(
+    'a lookup of a key is shared across its change',
+    'src/auth/api-key-cache.ts',
+    'this.#inFlight.forget(sha256);',
+    '',
+  ),
+  mutation('a breaker never closes', 'src/lib/circuit-breaker.ts', '      this.#open = false;\n', ''),
+  mutation(
+    'mirrors do not get what is in the queue',
+    'src/changes/changes-reader.ts',
+    'changes: removalsFirst(isWhole ? [...changes, ...queued] : changes.slice(0, limit)),',
+    'changes: removalsFirst(changes.slice(0, limit)),',
+  ),
+  mutation(
+    'mirrors keep tokens of another history',
+    'src/changes/changes-reader.ts',
+    'if (token.history !== state.history || token.position < state.oldest) throw new Expired();',
+    '',
+  ),
+  mutation(
+    'a mirror is up to date while ids are still to be listed',
+    'src/changes/changes-reader.ts',
+    '      !state.isTruncated &&\n      !state.isBusy;',
+    '      !state.isTruncated;',
+  ),
+  mutation(
+    'waiting mirrors are not woken',
+    'src/changes/position-watch.ts',
+    'this.#wake((waiter) => waiter.position < place.position);',
+    '',
+  ),
+  mutation(
+    'members are believed while the log is not followed',
+    'src/collections/collections.ts',
+    'if (!this.#options.freshness.isSure(nowMs)) return undefined;',
+    '',
+  ),
+];
+
+/** Simulates one mutation until it is found; returns what was found, undefined if nothing. */
+export function find(mutated: Mutation, forS: number, seed = 1): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const args = [new URL('main.ts', import.meta.url).pathname, '--seed', String(seed), '--for', `${forS}s`];
+  const { file, from, to } = mutated;
+  const env = { ...process.env, SIM_MUTATION: JSON.stringify({ file, from, to }) };
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+  child.on('close', (code) => resolve(code === 0 ? undefined : output));
+  return promise;
+}
+
+if (process.argv[1] === new URL(import.meta.url).pathname) {
+  const [only] = process.argv.slice(2);
+  for (const mutated of MUTATIONS) {
+    if (only !== undefined && !mutated.name.includes(only)) continue;
+    const beganMs = Date.now();
+    const found = await find(mutated, 60);
+    const line = found?.split('\n').find((each) => /^ {2}\d|Error/.test(each)) ?? found?.split('\n')[0];
+    console.log(
+      `${found ? 'found' : 'NOT FOUND'} in ${((Date.now() - beganMs) / 1000).toFixed(0)} s: ${mutated.name}: ${line?.slice(0, 160)}`,
+    );
+  }
+}

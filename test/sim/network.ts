@@ -1,0 +1,153 @@
+import type { Random } from './random.ts';
+import type { Host, Process, World } from './world.ts';
+
+/** Longest pause before TCP sends again what a broken link has swallowed. */
+const RETRANSMIT_MS = 1_200;
+
+/** One direction between two machines. */
+export class Link {
+  isBlocked = false;
+  /** mean delay of a packet */
+  delayMs: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(delayMs: number) {
+    this.delayMs = delayMs;
+  }
+
+  block(): void {
+    this.isBlocked = true;
+  }
+
+  open(): void {
+    this.isBlocked = false;
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+
+  whenOpen(wake: () => void): void {
+    this.#waiting.push(wake);
+  }
+}
+
+/** Links between the machines of a world, each direction on its own. */
+export class Network {
+  readonly world: World;
+  readonly random: Random;
+  readonly connections = new Set<Connection>();
+  readonly #links = new Map<string, Link>();
+
+  constructor(world: World) {
+    this.world = world;
+    this.random = world.randomOf('network');
+  }
+
+  link(from: string, to: string): Link {
+    const name = `${from}>${to}`;
+    let link = this.#links.get(name);
+    if (!link) {
+      link = new Link(0.2);
+      this.#links.set(name, link);
+    }
+    return link;
+  }
+
+  isOpen(a: string, b: string): boolean {
+    return !this.link(a, b).isBlocked && !this.link(b, a).isBlocked;
+  }
+
+  /** Shortest time of an exchange. */
+  roundTripMs(a: string, b: string): number {
+    return 0.5 * (this.link(a, b).delayMs + this.link(b, a).delayMs);
+  }
+}
+
+type Direction = 'up' | 'down';
+
+/** A connection of a process to a server: each direction in order, or nothing at all. */
+export class Connection {
+  readonly client: Process;
+  readonly server: string;
+  readonly network: Network;
+  /** calls back in the client when the peer has ended it */
+  onLost: (() => void) | undefined;
+  isClosed = false;
+  /** half-open: something between has forgotten it, and swallows every packet */
+  isVoid = false;
+  readonly #lastMs = { up: 0, down: 0 };
+  readonly #backlog: Record<Direction, (() => void)[]> = { up: [], down: [] };
+  readonly #isWaiting = { up: false, down: false };
+
+  constructor(network: Network, client: Process, server: string) {
+    this.network = network;
+    this.client = client;
+    this.server = server;
+    network.connections.add(this);
+  }
+
+  get clientHost(): Host {
+    return this.client.host;
+  }
+
+  /** Sends to the server. */
+  up(deliver: () => void): void {
+    this.#send('up', deliver);
+  }
+
+  /** Sends to the client. */
+  down(deliver: () => void): void {
+    this.#send('down', deliver);
+  }
+
+  /** Ends it from the side of the client. What is under way to the server arrives. */
+  close(): void {
+    this.isClosed = true;
+    this.network.connections.delete(this);
+  }
+
+  /** Ends it from the side of the server, which may be gone: what it has sent arrives before. */
+  reset(): void {
+    if (this.isClosed) return;
+    this.down(() => {
+      if (this.isClosed) return;
+      this.close();
+      this.onLost?.();
+    });
+  }
+
+  #send(direction: Direction, deliver: () => void): void {
+    if (this.isVoid) return;
+    const { network } = this;
+    const [from, to] =
+      direction === 'up' ? [this.clientHost.name, this.server] : [this.server, this.clientHost.name];
+    const link = network.link(from, to);
+    const backlog = this.#backlog[direction];
+    if (link.isBlocked || backlog.length > 0) {
+      backlog.push(deliver);
+      if (!this.#isWaiting[direction]) this.#retransmit(direction, link);
+      return;
+    }
+    this.#deliver(direction, link, deliver);
+  }
+
+  #deliver(direction: Direction, link: Link, deliver: () => void): void {
+    const { world, random } = this.network;
+    const delayMs = link.delayMs * random.between(0.5, random.chance(0.02) ? 8 : 1.5);
+    const atMs = Math.max(this.#lastMs[direction] + 0.001, world.nowMs + delayMs);
+    this.#lastMs[direction] = atMs;
+    const process = direction === 'down' ? this.client : undefined;
+    world.schedule(atMs, process, 'io', () => {
+      if (!this.isVoid && !(direction === 'down' && this.isClosed)) deliver();
+    });
+  }
+
+  #retransmit(direction: Direction, link: Link): void {
+    const { world, random } = this.network;
+    this.#isWaiting[direction] = true;
+    const again = () => {
+      if (link.isBlocked) return link.whenOpen(() => world.after(random.between(5, RETRANSMIT_MS), again));
+      this.#isWaiting[direction] = false;
+      for (const deliver of this.#backlog[direction].splice(0)) this.#deliver(direction, link, deliver);
+    };
+    again();
+  }
+}

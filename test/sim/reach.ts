@@ -1,0 +1,89 @@
+import type { Network } from './network.ts';
+import type { PgCluster } from './postgres.ts';
+import type { World } from './world.ts';
+
+/** Time after a fault for which the bounds of faults hold. */
+const SETTLES_MS = 5_000;
+
+/** Deadline of queries; see DATABASE_TIMEOUT_MS in instance.ts. */
+const DEADLINE_MS = 500;
+
+interface Span {
+  fromMs: number;
+  untilMs: number;
+}
+
+/** When PostgreSQL could be reached from each host, and when faults disturbed it. */
+export class Reach {
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #postgres: PgCluster;
+  readonly #away = new Map<string, Span[]>();
+  readonly #disturbed = new Map<string, Span[]>();
+
+  constructor(world: World, network: Network, postgres: PgCluster) {
+    this.#world = world;
+    this.#network = network;
+    this.#postgres = postgres;
+  }
+
+  /** To be called after whatever may have changed it. */
+  update(hosts: readonly string[]): void {
+    const { primary } = this.#postgres;
+    for (const host of hosts) {
+      const { name } = primary.host;
+      // no query and no poll is answered in time over such a link
+      const isTooSlow =
+        this.#network.roundTripMs(host, name) > DEADLINE_MS || primary.slowMs > 2 * DEADLINE_MS;
+      const isAway =
+        primary.state !== 'up' || primary.isFrozen || isTooSlow || !this.#network.isOpen(host, name);
+      const spans = this.#spansOf(this.#away, host);
+      const last = spans.at(-1);
+      const wasAway = last?.untilMs === Infinity;
+      if (isAway && !wasAway) spans.push({ fromMs: this.#world.nowMs, untilMs: Infinity });
+      if (!isAway && wasAway) last.untilMs = this.#world.nowMs;
+      if (isAway || wasAway) this.disturb([host], 0);
+    }
+  }
+
+  /** Notes that a fault disturbs hosts for this time. */
+  disturb(hosts: readonly string[], forMs: number): void {
+    const { nowMs } = this.#world;
+    for (const host of hosts) {
+      const spans = this.#spansOf(this.#disturbed, host);
+      const last = spans.at(-1);
+      if (last && last.untilMs >= nowMs) last.untilMs = Math.max(last.untilMs, nowMs + forMs);
+      else spans.push({ fromMs: nowMs, untilMs: nowMs + forMs });
+    }
+  }
+
+  /** Time between two moments during which PostgreSQL could be reached. */
+  reachedMs(host: string, fromMs: number, untilMs: number): number {
+    let sumMs = untilMs - fromMs;
+    for (const away of this.#spansOf(this.#away, host))
+      sumMs -= Math.max(0, Math.min(untilMs, away.untilMs) - Math.max(fromMs, away.fromMs));
+    return sumMs;
+  }
+
+  isAway(host: string): boolean {
+    return this.#spansOf(this.#away, host).at(-1)?.untilMs === Infinity;
+  }
+
+  /** Returns true if no fault disturbed the host from `settlesMs` before a time to another. */
+  isQuiet(host: string, fromMs: number, untilMs: number, settlesMs = SETTLES_MS): boolean {
+    const overlaps = ({ fromMs: from, untilMs: until }: Span) =>
+      from <= untilMs && until >= fromMs - settlesMs;
+    return (
+      !this.#spansOf(this.#disturbed, host).some(overlaps) && !this.#spansOf(this.#away, host).some(overlaps)
+    );
+  }
+
+  #spansOf(map: Map<string, Span[]>, host: string): Span[] {
+    let spans = map.get(host);
+    if (!spans) {
+      spans = [];
+      map.set(host, spans);
+    }
+    return spans;
+  }
+}

@@ -1,0 +1,22 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+
+const MAIN = new URL('main.ts', import.meta.url).pathname;
+const run = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args]);
+
+it('keeps the promises for fixed seeds', { timeout: 120_000 }, async () => {
+  const { stdout } = await run('--seed', '1', '--episodes', '6', '--seconds', '60');
+  expect(stdout).toContain('6 episodes, 0 failed');
+});
+
+it('repeats a seed byte for byte, whatever ran before it', { timeout: 60_000 }, async () => {
+  const traceOf = async (...args: string[]) =>
+    (await run('--seconds', '15', '--trace', ...args)).stdout
+      .split('\n')
+      .filter((line) => /^\d+\.\d{3} /.test(line));
+  const alone = await traceOf('--seed', '3');
+  const behind = await traceOf('--seed', '2', '--episodes', '2');
+  expect(alone.length).toBeGreaterThan(100);
+  expect(behind.slice(-alone.length)).toEqual(alone);
+});

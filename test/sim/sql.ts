@@ -1,0 +1,263 @@
+import { retryAfterMs } from '../../src/postgres/connector.ts';
+import { Connection } from './network.ts';
+import type { Answer, SqlFault } from './postgres.ts';
+import { present } from './present.ts';
+import { execute } from './statements.ts';
+import type { Process } from './world.ts';
+
+const CONNECT_TIMEOUT_MS = 2_000;
+
+interface Asked {
+  text: string;
+  parameters: readonly unknown[];
+  cursor: { maxRows: number; take: (rows: object[]) => void } | undefined;
+  resolve: (rows: unknown) => void;
+  reject: (error: Error) => void;
+}
+
+/** A query of postgres.js: it begins when it is awaited. */
+class Query implements PromiseLike<unknown> {
+  readonly #pool: Pool;
+  readonly #text: string;
+  readonly #parameters: readonly unknown[];
+  #cursor: Asked['cursor'];
+  #result: Promise<unknown> | undefined;
+
+  constructor(pool: Pool, text: string, parameters: readonly unknown[]) {
+    this.#pool = pool;
+    this.#text = text;
+    this.#parameters = parameters;
+  }
+
+  simple(): this {
+    return this;
+  }
+
+  cursor(maxRows: number, take: (rows: object[]) => void): this {
+    this.#cursor = { maxRows, take };
+    return this;
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: as in postgres.js
+  then<A = unknown, B = never>(
+    done?: ((rows: unknown) => A | PromiseLike<A>) | null,
+    failed?: ((error: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.#result ??= this.#pool.ask(this.#text, this.#parameters, this.#cursor);
+    return this.#result.then(done, failed);
+  }
+
+  catch<B>(failed: (error: unknown) => B): Promise<unknown> {
+    return this.then(undefined, failed);
+  }
+
+  finally(done: () => void): Promise<unknown> {
+    return this.then((rows) => rows).finally(done);
+  }
+}
+
+/** One connection of a pool, which carries one query at a time. */
+class PoolConnection {
+  readonly #pool: Pool;
+  #connection: Connection | undefined;
+  asked: Asked | undefined;
+  state: 'closed' | 'connecting' | 'open' = 'closed';
+  #failedAtMs = -Infinity;
+  #retryMs = 0;
+  #attempt = 0;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  get isIdle(): boolean {
+    return this.asked === undefined;
+  }
+
+  run(asked: Asked): void {
+    this.asked = asked;
+    if (this.state === 'open') {
+      this.#send();
+      return;
+    }
+    const { process } = this.#pool;
+    const waitMs = this.#failedAtMs + this.#retryMs - process.monotonicMs();
+    if (waitMs > 0) process.setTimer(() => this.#connect(), waitMs);
+    else this.#connect();
+  }
+
+  #connect(): void {
+    const { process, name } = this.#pool;
+    const { network, postgres } = present();
+    const server = postgres.resolve(name);
+    this.state = 'connecting';
+    const attempt = ++this.#attempt;
+    if (!server || this.#pool.isEnded) {
+      this.#failed('CONNECT_FAILED', 'connect');
+      return;
+    }
+    const connection = new Connection(network, process, server.host.name);
+    this.#connection = connection;
+    const isOver = () => attempt !== this.#attempt;
+    const timer = process.setTimer(() => {
+      if (isOver()) return;
+      connection.close();
+      this.#failed('CONNECT_TIMEOUT', undefined);
+    }, CONNECT_TIMEOUT_MS);
+    connection.up(() =>
+      server.whenRunning(() => {
+        const fault = postgres.accept(server, connection);
+        connection.down(() => {
+          process.clearTimer(timer);
+          if (isOver()) return;
+          if (fault === 'refused') {
+            connection.close();
+            this.#failed('ECONNREFUSED', 'connect');
+          } else if (fault) {
+            connection.close();
+            this.#failed(fault.code, undefined, fault.severity);
+          } else {
+            this.state = 'open';
+            this.#retryMs = 0;
+            connection.onLost = () => this.#lost('CONNECTION_CLOSED');
+            if (this.asked) this.#send();
+          }
+        });
+      }),
+    );
+  }
+
+  #send(): void {
+    const connection = this.#connection!;
+    const asked = this.asked!;
+    const { postgres } = present();
+    const { text, parameters } = asked;
+    const server = postgres.servers.find(({ host }) => host.name === connection.server)!;
+    const { run } = server;
+    const answered = (answer: Answer) => {
+      if (this.asked !== asked || this.#connection !== connection) return;
+      if ('fault' in answer) this.#answerFault(answer.fault);
+      else this.#answer(answer.rows as object[]);
+    };
+    connection.up(() =>
+      server.whenRunning(() => {
+        if (run !== server.run || !server.connections.has(connection)) return connection.reset();
+        server.execute(connection, text, (at) => execute(at, text, parameters), answered);
+      }),
+    );
+  }
+
+  #answer(rows: object[]): void {
+    const { cursor, resolve, reject } = this.asked!;
+    if (!cursor) {
+      this.#end(() => resolve(rows));
+      return;
+    }
+    try {
+      for (let at = 0; at < Math.max(1, rows.length); at += cursor.maxRows)
+        cursor.take(rows.slice(at, at + cursor.maxRows));
+      this.#end(() => resolve([]));
+    } catch (error) {
+      this.#end(() => reject(error as Error));
+    }
+  }
+
+  #answerFault(fault: SqlFault): void {
+    const { reject } = this.asked!;
+    this.#end(() => reject(Object.assign(new Error(fault.message), fault)));
+  }
+
+  #end(settle: () => void): void {
+    this.asked = undefined;
+    settle();
+    this.#pool.next();
+  }
+
+  #lost(code: string): void {
+    this.state = 'closed';
+    this.#connection = undefined;
+    this.#attempt++;
+    const { asked } = this;
+    if (asked) this.#end(() => asked.reject(Object.assign(new Error(`connection: ${code}`), { code })));
+  }
+
+  #failed(code: string, syscall: string | undefined, severity?: string): void {
+    this.#failedAtMs = this.#pool.process.monotonicMs();
+    this.#retryMs = retryAfterMs();
+    this.state = 'closed';
+    this.#connection = undefined;
+    this.#attempt++;
+    const { asked } = this;
+    const more = { code, ...(syscall && { syscall }), ...(severity && { severity }) };
+    if (asked) this.#end(() => asked.reject(Object.assign(new Error(`connect: ${code}`), more)));
+  }
+
+  destroy(): void {
+    const connection = this.#connection;
+    this.#lost('CONNECTION_DESTROYED');
+    connection?.close();
+  }
+}
+
+/** A pool of postgres.js. */
+class Pool {
+  readonly process: Process;
+  readonly name: string;
+  readonly #connections: PoolConnection[];
+  readonly #queue: Asked[] = [];
+  isEnded = false;
+  #drained: (() => void) | undefined;
+
+  constructor(process: Process, name: string, connections: number) {
+    this.process = process;
+    this.name = name;
+    this.#connections = Array.from({ length: connections }, () => new PoolConnection(this));
+  }
+
+  ask(text: string, parameters: readonly unknown[], cursor: Asked['cursor']): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    if (this.isEnded) {
+      reject(Object.assign(new Error('connection ended'), { code: 'CONNECTION_ENDED' }));
+      return promise;
+    }
+    this.#queue.push({ text, parameters, cursor, resolve, reject });
+    this.next();
+    return promise;
+  }
+
+  next(): void {
+    while (this.#queue.length > 0) {
+      const idle = this.#connections.filter((connection) => connection.isIdle);
+      const connection = idle.find(({ state }) => state === 'open') ?? idle[0];
+      if (!connection) return;
+      connection.run(this.#queue.shift()!);
+    }
+    if (this.#connections.every((connection) => connection.isIdle)) this.#drained?.();
+  }
+
+  async end({ timeout = 5 }: { timeout?: number } = {}): Promise<void> {
+    if (this.isEnded) return;
+    this.isEnded = true;
+    const isBusy = this.#queue.length > 0 || this.#connections.some((connection) => !connection.isIdle);
+    if (isBusy && timeout > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#drained = resolve;
+      const timer = this.process.setTimer(resolve, 1_000 * timeout);
+      await promise;
+      this.process.clearTimer(timer);
+    }
+    for (const { reject } of this.#queue.splice(0))
+      reject(Object.assign(new Error('connection destroyed'), { code: 'CONNECTION_DESTROYED' }));
+    for (const connection of this.#connections) connection.destroy();
+  }
+}
+
+/** Stands for `openDatabase` of src/postgres/connect.ts: a pool of the process that runs at present. */
+export function openDatabase(address: string, connections: number): unknown {
+  const pool = new Pool(present().world.current!, new URL(address).hostname, connections);
+  const sql = (strings: readonly string[]) => new Query(pool, strings.join('?'), []);
+  return Object.assign(sql, {
+    unsafe: (text: string, parameters: readonly unknown[] = []) => new Query(pool, text, parameters),
+    end: (how?: { timeout?: number }) => pool.end(how),
+  });
+}

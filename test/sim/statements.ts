@@ -1,0 +1,329 @@
+import { AFFECTED, changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
+import type { HotelRow } from '../../src/hotels/row.ts';
+import { Fault, type PgServer } from './postgres.ts';
+import { type Data, indexAfter, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
+
+/** Maximum number of changes of a page; see src/changes/change-log.ts. */
+const MAX_CHANGES = 1000;
+const MAX_IDS_OF_ROW = 1000;
+const MAX_QUEUED = 2000;
+const MAX_COMPARED = 1000;
+const CHANGES = changesQuery(null);
+const CHANGES_OF_COLLECTION = changesQuery('$3');
+const WALK = walkQuery(null, MAX_CHANGES + 1);
+const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
+
+/** Executes a statement of the service in one snapshot of a server. Only these statements are known. */
+export function execute(
+  server: PgServer,
+  text: string,
+  parameters: readonly unknown[],
+): object[] | object[][] {
+  const { data } = server.folder;
+  const trimmed = text.trim();
+  if (trimmed === 'select' || trimmed === 'select from hotels limit 1') return [];
+  if (text.includes('hotel_api_poll(')) {
+    if (server.role === 'replica')
+      throw new Fault({ message: 'this server is a replica', code: '25006', severity: 'ERROR' });
+    return polled(server, text, parameters);
+  }
+  if (text.includes('from hotel_api_history()')) {
+    const newest = newestOf(data);
+    const { history } = newest.state;
+    return [
+      { history, position: newest.position, transaction: String(newest.transaction), secret: secretOf(data) },
+    ];
+  }
+  if (text.startsWith('select state.log_from::float8')) return before(server, parameters as [number, number]);
+  if (text.startsWith('select mark.label')) return labelled(data, text, parameters);
+  if (text === CHANGES) return changes(server, parameters[0] as number, parameters[1] as number, null);
+  if (text === CHANGES_OF_COLLECTION)
+    return changes(server, parameters[0] as number, parameters[1] as number, parameters[2] as string);
+  if (text === WALK || text === WALK_OF_COLLECTION)
+    return walk(server, parameters as [number | null, number, string, string?]);
+  if (text === AFFECTED) return affected(server, parameters as [string[], string[], string[], string[]]);
+  throw new Error(`the model of PostgreSQL does not know this statement: ${text}`);
+}
+
+function secretOf({ secret }: Data): string {
+  return Buffer.from(secret.padEnd(32, '.').slice(-32)).toString('hex');
+}
+
+function polled(server: PgServer, text: string, parameters: readonly unknown[]): object[] | object[][] {
+  const [, first, second, max] = /hotel_api_poll\(([^,]+), ([^,]+), (\d+)\)/.exec(text)!;
+  const argument = (word: string, i: number) =>
+    word.startsWith('$') ? parameters[i] : word === 'null' ? null : word;
+  const [after, transaction] = [argument(first!, 0), argument(second!, 1)] as (string | number | null)[];
+  const rows = poll(
+    server.folder.data,
+    server.snapshot,
+    server.wallMs,
+    server.serverStarted,
+    after === null ? null : Number(after),
+    transaction === null ? null : String(transaction),
+    Number(max),
+  );
+  return text.includes('hotel_api_sequence()') ? [[], [], rows] : rows;
+}
+
+/** Rows of the log up to a position, the last first. */
+function before(server: PgServer, [position, limit]: [number, number]): object[] {
+  const { data } = server.folder;
+  const log_from = newestOf(data).state.logFrom;
+  const rows = data.log
+    .slice(0, indexAfter(data.log, position))
+    .filter(({ kind }) => kind !== 'listed' && kind !== 'drained')
+    .toReversed()
+    .slice(0, limit);
+  if (rows.length === 0) return [{ log_from, position: null }];
+  return rows.map((row) => ({ log_from, ...rowOf(row, server.wallMs) }));
+}
+
+function labelled(data: Data, text: string, parameters: readonly unknown[]): object[] {
+  const inner = text.slice(
+    text.indexOf('query.* from (') + 'query.* from ('.length,
+    text.lastIndexOf(') as query)'),
+  );
+  const newest = newestOf(data);
+  const mark = { label: newest.position, history: newest.state.history };
+  const rows = query(data, inner.trim(), parameters);
+  return rows.length === 0
+    ? [{ ...mark, found: null }]
+    : rows.map((row) => ({ ...mark, found: true, ...row }));
+}
+
+function copyOf(hotel: HotelRow): HotelRow {
+  return { ...hotel, images: [...hotel.images] };
+}
+
+export function isMember({ collections, members }: Data, collection: string, id: string): boolean {
+  return collections.has(collection) && (members.get(collection)?.has(id) ?? false);
+}
+
+function query(data: Data, text: string, parameters: readonly unknown[]): object[] {
+  if (text === 'select 1') return [{ '?column?': 1 }];
+  const [, column] = /from hotels where (id|channel_id|registry_id) = any/.exec(text) ?? [];
+  if (column) {
+    const keys = new Set(parameters[0] as string[]);
+    const collection = text.includes('collection_hotels') ? (parameters[1] as string) : null;
+    return sortedHotels(data)
+      .filter(
+        (hotel) =>
+          keys.has(hotel[column as 'id']) && (collection === null || isMember(data, collection, hotel.id)),
+      )
+      .map(copyOf);
+  }
+  if (text.includes('from api_keys where key_sha256')) {
+    const key = data.keys.get(parameters[0] as string);
+    if (!key) return [];
+    const { sha256, id, scopes, revoked, collection } = key;
+    const rights = { sha256, id, scopes: [...scopes], expires_at_ms: null, revoked };
+    return [{ ...rights, rate_limit_requests: null, rate_limit_window_s: null, collection_id: collection }];
+  }
+  if (text.includes('as prefix from api_keys'))
+    return [...data.keys.keys()].map((sha256) => ({ prefix: sha256.slice(0, 12) }));
+  if (text.startsWith('select count(*)::float8 as count from collection_hotels'))
+    return [{ count: membersOf(data, parameters[0] as string).length }];
+  if (text.startsWith('select hotel_id as id from collection_hotels')) {
+    const [collection, second, limit] = parameters as [string, string | string[], number | undefined];
+    const all = membersOf(data, collection);
+    if (Array.isArray(second)) return all.filter((id) => second.includes(id)).map((id) => ({ id }));
+    return all
+      .filter((id) => id > second)
+      .slice(0, limit)
+      .map((id) => ({ id }));
+  }
+  return list(data, text, parameters);
+}
+
+function membersOf({ collections, members }: Data, collection: string): string[] {
+  return collections.has(collection) ? [...(members.get(collection) ?? [])].sort() : [];
+}
+
+/** Statements of src/hotels/id-list.ts. */
+function list(data: Data, text: string, parameters: readonly unknown[]): object[] {
+  const isOfCollection = text.includes('collection_hotels');
+  const own = isOfCollection ? parameters.slice(1) : parameters;
+  const ids = isOfCollection
+    ? membersOf(data, parameters[0] as string).filter((id) => data.hotels.has(id))
+    : sortedHotels(data).map(({ id }) => id);
+  const result = (found: string[]) => found.map((id) => ({ id }));
+  if (text.startsWith('with recursive starts')) {
+    const [start, stride, most] = own as [string, number, number];
+    const starts: string[] = [];
+    for (let from = start; starts.length < most; ) {
+      const next = ids.filter((id) => id >= from)[stride];
+      if (next === undefined) break;
+      starts.push(next);
+      from = next;
+    }
+    return result(starts);
+  }
+  if (text.includes('as counted')) {
+    const [from, to, most] = own as [(string | null)[], (string | null)[], number];
+    return from.map((low, i) => ({
+      count: Math.min(most, ids.filter((id) => id >= (low ?? '') && (to[i] === null || id < to[i]!)).length),
+    }));
+  }
+  if (text.includes('coalesce(')) {
+    const [from, to, most] = own as [string | null, string | null, number];
+    return result(ids.filter((id) => id >= (from ?? '') && (to === null || id < to)).slice(0, most));
+  }
+  if (/^select id from .* offset \$\d limit \$\d$/s.test(text)) {
+    const [start, skip, limit] = own as [string, number, number];
+    return result(ids.filter((id) => id >= start).slice(skip, skip + limit));
+  }
+  throw new Error(`the model of PostgreSQL does not know this query: ${text}`);
+}
+
+/** `stateOf` of src/changes/log-queries.ts. */
+function stateOf(server: PgServer, position: number | null, collection: string | null): string {
+  const { data } = server.folder;
+  const newest = newestOf(data);
+  const s = newest.state;
+  const queue = queued(data, s.snapshot, server.snapshot).slice(0, MAX_QUEUED);
+  const all = collection === null ? ['all_hotels'] : ['all_hotels', 'all_collections'];
+  const isOfKey = (kind: string, of: string | null) =>
+    kind === 'hotels' ||
+    all.includes(kind) ||
+    (collection !== null && kind === 'members' && of === collection);
+  const ofToken = position === null ? undefined : data.log.find((row) => row.position >= position);
+  return JSON.stringify([
+    s.history,
+    newest.position,
+    String(newest.transaction),
+    collection === null ? s.oldest : Math.max(s.oldest, s.oldestOfCollections),
+    new Date(s.day * 86_400_000).toISOString().slice(0, 10),
+    s.pending.length > 0 || s.flipsAfter !== null,
+    queue.length === 0
+      ? false
+      : queue.length === MAX_QUEUED || queue.some((row) => isOfKey(row.kind, row.collection)),
+    queue.length === 0 ? null : queue.some(({ kind }) => all.includes(kind)),
+    collection !== null && isOrphaned(data, collection),
+    ofToken ? String(ofToken.transaction) : null,
+  ]);
+}
+
+function isOrphaned({ collections, members }: Data, collection: string): boolean {
+  return !collections.has(collection) && (members.get(collection)?.size ?? 0) > 0;
+}
+
+/** `changesQuery` of src/changes/log-queries.ts. */
+function changes(server: PgServer, position: number, limit: number, collection: string | null): object[] {
+  const { data } = server.folder;
+  const newest = newestOf(data);
+  const from = indexAfter(data.log, position);
+  const to = indexAfter(data.log, position + limit + MAX_IDS_OF_ROW - 1);
+  const range = data.log.slice(from, to);
+  const isVisible = (id: string) => collection === null || isMember(data, collection, id);
+  const isOfKey = (kinds: string[], kind: string, of: string | null) =>
+    kinds.includes(kind) || (collection !== null && kind === 'members' && of === collection);
+  const places = new Map<string, { place: number; transaction: number; isMembers: boolean }>();
+  for (const row of range) {
+    if (!row.ids || !isOfKey(['hotels', 'listed'], row.kind, row.collection)) continue;
+    for (const [i, id] of row.ids.entries()) {
+      const place = row.position - row.ids.length + i + 1;
+      if (place <= position) continue;
+      const known = places.get(id);
+      const isMembers = row.kind === 'members' || (known?.isMembers ?? false);
+      if (!known) places.set(id, { place, transaction: row.transaction, isMembers });
+      else known.isMembers = isMembers;
+    }
+  }
+  const page = [...places]
+    .filter(([id, { isMembers }]) => collection === null || isMembers || isVisible(id))
+    .sort((a, b) => a[1].place - b[1].place)
+    .slice(0, limit);
+  const last = range.at(-1);
+  const rest: { id: string; kind: string }[] = [];
+  if (page.length < limit && !(last && last.position < newest.position))
+    for (const row of queued(data, newest.state.snapshot, server.snapshot).slice(0, MAX_QUEUED))
+      if (isOfKey(['hotels'], row.kind, row.collection))
+        for (const id of row.ids) if (rest.length < limit) rest.push({ id, kind: row.kind });
+  const inPage = new Set(page.map(([id]) => id));
+  const queuedIds = [...new Set(rest.map(({ id }) => id))].filter(
+    (id) =>
+      !inPage.has(id) &&
+      (collection === null || isVisible(id) || rest.some((row) => row.id === id && row.kind === 'members')),
+  );
+  const state = {
+    state: stateOf(server, position, collection),
+    read_to: last?.position ?? null,
+    read_transaction: last ? String(last.transaction) : null,
+    is_cut: rest.length >= limit,
+  };
+  const hotel = (id: string) => {
+    const row = data.hotels.get(id);
+    return row && isVisible(id) ? copyOf(row) : { id: null };
+  };
+  const rows = [
+    ...page.map(([id, { place, transaction }]) => ({
+      ...{ ...state, changed_id: id, log_position: place, log_transaction: String(transaction) },
+      ...hotel(id),
+    })),
+    ...queuedIds.map((id) => ({
+      ...state,
+      changed_id: id,
+      log_position: null,
+      log_transaction: null,
+      ...hotel(id),
+    })),
+  ];
+  const none = { changed_id: null, log_position: null, log_transaction: null, id: null };
+  return rows.length > 0 ? rows : [{ ...state, ...none }];
+}
+
+/** `walkQuery` of src/changes/log-queries.ts. */
+function walk(
+  server: PgServer,
+  [position, limit, id, collection]: [number | null, number, string, string?],
+): object[] {
+  const { data } = server.folder;
+  const state = stateOf(server, position, collection ?? null);
+  const hotels = sortedHotels(data)
+    .filter((hotel) => hotel.id > id && (collection === undefined || isMember(data, collection, hotel.id)))
+    .slice(0, limit);
+  if (hotels.length === 0) return [{ state, id: null }];
+  return hotels.map((hotel) => ({ state, ...copyOf(hotel) }));
+}
+
+/** `AFFECTED` of src/changes/log-queries.ts. */
+function affected(
+  server: PgServer,
+  [collections, positions, transactions, orphaned]: string[][] & [string[], string[], string[], string[]],
+): object[] {
+  const { data } = server.folder;
+  const newest = newestOf(data);
+  const since = Math.min(...positions.map(Number));
+  const changed = new Map<string, { collection: string | null; hotel: string | null; position: number }>();
+  const to = indexAfter(data.log, since + MAX_COMPARED);
+  for (const row of data.log.slice(indexAfter(data.log, since), to)) {
+    if (!row.ids || !['hotels', 'listed', 'members'].includes(row.kind)) continue;
+    for (const [i, id] of row.ids.entries()) {
+      const hotel = row.kind === 'members' ? null : id;
+      changed.set(`${row.collection} ${hotel}`, {
+        ...{ collection: row.collection, hotel },
+        position: row.position - row.ids.length + i + 1,
+      });
+    }
+  }
+  const numbers = collections.flatMap((collection, i) => {
+    const position = Number(positions[i]);
+    const ofToken = data.log.find((row) => row.position >= position);
+    const concerns = [...changed.values()].some(
+      (change) =>
+        change.position > position &&
+        (change.hotel === null
+          ? change.collection === collection
+          : (data.members.get(collection)?.has(change.hotel) ?? false)),
+    );
+    const isAffected =
+      newest.position > since + MAX_COMPARED ||
+      String(isOrphaned(data, collection)) !== orphaned[i] ||
+      (ofToken ? String(ofToken.transaction) : null) !== transactions[i] ||
+      concerns;
+    return isAffected ? [String(i + 1)] : [];
+  });
+  // the state for any collection
+  return [{ state: stateOf(server, null, ''), affected: numbers }];
+}

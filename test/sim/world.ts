@@ -1,0 +1,356 @@
+import { crc32 } from 'node:zlib';
+import { type Clock, type Timer, useClock, watchClocks } from '../../src/lib/clock.ts';
+import { Random } from './random.ts';
+
+/** Kinds of events of a process: what its event loop runs in separate phases. */
+type Kind = 'timer' | 'iteration' | 'io';
+
+interface Event {
+  atMs: number;
+  number: number;
+  /** undefined: the world itself */
+  process: Process | undefined;
+  kind: Kind;
+  /** undefined: cancelled */
+  run: (() => void) | undefined;
+}
+
+/** Delay of a callback at the end of an iteration of an event loop. */
+const ITERATION_MS = 0.01;
+/** Events that one iteration of the real event loop runs. */
+const EVENTS_AT_ONCE = 200;
+const HOUR_MS = 3_600_000;
+
+/** A machine: its clocks, on which all its processes agree. */
+export class Host {
+  readonly name: string;
+  /** what its wall clock is ahead of the true time */
+  wallAheadMs = 0;
+  /** time for which it has slept: its monotonic clock stood still */
+  sleptMs = 0;
+  readonly processes: Process[] = [];
+  readonly bootedMs: number;
+
+  constructor(name: string, bootedMs: number) {
+    this.name = name;
+    this.bootedMs = bootedMs;
+  }
+}
+
+/** A simulated process: an event loop that may stop, continue or die. */
+export class Process implements Clock {
+  readonly name: string;
+  readonly host: Host;
+  readonly watch: Clock['watch'] = { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] };
+  isDead = false;
+  isStopped = false;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #startedMs: number;
+  #iterationAtMs = 0;
+  /** events that came while it was stopped */
+  #held: Event[] = [];
+
+  constructor(world: World, host: Host, name: string) {
+    this.#world = world;
+    this.host = host;
+    this.name = name;
+    this.#random = new Random(`${world.seed} ${name} ${world.processes++}`);
+    this.#startedMs = this.systemMs();
+    host.processes.push(this);
+  }
+
+  monotonicMs(): number {
+    return this.systemMs() - this.#startedMs;
+  }
+
+  systemMs(): number {
+    return this.#world.nowMs - this.host.sleptMs + this.host.bootedMs;
+  }
+
+  wallMs(): number {
+    return Math.floor(this.#world.trueWallMs + this.host.wallAheadMs);
+  }
+
+  uptimeMs(): number {
+    return this.#world.nowMs + this.host.bootedMs;
+  }
+
+  random(): number {
+    return this.#random.next();
+  }
+
+  setTimer(callback: () => void, delayMs: number): Timer {
+    // as in Node: whole milliseconds, at least one; a little late
+    const waitMs = Math.max(1, Math.trunc(delayMs)) + this.#random.between(0, 0.4);
+    return this.#handle(this.#world.schedule(this.#world.nowMs + waitMs, this, 'timer', callback));
+  }
+
+  setRepeating(callback: () => void, intervalMs: number): Timer {
+    const timer = { event: undefined as Event | undefined, unref: () => timer };
+    const next = () => {
+      timer.event = this.#world.schedule(this.#world.nowMs + intervalMs, this, 'timer', () => {
+        next();
+        callback();
+      });
+    };
+    next();
+    return timer;
+  }
+
+  clearTimer(timer: Timer | undefined): void {
+    const event = (timer as { event?: Event } | undefined)?.event;
+    if (event) event.run = undefined;
+  }
+
+  setIteration(callback: () => void): Timer {
+    this.#iterationAtMs = Math.max(this.#iterationAtMs, this.#world.nowMs + ITERATION_MS);
+    return this.#handle(this.#world.schedule(this.#iterationAtMs, this, 'iteration', callback));
+  }
+
+  clearIteration(iteration: Timer | undefined): void {
+    this.clearTimer(iteration);
+  }
+
+  #handle(event: Event): Timer {
+    const timer = { event, unref: () => timer };
+    return timer;
+  }
+
+  /** Runs something as this process does. */
+  enter<T>(run: () => T): T {
+    return this.#world.enter(this, run);
+  }
+
+  /** Lets something arrive at its event loop. */
+  receive(run: () => void, delayMs = 0): void {
+    this.#world.schedule(this.#world.nowMs + delayMs, this, 'io', run);
+  }
+
+  hold(event: Event): void {
+    this.#held.push(event);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  /** Goes on with what is due: first the timers, or first what has arrived. */
+  goOn(): void {
+    if (!this.isStopped) return;
+    this.isStopped = false;
+    const order: Kind[] = this.#random.chance(0.5)
+      ? ['timer', 'iteration', 'io']
+      : ['io', 'iteration', 'timer'];
+    const held = this.#held;
+    this.#held = [];
+    for (const kind of order)
+      for (const event of held)
+        if (event.kind === kind && event.run) this.#world.reschedule(event, this.#world.nowMs);
+  }
+
+  die(): void {
+    this.isDead = true;
+    this.#held = [];
+    this.host.processes.splice(this.host.processes.indexOf(this), 1);
+  }
+}
+
+/** Virtual time: events in order, each run by its process, with everything random drawn from one seed. */
+export class World {
+  readonly seed: string;
+  readonly random: Random;
+  readonly hosts = new Map<string, Host>();
+  nowMs = 0;
+  processes = 0;
+  /** true time of the wall clocks (epoch ms) at the beginning */
+  readonly beganWallMs: number;
+  events = 0;
+  current: Process | undefined;
+  /** checksum of everything that happened */
+  digest = 0;
+  readonly lines: string[] | undefined;
+  #heap: Event[] = [];
+  #number = 0;
+  #fault: unknown;
+
+  constructor(seed: string, beganWallMs: number, isTraced: boolean) {
+    this.seed = seed;
+    this.random = new Random(`${seed} world`);
+    this.beganWallMs = beganWallMs;
+    this.lines = isTraced ? [] : undefined;
+  }
+
+  get trueWallMs(): number {
+    return this.beganWallMs + this.nowMs;
+  }
+
+  randomOf(name: string): Random {
+    return new Random(`${this.seed} ${name}`);
+  }
+
+  host(name: string): Host {
+    let host = this.hosts.get(name);
+    if (!host) {
+      host = new Host(name, this.random.between(1, 100) * HOUR_MS);
+      this.hosts.set(name, host);
+    }
+    return host;
+  }
+
+  /** Begins a process on a host; `main` runs in it. */
+  spawn(host: Host, name: string, main: () => void): Process {
+    const process = new Process(this, host, name);
+    process.receive(() => {
+      watchClocks();
+      main();
+    });
+    return process;
+  }
+
+  /** Records a line of the trace. */
+  trace(line: string): void {
+    const text = `${this.nowMs.toFixed(3)} ${line}`;
+    this.digest = crc32(text, this.digest);
+    this.lines?.push(text);
+  }
+
+  after(delayMs: number, run: () => void): void {
+    this.schedule(this.nowMs + delayMs, undefined, 'io', run);
+  }
+
+  at(atMs: number, run: () => void): void {
+    this.schedule(Math.max(this.nowMs, atMs), undefined, 'io', run);
+  }
+
+  schedule(atMs: number, process: Process | undefined, kind: Kind, run: () => void): Event {
+    const event = { atMs, number: this.#number++, process, kind, run };
+    this.#push(event);
+    return event;
+  }
+
+  reschedule(event: Event, atMs: number): void {
+    event.atMs = atMs;
+    event.number = this.#number++;
+    this.#push(event);
+  }
+
+  enter<T>(process: Process | undefined, run: () => T): T {
+    const before = this.current;
+    this.current = process;
+    useClock(process ?? NO_CLOCK);
+    try {
+      return run();
+    } finally {
+      this.current = before;
+      useClock(before ?? NO_CLOCK);
+    }
+  }
+
+  /** Ends the run with an error. */
+  fail(error: unknown): void {
+    this.#fault ??= error;
+  }
+
+  /** Runs everything up to a time. Promises settle between two events, in the process that ran the first. */
+  run(untilMs: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let left = 0;
+    const next = () => {
+      if (this.#fault !== undefined) return reject(this.#fault);
+      left = EVENTS_AT_ONCE;
+      for (let i = 0; i < EVENTS_AT_ONCE; i++) setImmediate(step);
+    };
+    const step = () => {
+      left--;
+      if (this.#fault === undefined) {
+        const first = this.#heap[0];
+        if (!first || first.atMs > untilMs) {
+          if (left === 0) {
+            this.nowMs = untilMs;
+            resolve();
+          }
+          return;
+        }
+        this.#runNext();
+      }
+      if (left === 0) next();
+    };
+    next();
+    return promise;
+  }
+
+  #runNext(): void {
+    const event = this.#pop()!;
+    const { process, run } = event;
+    if (!run) return;
+    this.nowMs = Math.max(this.nowMs, event.atMs);
+    if (process?.isDead) return;
+    if (process?.isStopped) {
+      process.hold(event);
+      return;
+    }
+    this.events++;
+    event.run = undefined;
+    // stays set until the next event: what follows in promises belongs to the process
+    this.current = process;
+    useClock(process ?? NO_CLOCK);
+    try {
+      run();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #push(event: Event): void {
+    const heap = this.#heap;
+    let at = heap.push(event) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(event, heap[parent]!)) break;
+      heap[at] = heap[parent]!;
+      at = parent;
+    }
+    heap[at] = event;
+  }
+
+  #pop(): Event | undefined {
+    const heap = this.#heap;
+    const first = heap[0];
+    const last = heap.pop();
+    if (!last || heap.length === 0) return first;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
+      if (!isBefore(heap[child]!, last)) break;
+      heap[at] = heap[child]!;
+      at = child;
+    }
+    heap[at] = last;
+    return first;
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.atMs < b.atMs || (a.atMs === b.atMs && a.number < b.number);
+}
+
+const outside = (): never => {
+  throw new Error('the clock is used outside of a simulated process');
+};
+/** Clock of the world between the events of processes: it must not be used. */
+const NO_CLOCK: Clock = {
+  monotonicMs: outside,
+  systemMs: outside,
+  wallMs: outside,
+  uptimeMs: outside,
+  random: outside,
+  setTimer: outside,
+  setRepeating: outside,
+  clearTimer: () => {},
+  setIteration: outside,
+  clearIteration: () => {},
+  watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
+};
