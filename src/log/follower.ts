@@ -8,8 +8,8 @@ import { BUSY_POLL_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS, TELL_MS } from
 import { type HistoryStart, LogConnection, type Poll } from './log-connection.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
-/** Timeout of a message that calls the sequencer, which may have much to move. */
-const SEQUENCE_TIMEOUT_MS = 35_000;
+/** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
+const SEQUENCE_TIMEOUT_MS = 5_000;
 /** Rows of the log in one message to the workers, each of up to 1000 ids. */
 const PIECE_ROWS = 5;
 /** Rows of the log read backwards at once, and the pause between two pieces. */
