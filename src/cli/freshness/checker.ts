@@ -99,7 +99,7 @@ export class FreshnessChecker {
     return this.report;
   }
 
-  /** Follows the log. A change is as old as its statement at most, which began before the commit. */
+  /** Follows the log. A change is as old as its position, which it got right behind the commit. */
   async #watchLog(signal: AbortSignal): Promise<void> {
     let position: number | undefined;
     while (!signal.aborted) {
@@ -119,7 +119,8 @@ export class FreshnessChecker {
   }
 
   #changed(ids: string[], committedAtMs: number, signal: AbortSignal): void {
-    if (signal.aborted || this.#following.size > 20) return;
+    // more at once would wait for each other's requests, and their lags would be those of this queue
+    if (signal.aborted || this.#following.size >= FOLLOWED) return;
     for (const id of ids.slice(0, FOLLOWED)) {
       const following = Promise.all([
         this.#follow(id, committedAtMs),
