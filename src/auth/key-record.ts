@@ -63,14 +63,14 @@ export function encodeKey(name: string, { label, record }: LabelledKey, secret: 
   bytes.writeUInt32LE(MAGIC);
   bytes.writeDoubleLE(label, LABEL_AT);
   bytes.write(json, RECORD_AT);
-  secret.mac('key', signed(name, bytes)).copy(bytes, MAC_AT);
+  secret.mac(signed(name, bytes)).copy(bytes, MAC_AT);
   return bytes;
 }
 
 /** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
 export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): LabelledKey | undefined {
   if (bytes.length <= RECORD_AT || bytes.readUInt32LE() !== MAGIC) return undefined;
-  if (!secret.verifies('key', signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;
+  if (!secret.verifies(signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;
   return { label: bytes.readDoubleLE(LABEL_AT), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
 }
 
