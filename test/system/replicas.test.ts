@@ -162,7 +162,9 @@ describe('a replica that keeps up', () => {
       create table hotel_api_log (position bigint primary key, state hotel_api_state);
       create table race (n integer not null);
       insert into race values (0);
-      grant select on hotel_api_log, race to hotel_api_serve`);
+      -- which a probe reads
+      create table hotels ();
+      grant select on hotel_api_log, race, hotels to hotel_api_serve`);
     const sequence = (n: number) =>
       writer`insert into hotel_api_log values (${n}, row(${history})::hotel_api_state)`;
     await sequence(0);
