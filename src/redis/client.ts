@@ -8,6 +8,7 @@ import { COUNT_WINDOW, SET_EACH, windowArguments, windowCountOf } from './script
 import {
   clientOptions,
   type Login,
+  notConnected,
   type RedisStore,
   type TimedValue,
   type WindowCount,
@@ -42,6 +43,8 @@ export class Redis implements RedisStore {
   readonly #call: BreakerCall;
   readonly #clients: Client[];
   #reconnectedAtMs = -Infinity;
+  /** of the connection for writing; the one for reading has its own */
+  #lastError = '';
 
   /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
   constructor(
@@ -64,7 +67,9 @@ export class Redis implements RedisStore {
     this.#clients = [this.#client, reader];
     for (const client of this.#clients) boundReplies(client);
     // without a listener each failed connection would be printed; the breaker reports instead
-    this.#client.on('error', () => {});
+    this.#client.on('error', ({ message }) => {
+      this.#lastError = message;
+    });
     this.#breaker = new CircuitBreaker({
       probe: async () => {
         await Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.read(['probe'])]);
@@ -102,7 +107,7 @@ export class Redis implements RedisStore {
       while (next < values.length && !failed) {
         const part = values.slice(next, next + KEYS_PER_SCRIPT);
         next += part.length;
-        const reply = await this.#guard(() => this.#call.inTime(this.#setEach(part)));
+        const reply = await this.#guard(() => this.#send(() => this.#setEach(part)));
         failed ||= reply === undefined;
       }
     };
@@ -111,7 +116,7 @@ export class Redis implements RedisStore {
 
   countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
     return this.#guard(async () =>
-      windowCountOf(await this.#call.inTime(this.#client.countWindow(1, key, ...windowArguments(use)))),
+      windowCountOf(await this.#send(() => this.#client.countWindow(1, key, ...windowArguments(use)))),
     );
   }
 
@@ -131,6 +136,12 @@ export class Redis implements RedisStore {
       ...part.map(([key]) => key),
       ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]),
     );
+  }
+
+  /** Sends a command in time. ioredis would not say why there is no connection. */
+  async #send<T>(command: () => Promise<T>): Promise<T> {
+    if (this.#client.status !== 'ready') throw notConnected(this.#lastError);
+    return this.#call.inTime(command());
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {

@@ -1,6 +1,6 @@
 import type { Redis as Client } from 'ioredis';
 import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
-import { silenceMs } from './store.ts';
+import { notConnected, silenceMs } from './store.ts';
 import { acceptViews } from './view-connector.ts';
 
 /**
@@ -80,10 +80,7 @@ export class MgetConnection {
    */
   sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
-    if (!stream?.writable)
-      return Promise.reject(
-        new Error(['not connected to Redis', this.#lastError].filter(Boolean).join(': ')),
-      );
+    if (!stream?.writable) return Promise.reject(notConnected(this.#lastError));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysPending += keys;
     const read: PendingRead = {

@@ -104,3 +104,8 @@ export function clientOptions(timeoutMs: number) {
 export function retryAfterMs(attempt: number): number {
   return Math.min(50 * attempt, MAX_RETRY_MS);
 }
+
+/** Returns the error of a command without a connection, with the reason that is known. */
+export function notConnected(lastError: string | undefined): Error {
+  return new Error(['not connected to Redis', lastError].filter(Boolean).join(': '));
+}
