@@ -1,4 +1,4 @@
-import { rename, writeFile } from 'node:fs/promises';
+import { chmod, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -26,6 +26,8 @@ export class FakeClock {
 
   static async make(library: string): Promise<FakeClock> {
     const folder = await temporaryFolder('hotel-api-clock-');
+    // PostgreSQL runs as another user
+    await chmod(folder, 0o755);
     const clock = new FakeClock(library, join(folder, 'time'));
     await clock.set(Date.now());
     return clock;

@@ -149,18 +149,20 @@ export function databaseAt(url: string, ownerUrl: string, sql = postgresClient(o
 }
 
 /**
- * Starts a migrated PostgreSQL for one test file, with the login of the service. The folder of its programs and further
- * settings may be given.
+ * Starts a migrated PostgreSQL for one test file, with the login of the service. The folder of its programs, further
+ * settings and variables of its environment may be given.
  */
 export async function ownPostgres(
   maxConnections: number,
   programs?: string,
   settings: Record<string, string> = {},
+  env: Record<string, string> = {},
 ): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
   const password = randomBytes(16).toString('hex');
   const server = await OwnServer.start(async (port) => {
     const order = await orderPostgres(port, { maxConnections, password, programs });
     order.command.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]));
+    Object.assign(order.env, env);
     return order;
   }, POSTGRES_READY);
   const ownerUrl = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../support/fake-clock.ts';
 import { Mirror } from '../support/mirror.ts';
 import { needs } from '../support/needs.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -37,7 +38,9 @@ beforeEach(async () => {
     { id: 'never' },
     certified('zz-ends', -9, -1),
   ];
-  service = await startService({ hotels, env: clock.env });
+  // the sequencer knows the day from its server
+  const own = await ownPostgres(50, undefined, {}, clock.env);
+  service = await startService({ hotels, database: databaseAt(own.url, own.ownerUrl), env: clock.env });
   await service.sql`insert into hotels (id, name) select 'z' || i, 'other' from generate_series(1, ${OTHERS}::integer) as i`;
 });
 
