@@ -49,9 +49,10 @@ it('the log is followed after a setting that prevented it is reset, without a re
   await alter('set search_path = nowhere');
   await endSessions();
   await expect.poll(isCurrent).toBe(0);
+  // the first failure may be that of the ended connection, so the reason is either
   await expect
-    .poll(() => service.logs().join('\n'))
-    .toMatch(/"reason":"function hotel_api_.*"log cannot be followed"/);
+    .poll(() => service.logs().filter((line) => line.includes('"log cannot be followed"')).length)
+    .toBeGreaterThan(1);
   await alter('reset search_path');
   // the pool of a worker keeps its connections
   await endSessions('hotel-api serve');
