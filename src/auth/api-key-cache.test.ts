@@ -103,7 +103,7 @@ function anythingChanged(): void {
 /** Stops to follow the log. */
 function loseLog(): void {
   isLogFollowed = false;
-  // just not current any more, by whatever the test takes
+  // the worker is not current any more
   freshness.isCurrent = () => isLogFollowed;
 }
 /** What is stored in Redis is stored behind the answers. */

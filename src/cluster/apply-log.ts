@@ -89,7 +89,7 @@ export class LogApplier {
     this.usePrefix(prefix);
   }
 
-  /** Applies rows; only then are their position and time known. */
+  /** Applies rows, each at its position. What waits for the log, and freshness, hear of it when all are applied. */
   apply({ rows, place, isBusy, asOfMs }: News): void {
     const { freshness, logPositions } = this.#caches;
     for (const row of rows) this.#applyRow(row);

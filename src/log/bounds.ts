@@ -29,7 +29,7 @@ export const OUTAGE_AFTER_MS = 3_500;
 export const GRACE_MS = 1_000;
 /** Gap between two looks at the clock by which this process was stopped. PostgreSQL may have answered others meanwhile. */
 export const STOPPED_MS = 1_500;
-/** Maximum age of a value in a local cache, whatever is known: rows may be written with triggers disabled. */
+/** Maximum age of a value in a local cache, whatever is known. It is then read again, from Redis first. */
 export const MAX_AGE_MS = 3_600_000;
 
 /** Maximum age of a value that another client has seen replaced. */

@@ -279,7 +279,7 @@ describe('two instances, of which each has another Redis,', () => {
     const without = stopAfterTest(await startBeside(service, { redis: false, workers: 2 }));
     const both = await AllWorkers.of(service, uncached, without);
     for (let i = 0; i < 10; i++) await seen(await change(), 1_000, both);
-    // a change that the instance without Redis sequences is stored by nobody
+    // only the instance that sequences a change stores it, and this one has no Redis
     await stays(`v${n}`, 2, both);
     both.close();
   });
