@@ -281,6 +281,7 @@ describe('a change is served by every worker', () => {
     freshness.allowAge(MAX_STALENESS_MS);
     const others = await AllWorkers.of(first);
     process.kill(second.pid, 'SIGKILL');
+    await second.exited;
     const name = `v${++n}`;
     await first.sql`update hotels set name = ${name} where id = 'h'`;
     log('the other instance killed', await others.until('/hotels/h', named(name), 2_000));
