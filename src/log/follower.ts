@@ -15,6 +15,8 @@ const PIECE_ROWS = 5;
 /** Rows of the log read backwards at once, and the pause between two pieces. */
 const LEARN_ROWS = 20;
 const LEARN_EVERY_MS = 5;
+/** Reasons of one outage that are logged, each once: the first is often that of the connection which the outage ended. */
+const MAX_REASONS = 5;
 
 /** What has become known of the log. */
 export interface News {
@@ -64,7 +66,8 @@ export class LogFollower {
   #beginning: LogPlace | undefined;
   /** everything that had committed by this time is applied */
   #asOfMs: number | undefined;
-  #isReachable = true;
+  /** why it could not be followed since it last could */
+  readonly #reasons = new Set<string>();
   #toldAtMs = -Infinity;
   #done: Promise<void> | undefined;
 
@@ -223,16 +226,16 @@ export class LogFollower {
   }
 
   #reached(): void {
-    if (this.#isReachable) return;
-    this.#isReachable = true;
+    if (this.#reasons.size === 0) return;
+    this.#reasons.clear();
     this.#options.events.logFollowed();
     this.#options.onReachable();
   }
 
   #failed({ message }: Error): void {
     this.#options.metrics.logFailures.inc();
-    if (!this.#isReachable) return;
-    this.#isReachable = false;
+    if (this.#reasons.has(message) || this.#reasons.size === MAX_REASONS) return;
+    this.#reasons.add(message);
     this.#options.events.logNotFollowed(message);
   }
 }
