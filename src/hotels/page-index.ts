@@ -9,8 +9,8 @@ const STARTS_PER_QUERY = 50;
 const COUNTS_PER_QUERY = 50;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 export const MAX_SKIP = 20_000;
-/** Maximum time that a request waits for positions that are being counted. */
-const MAX_WAIT_MS = 1_000;
+/** Maximum time that a request waits for positions that are being counted: a million hotels take up to three seconds. */
+const MAX_WAIT_MS = 5_000;
 /** Pause after a failure, before the counting is resumed. */
 const RETRY_MS = 250;
 const MAX_FAILURES = 20;
