@@ -124,24 +124,6 @@ describe('batches from the local cache', () => {
     expect(next.state).toBe('answered');
   });
 
-  it('are not rejected because the process paused while others waited', async () => {
-    const admission = new Admission();
-    const batches = many(100, { takesMs: 1 });
-    batches[50]!.takesMs = 400;
-    enter(admission, batches);
-    await tick();
-    expect(admission.waiting).toBe(90);
-    spent += 500;
-    expect(admission.isFull('me')).toBe(false);
-    const later = many(50, { takesMs: 1 });
-    for (const batch of later) {
-      enter(admission, [batch]);
-      await tick();
-    }
-    while (admission.waiting > 0) await tick();
-    expect(count([...batches, ...later], 'answered')).toBe(150);
-  });
-
   it('are not begun if their clients disconnected before', () => {
     const admission = new Admission();
     const batch = new Batch();

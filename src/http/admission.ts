@@ -1,6 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
-import { Pauses } from '../lib/pauses.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** Maximum time that batches occupy one event-loop iteration. Other requests wait at most this long. */
@@ -89,8 +88,6 @@ export class Admission {
   #untried = 0;
   /** start of the first batch of this iteration */
   #tickBeganMs: number | undefined;
-  /** pauses while batches wait for the event loop, which are no overload */
-  readonly #pauses = new Pauses();
   #armed = false;
 
   get waiting(): number {
@@ -101,7 +98,7 @@ export class Admission {
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
     const nowMs = monotonicMs();
-    if (this.#arrived.length > 0 && isFull(this.#arrived, owner, this.#pauses.without(nowMs))) return true;
+    if (this.#arrived.length > 0 && isFull(this.#arrived, owner, nowMs)) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
     if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
@@ -116,16 +113,12 @@ export class Admission {
       this.#tickBeganMs = nowMs;
       this.#arm();
     }
-    if (this.#arrived.length === 0) {
-      if (nowMs - this.#tickBeganMs < SLICE_MS) {
-        this.#begin(work, body, nowMs);
-        return;
-      }
-      this.#pauses.begin(nowMs);
+    if (this.#arrived.length === 0 && nowMs - this.#tickBeganMs < SLICE_MS) {
+      this.#begin(work, body, nowMs);
+      return;
     }
-    const sinceMs = this.#pauses.without(nowMs);
-    if (isFull(this.#arrived, work.owner, sinceMs)) work.reject();
-    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), sinceMs);
+    if (isFull(this.#arrived, work.owner, nowMs)) work.reject();
+    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   /** Answers what may be answered now, and queues batches that need a load. */
@@ -165,20 +158,18 @@ export class Admission {
 
   #serve(queue: WaitQueue<QueuedWork>, untilMs: number): void {
     if (queue.length === 0) return;
-    // a wait for the limit is one for other processes
-    const judgedMs = (ms: number) => (queue === this.#arrived ? this.#pauses.without(ms) : ms);
     let nowMs = monotonicMs();
     while (queue.length > 0 && nowMs < untilMs && (queue === this.#arrived || this.#mayLoad)) {
       const { item, sinceMs } = queue.shift()!;
       if (!item.work.over) {
-        if (judgedMs(nowMs) - sinceMs > MAX_WAIT_MS) item.work.reject();
+        if (nowMs - sinceMs > MAX_WAIT_MS) item.work.reject();
         else if (queue === this.#arrived) this.#begin(item.work, item.body, nowMs);
         else this.#run(item.work, item.body, nowMs);
       }
       pool.release(item.body);
       nowMs = monotonicMs();
     }
-    queue.measure(judgedMs(nowMs));
+    queue.measure(nowMs);
   }
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
