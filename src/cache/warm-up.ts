@@ -18,8 +18,6 @@ const MAX_PER_SECOND = 100_000;
 const LOOKUPS = 200;
 const LOOKUPS_PER_ITERATION = 5;
 const REDIS_BATCHES = 10;
-/** Slow loads in a row that end the warm-up. One alone may be a stall of the machine. */
-const SLOW_LOADS = 3;
 /** Maximum number of hotels that are counted to divide the list among the workers' starts. */
 const MAX_COUNTED = 500_000;
 
@@ -42,7 +40,7 @@ interface WarmUpOptions {
   /** undefined without Redis */
   hotIds: HotIds | undefined;
   redisBatch: RedisBatchReader | undefined;
-  /** maximum time of a load in ms: slower ones show that PostgreSQL or Redis has no capacity to spare */
+  /** maximum time of a load in ms: a slower one shows that PostgreSQL or Redis has no capacity to spare */
   slowMs: number;
   isCurrent: () => boolean;
   isStopping: () => boolean;
@@ -85,7 +83,6 @@ export class WarmUp {
     const { reader, workers, local, slowMs, isCurrent, isStopping } = this.#options;
     const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
     let isCompiled = false;
-    let slowLoads = 0;
     for await (const ids of this.#ids()) {
       if (isStopping()) return 'stopped';
       const beganMs = monotonicMs();
@@ -97,11 +94,9 @@ export class WarmUp {
       this.#hotels += ids.length;
       const tookMs = monotonicMs() - beganMs;
       if (!isCompiled) await this.#compile(found);
-      else slowLoads = tookMs > slowMs ? slowLoads + 1 : 0;
-      if (slowLoads === SLOW_LOADS) return 'slow';
+      else if (tookMs > slowMs) return 'slow';
       isCompiled = true;
-      // after a slow load the dependencies are left alone for as long
-      await pause(slowLoads > 0 ? tookMs : ids.length * msPerHotel - tookMs);
+      await pause(ids.length * msPerHotel - tookMs);
     }
     return 'complete';
   }

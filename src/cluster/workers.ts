@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { clearTimer, every, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
-import { StallTolerantDeadline } from '../lib/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
@@ -56,7 +56,8 @@ export class Workers {
   /** time of the last late answer that a worker has reported, by `systemMs` */
   lateAnswerMs: number | undefined;
   readonly #watch: Timer;
-  #watchedAtMs = monotonicMs();
+  /** time by the checks: a primary that stood still has not read the workers' reports */
+  #checkedMs = 0;
 
   /**
    * Starts `count` workers; `startOf` is called for the start data of each. A worker may not warm up if none accepts
@@ -102,10 +103,8 @@ export class Workers {
       ({ reported }) => new Promise<void>((resolve) => reported.push(resolve)),
     );
     this.broadcast({ type: 'report metrics' });
-    const deadline = new StallTolerantDeadline(REPORT_TIMEOUT_MS);
     // then with what a worker reported before
-    await deadline.bound(Promise.all(reports)).catch(() => {});
-    deadline.end();
+    await withDeadline(Promise.all(reports), REPORT_TIMEOUT_MS).catch(() => {});
     const all = [...this.#handles].flatMap(({ metrics, defaultMetrics }) => [metrics, defaultMetrics]);
     return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
   }
@@ -130,13 +129,12 @@ export class Workers {
   /** `nextPauseMs`: pause before its replacement if it ends at once. */
   #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork({ [HASH_SEED_VARIABLE]: HASH_SEED_HEX });
-    const nowMs = monotonicMs();
     const handle: WorkerHandle = {
       worker,
       number,
-      startedAtMs: nowMs,
+      startedAtMs: monotonicMs(),
       nextPauseMs,
-      liveness: new LivenessWatch(nowMs),
+      liveness: new LivenessWatch(this.#checkedMs),
       up: false,
       listening: false,
       metrics: [],
@@ -166,7 +164,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    handle.liveness.reset(monotonicMs());
+    handle.liveness.reset(this.#checkedMs);
     handle.up = true;
     switch (message.type) {
       case 'up':
@@ -226,14 +224,10 @@ export class Workers {
   }
 
   #endFrozen(): void {
-    const nowMs = monotonicMs();
-    const wasStalled = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
-    this.#watchedAtMs = nowMs;
+    this.#checkedMs += WATCH_EVERY_MS;
     for (const { worker, liveness, up } of this.#handles) {
-      // a primary that slept has not read the workers' messages yet
-      if (wasStalled) liveness.reset(nowMs);
       const read = () => mainThreadOf(worker.process.pid!);
-      if (liveness.mustEnd(nowMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
+      if (liveness.mustEnd(this.#checkedMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
     }
   }
 }

@@ -72,12 +72,7 @@ export const VARIABLES = {
     1,
     100_000,
   ),
-  DATABASE_TIMEOUT_MS: whole(
-    'Deadline of a query, including its wait for a connection. Event-loop stalls extend it, at most to twice its value',
-    500,
-    10,
-    60_000,
-  ),
+  DATABASE_TIMEOUT_MS: whole('Deadline of a query, including its wait for a connection', 500, 10, 60_000),
   REDIS_URL: text(
     'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
       'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',

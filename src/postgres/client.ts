@@ -3,7 +3,7 @@ import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
-import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
+import { Deadline, DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
 
@@ -227,7 +227,7 @@ export class Postgres {
       [lane, this.#all].some((queries) => queries.mustWait && this.#isFull(queries.waiting, owner, beganMs))
     )
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
-    const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
+    const deadline = new Deadline(this.#limits.timeoutMs);
     try {
       return await lane.run(owner, beganMs, () =>
         this.#all.run(owner, beganMs, () => this.#queryInTime(run, deadline, beganMs)),
@@ -237,11 +237,11 @@ export class Postgres {
     }
   }
 
-  async #queryInTime<T>(run: Run<T>, deadline: StallTolerantDeadline, beganMs: number): Promise<T> {
+  async #queryInTime<T>(run: Run<T>, deadline: Deadline, beganMs: number): Promise<T> {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-      if (deadline.over || monotonicMs() - beganMs > this.#maxWaitMs)
+      if (monotonicMs() - beganMs > this.#maxWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
@@ -271,7 +271,7 @@ export class Postgres {
   }
 
   async #probe(): Promise<void> {
-    const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
+    const deadline = new Deadline(this.#limits.timeoutMs);
     try {
       await this.#attempt(PROBE, deadline);
     } finally {
@@ -280,7 +280,7 @@ export class Postgres {
   }
 
   /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<T>(run: Run<T>, deadline: StallTolerantDeadline): Promise<T> {
+  async #attemptTwice<T>(run: Run<T>, deadline: Deadline): Promise<T> {
     const sql = this.#sql;
     try {
       return await this.#attempt(run, deadline);
@@ -294,7 +294,7 @@ export class Postgres {
   }
 
   /** Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. */
-  async #attempt<T>(run: Run<T>, deadline: StallTolerantDeadline): Promise<T> {
+  async #attempt<T>(run: Run<T>, deadline: Deadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
     const onPortion = () => {
@@ -316,7 +316,7 @@ export class Postgres {
         syscall,
       } = error as { code?: string; severity?: string; syscall?: string };
       const late = error instanceof DeadlineExceeded;
-      const isSilent = late && !error.stalled && this.#repliedAtMs < startedAtMs;
+      const isSilent = late && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       // every failed login is fatal, and every error of a socket has a system call
       const isLost = severity === 'FATAL' || syscall !== undefined;
