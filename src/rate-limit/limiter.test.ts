@@ -11,6 +11,8 @@ class Instance {
   readonly coordinator = new RateLimitCoordinator();
   readonly workers: RateLimiter[];
   silent = false;
+  /** time until the primary responds; 0: one tick */
+  delayMs = 0;
   requests = 0;
 
   constructor(workers: number) {
@@ -23,13 +25,13 @@ class Instance {
   #answer(number: number, requests: LeaseRequest[]): void {
     this.requests += requests.length;
     if (this.silent) return;
-    setImmediate(() => {
+    setTimeout(() => {
       const grants = requests.map((request) => this.coordinator.grant(number, request));
       const shared = grants.filter((grant) => grant.shared);
       for (const [other, worker] of this.workers.entries())
         if (other !== number) worker.receiveOfOthers(shared);
       this.workers[number]!.receive(grants);
-    });
+    }, this.delayMs);
   }
 
   take(worker: number, limit: RateLimit, id = 'key'): RateLimitDecision | Promise<RateLimitDecision> {
@@ -119,6 +121,21 @@ describe('a limit of 200 a second', () => {
     const admitted = (await Promise.all(decisions)).filter((decision) => decision.admitted);
     expect(admitted.length).toBeGreaterThanOrEqual(100 - 10);
     expect(admitted.length).toBeLessThanOrEqual(115);
+  });
+
+  it('admits no more when the primary responds after its timeout', async () => {
+    const instance = new Instance(2);
+    instance.delayMs = 150;
+    const take = async () => {
+      const decisions = Array.from({ length: 150 }, () => instance.take(0, limit));
+      await vi.advanceTimersByTimeAsync(200);
+      return (await Promise.all(decisions)).filter(({ admitted }) => admitted).length;
+    };
+    expect(await take()).toBe(100);
+    expect(await take()).toBe(0);
+    instance.delayMs = 0;
+    await vi.advanceTimersByTimeAsync(SECOND);
+    expect(await take()).toBe(150);
   });
 
   it('continues in equal shares while the primary is silent', async () => {

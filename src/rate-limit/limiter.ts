@@ -22,6 +22,8 @@ interface Lease {
   /** true if other workers admit requests of the window too */
   shared: boolean;
   isRequested: boolean;
+  /** grants that are still to come after their timeout: the worker has admitted its share instead */
+  late: number;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: Timer | undefined;
 }
@@ -94,7 +96,9 @@ export class RateLimiter {
   receive(grants: LeaseGrant[]): void {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);
-      if (lease) this.#grant(lease, grant);
+      if (!lease) continue;
+      if (lease.late > 0) lease.late--;
+      else this.#grant(lease, grant);
     }
   }
 
@@ -120,8 +124,9 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, shared: false, isRequested: false };
-    const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
+    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, late: 0 };
+    const flags = { shared: false, isRequested: false };
+    const lease: Lease = { id, limit, ...counts, ...flags, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
   }
@@ -168,13 +173,14 @@ export class RateLimiter {
   /** Continues without the primary, which does not respond. */
   #continueWithoutPrimary(lease: Lease): void {
     const { requests, windowMs } = lease.limit;
+    lease.late++;
     const share = Math.max(1, Math.floor(requests / this.#workers));
     this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs, shared: true });
   }
 
   #sweep(nowMs: number): void {
-    for (const [id, { endsAtMs, isRequested, waiting }] of this.#leases)
-      if (nowMs >= endsAtMs && !isRequested && waiting.length === 0) this.#leases.delete(id);
+    for (const [id, { endsAtMs, isRequested, late, waiting }] of this.#leases)
+      if (nowMs >= endsAtMs && !isRequested && late === 0 && waiting.length === 0) this.#leases.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#leases.size);
   }
 }
