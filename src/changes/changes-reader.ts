@@ -1,8 +1,8 @@
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { Slices } from '../lib/slices.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
@@ -22,6 +22,8 @@ const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
+/** About the JSON of a hotel. */
+const HOTEL_BYTES = 1024;
 
 interface ChangesRequest {
   /** undefined: the beginning */
@@ -72,12 +74,13 @@ export class ChangesReader {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
   readonly #wakeFilter: WakeFilter;
-  /** divides the assembling and sending of pages among event-loop iterations */
-  readonly slices = new Slices();
+  /** divides the assembling and sending of pages among its iterations */
+  readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<Page & Read>();
 
-  constructor(log: ChangeLog, watch: PositionWatch) {
+  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
+    this.eventLoop = eventLoop;
     this.#log = log;
     this.#watch = watch;
     this.#wakeFilter = new WakeFilter(log);
@@ -208,7 +211,10 @@ export class ChangesReader {
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels(request));
-    return { ...found, ...(await this.slices.run(owner, () => pageOf(found))) };
+    return {
+      ...found,
+      ...(await this.eventLoop.run(owner, sizeOf(HOTEL_BYTES * found.changes.length), () => pageOf(found))),
+    };
   }
 
   /** Returns a page of the walk by id. */
@@ -272,6 +278,11 @@ function check(token: Token, state: LogState): void {
   if (token.isOrphaned !== state.isOrphaned) throw new Expired();
   // the database has gone back to a state before the token
   if (token.transaction !== state.transactionOfToken) throw new Expired();
+}
+
+/** Returns the size, as work of the event loop, of assembling or sending a page. */
+export function sizeOf(bodyBytes: number): number {
+  return 512 + bodyBytes / 32;
 }
 
 function pageOf({ changes, next, more }: Read): Page {

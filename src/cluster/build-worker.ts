@@ -132,7 +132,6 @@ export function buildWorker(
     },
   });
   const logPositions = new PositionWatch(isCurrent);
-  const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions);
   const logApplier = new LogApplier(
     {
       ...{ window, freshness, reader, local, collections, apiKeys, logPositions },
@@ -155,6 +154,7 @@ export function buildWorker(
     accessLog,
     config.COMPRESSION === 'on',
   );
+  const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions, pipeline.eventLoop);
   const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...operationsOn(local, redisBatch, reader, hotelList, collections, address, compressedPages),

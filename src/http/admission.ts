@@ -1,9 +1,8 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
-/** Maximum time that batches occupy one event-loop iteration. Other requests wait at most this long. */
-const SLICE_MS = 5;
 /** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;
 /**
@@ -15,12 +14,10 @@ const MAX_WAIT_MS = 600;
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** Maximum including the bodies of owners below their share, who may exceed the bound above. */
 const MAX_TOTAL_BYTES = 2 * MAX_WAITING_BYTES;
-/** Bytes that an owner may take before the next owner is served: a batch of 1000. */
-const QUANTUM_BYTES = 16 * 1024;
 /** Cost of a request besides its ids, as bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
-/** Initial estimate: a batch of 1000 from the local cache. */
-const FIRST_MS_PER_BYTE = 0.3 / 13_000;
+/** Owner of the work that continues batches at the limit, which the batches' own owners share. */
+const LOADS = 'loads';
 
 /** Loads that take longer than this from start to response slow each other down. */
 const TARGET_LOAD_MS = 30;
@@ -64,7 +61,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
 /**
  * Decides which batches a worker answers now, which wait, and which are rejected, so that the worker accepts no more
  * than it can do. Unread requests wait in the kernel, where their number is unknown. Therefore an event-loop
- * iteration answers batches for 5 ms at most. The other batches are read and wait here, so a rejection or a single
+ * iteration answers batches within its budget. The other batches are read and wait here, so a rejection or a single
  * hotel never waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The
  * delay is the signal, not a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is
  * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or compression takes part
@@ -76,8 +73,9 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * one query.
  */
 export class Admission {
-  /** batches that wait for the event loop */
-  readonly #arrived = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  readonly #eventLoop: EventLoop;
+  /** number of batches that wait for the event loop */
+  #arrived = 0;
   /** batches that wait for the limit */
   readonly #toLoad = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
@@ -86,19 +84,21 @@ export class Admission {
   /** share of recent batches that needed no load */
   #localShare = 1;
   #untried = 0;
-  /** start of the first batch of this iteration */
-  #tickBeganMs: number | undefined;
-  #armed = false;
+  #isContinuing = false;
+
+  constructor(eventLoop: EventLoop) {
+    this.#eventLoop = eventLoop;
+  }
 
   get waiting(): number {
-    return this.#arrived.length + this.#toLoad.length;
+    return this.#arrived + this.#toLoad.length;
   }
 
   /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
     const nowMs = monotonicMs();
-    if (this.#arrived.length > 0 && isFull(this.#arrived, owner, nowMs)) return true;
+    if (isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
     if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
@@ -109,16 +109,18 @@ export class Admission {
   enter(body: Uint8Array, work: Work): void {
     if (work.over) return;
     const nowMs = monotonicMs();
-    if (this.#tickBeganMs === undefined) {
-      this.#tickBeganMs = nowMs;
-      this.#arm();
+    if (this.#eventLoop.hasTime(nowMs)) this.#begin(work, body, nowMs);
+    else if (isFull(this.#eventLoop.waiting, work.owner, nowMs)) work.reject();
+    else {
+      const kept = pool.copy(body);
+      const begin = (atMs: number) => {
+        this.#arrived--;
+        if (isInTime(work, atMs - nowMs)) this.#begin(work, kept, atMs);
+        pool.release(kept);
+      };
+      this.#arrived++;
+      this.#eventLoop.append(work.owner, weightOf(body), begin, nowMs);
     }
-    if (this.#arrived.length === 0 && nowMs - this.#tickBeganMs < SLICE_MS) {
-      this.#begin(work, body, nowMs);
-      return;
-    }
-    if (isFull(this.#arrived, work.owner, nowMs)) work.reject();
-    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   /** Answers what may be answered now, and queues batches that need a load. */
@@ -138,39 +140,22 @@ export class Admission {
     return this.#loadingBytes < this.#limitBytes;
   }
 
-  /** Continues with the queues after the event loop has read new requests. */
-  #arm(): void {
-    if (this.#armed) return;
-    this.#armed = true;
-    onIteration(this.#resume);
+  /** Continues with the batches that wait for the limit, one in each turn. If the limit blocks them, the end of a load does. */
+  #continue(): void {
+    if (this.#isContinuing || this.#toLoad.length === 0 || !this.#mayLoad) return;
+    this.#isContinuing = true;
+    this.#eventLoop.append(LOADS, this.#toLoad.size / this.#toLoad.length, this.#loadNext);
   }
 
-  readonly #resume = (): void => {
-    this.#armed = false;
-    this.#tickBeganMs = undefined;
-    if (this.waiting === 0) return;
-    const untilMs = monotonicMs() + SLICE_MS;
-    this.#serve(this.#toLoad, untilMs);
-    this.#serve(this.#arrived, untilMs);
-    // if the limit blocks the queue, the end of a load continues it
-    if (this.#arrived.length > 0 || (this.#toLoad.length > 0 && this.#mayLoad)) this.#arm();
+  readonly #loadNext = (nowMs: number): void => {
+    this.#isContinuing = false;
+    if (!this.#mayLoad) return;
+    const { item, sinceMs } = this.#toLoad.shift()!;
+    if (isInTime(item.work, nowMs - sinceMs)) this.#run(item.work, item.body, nowMs);
+    pool.release(item.body);
+    this.#continue();
+    if (!this.#isContinuing) this.#toLoad.measure(monotonicMs());
   };
-
-  #serve(queue: WaitQueue<QueuedWork>, untilMs: number): void {
-    if (queue.length === 0) return;
-    let nowMs = monotonicMs();
-    while (queue.length > 0 && nowMs < untilMs && (queue === this.#arrived || this.#mayLoad)) {
-      const { item, sinceMs } = queue.shift()!;
-      if (!item.work.over) {
-        if (nowMs - sinceMs > MAX_WAIT_MS) item.work.reject();
-        else if (queue === this.#arrived) this.#begin(item.work, item.body, nowMs);
-        else this.#run(item.work, item.body, nowMs);
-      }
-      pool.release(item.body);
-      nowMs = monotonicMs();
-    }
-    queue.measure(nowMs);
-  }
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
     const bytes = weightOf(body);
@@ -181,7 +166,7 @@ export class Admission {
       done = true;
       if (!running) this.#adapt(bytes, beganMs);
       this.#loadingBytes -= bytes;
-      if (this.#toLoad.length > 0) this.#arm();
+      this.#continue();
     });
     running = false;
     this.#note(done);
@@ -205,7 +190,15 @@ export class Admission {
   }
 }
 
-function isFull(queue: WaitQueue<QueuedWork>, owner: string, nowMs: number): boolean {
+/** Returns true if a batch that has waited this long is still to be answered; otherwise rejects it, or its client has gone. */
+function isInTime(work: Work, waitedMs: number): boolean {
+  if (work.over) return false;
+  if (waitedMs <= MAX_WAIT_MS) return true;
+  work.reject();
+  return false;
+}
+
+function isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {
   return (
     queue.isFull(owner, TARGET_WAIT_MS, nowMs) ||
     queue.sizeBefore(owner) > MAX_WAITING_BYTES ||

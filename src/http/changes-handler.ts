@@ -1,5 +1,5 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { ChangesReader, Page } from '../changes/changes-reader.ts';
+import { type ChangesReader, type Page, sizeOf } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
@@ -49,7 +49,7 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    await reader.slices.run(keyId, () => send(exchange, page, query));
+    await reader.eventLoop.run(keyId, sizeOf(page.body.length), () => send(exchange, page, query));
   };
   return {
     route: 'changes',
@@ -63,7 +63,6 @@ export function changesOperation(
         onBehind(0);
         return send(exchange, same.page, same.query);
       }
-      exchange.parsed(text);
       const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
       const { token } = query;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { EventLoop } from '../lib/event-loop.ts';
 import { compress, encodingFor, mayCompress } from './compression.ts';
 
 describe('Accept-Encoding', () => {
@@ -10,8 +11,9 @@ describe('Accept-Encoding', () => {
 
 it('bodies that wait for compression are bounded', async () => {
   const body = Buffer.alloc(100_000, 'hotel');
+  const eventLoop = new EventLoop();
   const underWay: Promise<Buffer>[] = [];
-  while (mayCompress()) underWay.push(compress(body, 'gzip', { owner: 'a', over: false }));
+  while (mayCompress()) underWay.push(compress(body, 'gzip', { owner: 'a', over: false }, eventLoop));
   expect(underWay).toHaveLength(64);
   await Promise.all(underWay);
   expect(mayCompress()).toBe(true);

@@ -9,6 +9,7 @@ import {
 } from 'node:zlib';
 import Negotiator from 'negotiator';
 import { BufferPool } from '../lib/buffer-pool.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import { gzip, gzipNow, type Recipient } from './gzip.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
@@ -99,12 +100,17 @@ export function mayCompress(): boolean {
  * Compresses in pieces or on another thread, so that the event loop is not blocked. The body may be overwritten after the
  * call. The result is empty if the client disconnects meanwhile.
  */
-export async function compress(body: Uint8Array, encoding: Encoding, recipient: Recipient): Promise<Buffer> {
+export async function compress(
+  body: Uint8Array,
+  encoding: Encoding,
+  recipient: Recipient,
+  eventLoop: EventLoop,
+): Promise<Buffer> {
   underWay++;
   const kept = pool.copy(body);
   try {
     return await (encoding === 'gzip'
-      ? gzip(kept, recipient)
+      ? gzip(kept, recipient, eventLoop)
       : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
   } finally {
     pool.release(kept);

@@ -4,6 +4,7 @@ import type { StoredTag } from '../cache/arena/tag.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
@@ -21,7 +22,6 @@ import { ETAG, type Head, Heads, KEEP_ALIVE } from './head.ts';
 import { ACCEPT_ENCODING, IF_NONE_MATCH, REQUEST_ID, TRACEPARENT } from './header-names.ts';
 import { newIds, requestIdOf } from './request-id.ts';
 import type { StaticPage } from './static-page.ts';
-import { TickBudget } from './tick-budget.ts';
 import { type TraceContext, traceContextOf } from './trace-context.ts';
 import { keep, type PendingWrite, release } from './write-backlog.ts';
 
@@ -36,9 +36,6 @@ const ERROR_HEADS = new Map(
   Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
 );
 
-/** Budget of the event loop of this process. */
-const tickBudget = new TickBudget();
-
 /** Tag of a body; '': none. */
 type Tag = string | StoredTag;
 
@@ -50,6 +47,7 @@ export interface Observer {
   mustClose(): boolean;
   /** false: responses are never compressed */
   readonly compresses: boolean;
+  readonly eventLoop: EventLoop;
   /** Called if the client has not taken the whole response; `finished` follows. */
   sending(exchange: Exchange): void;
   /**
@@ -172,11 +170,6 @@ export class Exchange {
     this.#startedAtMs = monotonicMs();
   }
 
-  /** Counts the parsing of a part of the request in the budget of the event loop. */
-  parsed(text: string): void {
-    tickBudget.parsed(text.length);
-  }
-
   /** Prepares for a later response. Must be called before the handler returns without one. */
   defer(): void {
     if (this.#deferred || this.#over) return;
@@ -241,7 +234,6 @@ export class Exchange {
     if (tag === '') return false;
     const header = this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch;
     if (header === '') return false;
-    this.parsed(header);
     return matches(header, String(tag));
   }
 
@@ -249,7 +241,7 @@ export class Exchange {
   #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
     this.defer();
     this.#compressing = true;
-    compress(body, encoding, this)
+    compress(body, encoding, this, this.#observer.eventLoop)
       .finally(() => {
         this.#compressing = false;
         if (this.#over) this.#onMade?.();
@@ -277,14 +269,9 @@ export class Exchange {
     if (this.closesConnection) this.#writeLater(status, body, headers, tag, encoding, heads);
     else if (this.#deferred)
       this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
-    else {
-      const place = tickBudget.take(body?.length, encoding !== undefined);
-      if (place === 'within') this.#writeNow(status, body, headers, tag, encoding, heads);
-      else if (place === 'last' && body !== undefined && this.method !== 'HEAD') {
-        this.closesConnection = true;
-        this.#writeNow(status, body, headers, tag, encoding, heads);
-      } else this.#writeLater(status, body, headers, tag, encoding, heads);
-    }
+    else if (this.#observer.eventLoop.isUsedUp(this.#startedAtMs))
+      this.#writeLater(status, body, headers, tag, encoding, heads);
+    else this.#writeNow(status, body, headers, tag, encoding, heads);
   }
 
   /**

@@ -4,8 +4,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Draw } from '../cli/seed/draw.ts';
 import { hotelAt } from '../cli/seed/hotel.ts';
+import { EventLoop } from '../lib/event-loop.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { gzip, gzipNow } from './gzip.ts';
+import { gzip as gzipIn, gzipNow, type Recipient } from './gzip.ts';
 
 const PIECE = 128 * 1024;
 const MIB = 1024 ** 2;
@@ -121,9 +122,11 @@ describe('gzip', () => {
 
 describe('a long body', () => {
   const here = { owner: 'here', over: false };
+  const eventLoop = new EventLoop();
+  const gzip = (bytes: Uint8Array, recipient: Recipient) => gzipIn(bytes, recipient, eventLoop);
 
   it('is compressed in later event-loop iterations', async () => {
-    const bytes = randomBytes(8 * MIB);
+    const bytes = randomBytes(16 * MIB);
     let iterations = 0;
     let isOver = false;
     const countIterations = () => {
@@ -133,8 +136,8 @@ describe('a long body', () => {
     setImmediate(countIterations);
     const compressed = await gzip(bytes, here);
     isOver = true;
-    // noise takes more than 0.3 ms per piece on any machine
-    expect(iterations).toBeGreaterThanOrEqual(8);
+    // noise takes more than 0.3 ms per piece on any machine, and an iteration works for 10 ms
+    expect(iterations).toBeGreaterThanOrEqual(3);
     expect(gunzipSync(compressed).equals(bytes)).toBe(true);
   });
 

@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { instantiate } from '../wasm/deflate.ts';
 
@@ -9,8 +10,9 @@ const TRAILER_BYTES = 8;
 /** Up to the end of the module's output. A page is resident only after its first use. */
 const MEMORY_BYTES = 0x150000;
 const EMPTY = Buffer.alloc(0);
-/** Maximum time of one event-loop iteration for bodies that are compressed in pieces; the last piece may exceed it. */
-const SLICE_MS = 2;
+/** Owner of the work of compressing, which the bodies' own owners share, and its size for each piece. */
+const COMPRESSION = 'compression';
+const PIECE_SIZE = 8 * 1024;
 /** Bytes that an owner may have compressed before the next owner is served: a batch of 1000. */
 const QUANTUM_BYTES = 1024 * 1024;
 
@@ -79,31 +81,27 @@ interface WaitingBody {
 
 const waiting = new WaitQueue<WaitingBody>(0, QUANTUM_BYTES);
 let current: (WaitingBody & { steps: Generator<undefined, Buffer> }) | undefined;
-let isArmed = false;
+let isQueued = false;
 
 /**
- * Compresses long bodies one after the other, in later iterations of the event loop. Owners are served in turn. The
- * result is empty if the client disconnects meanwhile. A body must not change until it is compressed.
+ * Compresses long bodies one after the other, in turns of the event loop. Owners are served in turn. The result is empty if
+ * the client disconnects meanwhile. A body must not change until it is compressed.
  */
-export function gzip(body: Uint8Array, recipient: Recipient): Promise<Buffer> {
+export function gzip(body: Uint8Array, recipient: Recipient, eventLoop: EventLoop): Promise<Buffer> {
   const settle = Promise.withResolvers<Buffer>();
   waiting.append(recipient.owner, { body, recipient, settle }, body.length, monotonicMs());
-  arm();
+  proceed(eventLoop);
   return settle.promise;
 }
 
-function arm(): void {
-  if (isArmed) return;
-  isArmed = true;
-  onIteration(compressPieces);
-}
-
-function compressPieces(): void {
-  isArmed = false;
-  const untilMs = monotonicMs() + SLICE_MS;
-  do compressPiece();
-  while ((current || waiting.length > 0) && monotonicMs() < untilMs);
-  if (current || waiting.length > 0) arm();
+function proceed(eventLoop: EventLoop): void {
+  if (isQueued || (!current && waiting.length === 0)) return;
+  isQueued = true;
+  eventLoop.append(COMPRESSION, PIECE_SIZE, () => {
+    isQueued = false;
+    compressPiece();
+    proceed(eventLoop);
+  });
 }
 
 function compressPiece(): void {

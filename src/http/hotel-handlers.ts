@@ -144,7 +144,6 @@ export function operationsOn(
   };
 
   const handleList = (exchange: Exchange, text: string) => {
-    exchange.parsed(text);
     const query = readListQuery(text);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
@@ -221,10 +220,6 @@ export function operationsOn(
   const never = () => false;
   const parameter = (request: { getParameter(index: number): string | undefined }) =>
     request.getParameter(0) ?? '';
-  const readParameter = (exchange: Exchange, written: string) => {
-    exchange.parsed(written);
-    return decodeParameter(written);
-  };
   return {
     list: {
       route: 'list',
@@ -236,20 +231,20 @@ export function operationsOn(
       route: 'hotel',
       read: parameter,
       needsRegistry: never,
-      respond: (exchange, id) => handleSingle(exchange, 'id', readParameter(exchange, id)),
+      respond: (exchange, id) => handleSingle(exchange, 'id', decodeParameter(id)),
     },
     hotelByChannel: {
       route: 'hotel_by_channel',
       read: parameter,
       needsRegistry: never,
-      respond: (exchange, id) => handleSingle(exchange, 'channel', readParameter(exchange, id)),
+      respond: (exchange, id) => handleSingle(exchange, 'channel', decodeParameter(id)),
     },
     hotelByRegistry: {
       route: 'hotel_by_registry',
       read: parameter,
       needsRegistry: () => true,
       respond: (exchange, written) => {
-        const id = readRegistryId(readParameter(exchange, written) ?? '');
+        const id = readRegistryId(decodeParameter(written) ?? '');
         if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
         return handleSingle(exchange, 'registry', id);
       },

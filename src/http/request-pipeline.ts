@@ -2,6 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
+import { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
@@ -32,7 +33,9 @@ export class RequestPipeline implements Observer {
   readonly #limiter: RateLimiter;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
-  readonly #admission = new Admission();
+  /** the one queue of the worker for what can wait */
+  readonly eventLoop = new EventLoop();
+  readonly #admission = new Admission(this.eventLoop);
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
   /** returns true if the next response must close its connection; set when the server exists */

@@ -100,7 +100,6 @@ function methodsOf(handlers: Route[1]): (keyof typeof REGISTER)[] {
 
 function rejectUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
   const url = request.getUrl();
-  exchange.parsed(url);
   // a path of more segments than any route is split no further
   const segments = url.startsWith(`${basePath}/`)
     ? url.slice(basePath.length).split('/', MAX_SEGMENTS + 1)

@@ -9,7 +9,7 @@ export interface Replacement {
 
 const HERE = new URL('.', import.meta.url).href;
 
-/** What a simulation has another of: connections, the HTTP library, and processor time. */
+/** What a simulation has another of: connections and the HTTP library. */
 const OWN: Replacement[] = [
   {
     file: 'src/postgres/connect.ts',
@@ -25,11 +25,6 @@ const OWN: Replacement[] = [
     file: 'src/cluster/open-redis.ts',
     from: '/** Redis and the caches in it. */',
     to: `import { openRedisHere } from '${HERE}instance.ts';`,
-  },
-  {
-    file: 'src/http/exchange.ts',
-    from: 'tickBudget.take(body?.length, encoding !== undefined)',
-    to: `'within' as 'within' | 'last'`,
   },
   { file: 'src/http/body.ts', from: 'checking ??= every(rejectLate, CHECK_EVERY_MS);', to: '' },
 ];

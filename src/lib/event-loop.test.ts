@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { monotonicMs } from './clock.ts';
+import { EventLoop } from './event-loop.ts';
+
+const SIZE = 16 * 1024;
+/** Longer than the budget of an iteration. */
+const LONG_MS = 11;
+
+let loop: EventLoop;
+/** time that work has taken */
+let spent = 0;
+const nextIteration = () => vi.advanceTimersToNextTimerAsync();
+
+beforeEach(() => {
+  spent = 0;
+  fakeTimers(() => spent);
+  loop = new EventLoop();
+});
+afterEach(() => {
+  realClocks();
+});
+
+describe('work', () => {
+  it('runs at once, and then one long piece in an iteration', async () => {
+    const done: number[] = [];
+    const all = [0, 1, 2, 3].map((i) =>
+      loop.run('a', SIZE, () => {
+        spent += LONG_MS;
+        done.push(i);
+      }),
+    );
+    for (const iterations of [0, 1, 2, 3]) {
+      expect(done).toEqual([0, 1, 2, 3].slice(0, iterations + 1));
+      await nextIteration();
+    }
+    await Promise.all(all);
+  });
+
+  it('of several owners is done in turn', async () => {
+    const done: string[] = [];
+    const run = (owner: string) =>
+      loop.run(owner, SIZE, () => {
+        spent += LONG_MS;
+        done.push(owner);
+      });
+    for (const owner of ['many', 'many', 'many', 'many', 'one']) void run(owner);
+    for (let i = 0; i < 5; i++) await nextIteration();
+    expect(done.indexOf('one')).toBeLessThan(4);
+    expect(done).toHaveLength(5);
+  });
+
+  it('that throws rejects, and the next is done', async () => {
+    const fail = () => {
+      spent += LONG_MS;
+      throw new Error('wrong');
+    };
+    const results = Promise.allSettled([
+      loop.run('a', SIZE, fail),
+      loop.run('a', SIZE, fail),
+      loop.run('a', SIZE, () => 'right'),
+    ]);
+    for (let i = 0; i < 3; i++) await nextIteration();
+    expect((await results).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled']);
+  });
+
+  it('that waits gets the whole budget, whatever responses have taken, and leaves none for what is read behind it', async () => {
+    expect(loop.hasTime(monotonicMs())).toBe(true);
+    spent += LONG_MS;
+    expect(loop.hasTime(monotonicMs())).toBe(false);
+    let done = 0;
+    for (let i = 0; i < 10; i++)
+      loop.append('a', SIZE, () => {
+        spent += 1;
+        done++;
+      });
+    await nextIteration();
+    expect(done).toBe(10);
+    expect(loop.hasTime(monotonicMs())).toBe(false);
+    expect(loop.isUsedUp(monotonicMs())).toBe(false);
+    await nextIteration();
+    expect(loop.hasTime(monotonicMs())).toBe(true);
+  });
+});
+
+describe('responses', () => {
+  it('wait when those of their iteration have taken its budget', async () => {
+    for (let round = 0; round < 3; round++) {
+      expect(loop.isUsedUp(monotonicMs())).toBe(false);
+      spent += LONG_MS;
+      expect(loop.isUsedUp(monotonicMs())).toBe(true);
+      await nextIteration();
+    }
+  });
+
+  it('cost a callback once in a millisecond at most', async () => {
+    loop.isUsedUp(monotonicMs());
+    expect(vi.getTimerCount()).toBe(1);
+    await nextIteration();
+    spent += 0.5;
+    loop.isUsedUp(monotonicMs());
+    expect(vi.getTimerCount()).toBe(0);
+    spent += 0.6;
+    loop.isUsedUp(monotonicMs());
+    expect(vi.getTimerCount()).toBe(1);
+  });
+});

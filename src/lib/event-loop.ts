@@ -1,0 +1,88 @@
+import { monotonicMs, onIteration } from './clock.ts';
+import { WaitQueue } from './wait-queue.ts';
+
+/** Time that an iteration works before the rest waits for the next one. The last piece of work may exceed it. */
+const BUDGET_MS = 10;
+/** Minimum time between iterations that responses measure, because each costs a callback. */
+const MEASURED_EVERY_MS = 1;
+/** Size of work, as of the body of a batch that takes as long, that an owner may use before the next one: a batch of 1000. */
+export const QUANTUM_BYTES = 16 * 1024;
+/** Initial estimate: a batch of 1000 from the local cache. */
+export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
+
+/**
+ * Divides the work of a worker among the iterations of its event loop, so that a request waits for one budget of other work
+ * at most. What can wait does so in one queue, whose owners are served by deficit round robin: batches, loads that continue,
+ * pages of changes, pieces of compression. A response that is made while its request is read waits only if the iteration is
+ * used up: the HTTP library processes a received chunk of up to 512 KiB of requests before other connections get their turn.
+ */
+export class EventLoop {
+  /** work that waits for its turn, with sizes in bytes */
+  readonly waiting = new WaitQueue<(nowMs: number) => void>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  /** start of the reading of requests in the iteration that was measured last */
+  #beganMs = -Infinity;
+  /** time that waiting work took before that */
+  #spentMs = 0;
+  /** true until the measured iteration is over */
+  #isMeasured = false;
+
+  /** Returns true if the responses of this iteration have used it up. `nowMs`: start of a request. */
+  isUsedUp(nowMs: number): boolean {
+    if (!this.#isMeasured) {
+      if (nowMs - this.#beganMs < MEASURED_EVERY_MS) return false;
+      this.#begin(nowMs);
+    }
+    return nowMs - this.#beganMs > BUDGET_MS;
+  }
+
+  /** Returns true if work may be done now: none waits, and this iteration has time left. */
+  hasTime(nowMs: number): boolean {
+    if (!this.#isMeasured) this.#begin(nowMs);
+    return this.waiting.length === 0 && this.#spentMs + nowMs - this.#beganMs < BUDGET_MS;
+  }
+
+  /** Lets work wait for its turn, which receives the time. It must not throw. */
+  append(owner: string, size: number, work: (nowMs: number) => void, nowMs = monotonicMs()): void {
+    this.waiting.append(owner, work, size, nowMs);
+    if (!this.#isMeasured) this.#begin(nowMs);
+  }
+
+  /** Runs work now or in its turn. Settles as it does. */
+  run<T>(owner: string, size: number, work: () => T): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const settle = () => {
+      try {
+        resolve(work());
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const nowMs = monotonicMs();
+    if (this.hasTime(nowMs)) settle();
+    else this.append(owner, size, settle, nowMs);
+    return promise;
+  }
+
+  #begin(nowMs: number): void {
+    this.#beganMs = nowMs;
+    if (this.#isMeasured) return;
+    this.#isMeasured = true;
+    onIteration(this.#serve);
+  }
+
+  /** Serves what waits, after requests were read, and before the next ones are. */
+  readonly #serve = (): void => {
+    this.#isMeasured = false;
+    this.#spentMs = 0;
+    if (this.waiting.length === 0) return;
+    const beganMs = monotonicMs();
+    let nowMs = beganMs;
+    do {
+      this.waiting.shift()!.item(nowMs);
+      nowMs = monotonicMs();
+    } while (this.waiting.length > 0 && nowMs - beganMs < BUDGET_MS);
+    this.waiting.measure(nowMs);
+    this.#spentMs = nowMs - beganMs;
+    this.#begin(nowMs);
+  };
+}
