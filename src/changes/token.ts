@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { VIEWS, type View } from '../hotels/entry.ts';
 import { mayExist } from '../hotels/namespace.ts';
-import { isCount, isText } from '../lib/checks.ts';
 
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
@@ -94,6 +93,16 @@ function areFields(value: unknown): value is Fields {
     (collection === null || isText(collection, MAX_ID_LENGTH)) &&
     flags.every((flag) => flag === 0 || flag === 1)
   );
+}
+
+/** Returns true for a string of at most so many UTF-16 code units. */
+function isText(value: unknown, maxLength: number): value is string {
+  return typeof value === 'string' && value.length <= maxLength;
+}
+
+/** Returns true for an integer from 0 that a double holds exactly. */
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function checksumOf(text: string): string {

@@ -108,16 +108,11 @@ describe('the docs page', () => {
     });
   });
 
-  it('switches between the clients and between light and dark, and remembers the choice', async () => {
+  it('switches between the clients', async () => {
     await open({ colorScheme: 'light' }, async (page) => {
       await page.click('#tab-py');
       expect(await page.locator('#panel-py').isVisible()).toBe(true);
       expect(await page.locator('#panel-ts').isVisible()).toBe(false);
-      await page.click('#theme');
-      expect((await page.evaluate(MEASURE)).brightness).toBeLessThan(60);
-      await page.reload();
-      await page.waitForSelector('.opblock');
-      expect((await page.evaluate(MEASURE)).brightness).toBeLessThan(60);
     });
   });
 

@@ -1,27 +1,12 @@
-// Runs in the browser, in the head: the theme is set before anything is drawn.
+// Runs in the browser, in the head: the colours are set before anything is drawn.
 (() => {
-  const root = document.documentElement;
   const system = matchMedia('(prefers-color-scheme: dark)');
-  let chosen;
-  try {
-    chosen = localStorage.getItem('theme');
-  } catch {
-    // storage may be forbidden: the system's choice is good, too
-  }
-  const apply = () => root.classList.toggle('dark-mode', chosen ? chosen === 'dark' : system.matches);
+  // the class is the one that Swagger UI knows
+  const apply = () => document.documentElement.classList.toggle('dark-mode', system.matches);
   system.addEventListener('change', apply);
   apply();
 
   addEventListener('DOMContentLoaded', () => {
-    document.getElementById('theme').addEventListener('click', () => {
-      chosen = root.classList.contains('dark-mode') ? 'light' : 'dark';
-      try {
-        localStorage.setItem('theme', chosen);
-      } catch {
-        // then it holds until the page is left
-      }
-      apply();
-    });
     for (const place of document.querySelectorAll('[data-address]'))
       place.textContent = location.origin + document.body.dataset.base;
     for (const figure of document.querySelectorAll('figure.code')) addCopyButton(figure);
