@@ -22,22 +22,17 @@ function describe(error: unknown): object {
   };
 }
 
-/** Opens a logger that writes JSON lines to standard output, or readable lines to a terminal. */
+/** Opens a logger that writes JSON lines to standard output. */
 export function openLog(level: string, role: string): Logger {
+  output ??= new StandardOutput();
   const options = {
     level,
     base: { role, pid: process.pid },
     timestamp: stdTimeFunctions.isoTime,
     serializers: { err: describe },
+    formatters: { level: (label: string) => ({ level: label }) },
   };
-  if (process.stdout.isTTY) {
-    return pino({
-      ...options,
-      transport: { target: 'pino-pretty', options: { ignore: 'pid,hostname' } },
-    });
-  }
-  output ??= new StandardOutput();
-  const log = pino({ ...options, formatters: { level: (label) => ({ level: label }) } }, output);
+  const log = pino(options, output);
   output.onDropped ??= (lines) => new Events(log).linesDropped(lines);
   return log;
 }
