@@ -49,8 +49,10 @@ create table hotel_api_log (
   channel_ids text[],
   registry_ids bigint[],
   collection_id text,
-  -- identifies the row among those that had the same position in a lost future; differs from xmin after a restore
-  transaction bigint not null default pg_current_xact_id()::text::bigint,
+  -- Identifies the row among those that had the same position in a lost future. An older data folder gives out the numbers of
+  -- transactions again too, so the upper half is random. The lower half differs from xmin after a restore.
+  transaction bigint not null
+    default ((random() * 2147483647)::bigint << 32) + (pg_current_xact_id()::text::bigint & 4294967295),
   state hotel_api_state,
   check ((kind = 'drained') = (state is distinct from null))
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);

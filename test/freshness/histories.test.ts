@@ -95,7 +95,7 @@ describe('a place in the log', () => {
       'the end': { position: last, transaction: now!.transaction },
       'a row within': present,
       'a row that is deleted, because it is old': deleted,
-      'a row that is another one now': { ...present, transaction: String(Number(present.transaction) + 1) },
+      'a row that is another one now': { ...present, transaction: String(BigInt(present.transaction) + 1n) },
       'the end, which is another one now': { position: last, transaction: end!.transaction },
       'between two rows': { ...present, position: present.position - 1 },
       'behind the end': { position: last + 1, transaction: end!.transaction },

@@ -1,4 +1,4 @@
-import type { Sql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
 import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { ownReplica } from '../support/own-replica.ts';
@@ -128,6 +128,24 @@ it('another future with the same position is told by its transaction', async () 
   await sequence(sql);
   expect(await stateOf(sql)).toMatchObject({ position: before.position, history: before.history });
   expect(await poll(sql, before)).toMatchObject({ isContinued: false });
+});
+
+it('another future is told although its transactions have the same numbers, as behind an older data folder', async () => {
+  const { sql, before } = await withLog();
+  const last = before.position + 1;
+  const append = async (future: TransactionSql) => {
+    const [row] = await future<[{ transaction: string; is_of_transaction: boolean }]>`
+      insert into hotel_api_log (position, kind, moves) values (${last}, 'all_hotels', true)
+      returning transaction::text, xmin = transaction::text::xid8::xid as is_of_transaction`;
+    return row;
+  };
+  await sql.begin(async (future) => {
+    const lost = await append(future);
+    await future`delete from hotel_api_log where position = ${last}`;
+    const present = await append(future);
+    expect([lost, present]).toMatchObject([{ is_of_transaction: true }, { is_of_transaction: true }]);
+    expect(present.transaction).not.toBe(lost.transaction);
+  });
 });
 
 it('a missing secret begins another history when an instance starts', async () => {
