@@ -61,8 +61,9 @@ alter table hotel_api_log
   alter column channel_ids set storage external,
   alter column registry_ids set storage external;
 
--- Its lock orders the transactions of the sequencer. A lock of a table needs rights, unlike an advisory lock.
-create table hotel_api_sequencer () with (autovacuum_enabled = false);
+-- Its lock orders the transactions of the sequencer. It needs rights, unlike an advisory lock. A view, because VACUUM and
+-- ANALYZE lock tables, and an ANALYZE does so until its transaction ends.
+create view hotel_api_sequencer as select;
 
 -- The secret that only the instances know. It signs the values of keys in Redis. Each history has its own.
 create table hotel_api_secrets (

@@ -305,3 +305,13 @@ it('serializable writers are not failed by polls and sequencing', async () => {
   await sequenceAll(sql);
   expect(await idsAfter(sql, from)).toHaveLength(60);
 });
+
+it('a transaction that has analyzed the database does not stop the sequencer', async () => {
+  const { sql, ownerUrl: url } = await freshDatabase();
+  const from = await sequence(sql);
+  await insertHotels(sql, ['one']);
+  await session(url).unsafe('begin; analyze').simple();
+  await sql`set lock_timeout = '1s'`;
+  await sequence(sql);
+  expect(await idsAfter(sql, from)).toEqual(['one']);
+});
