@@ -52,7 +52,7 @@ async function importHotels(path: string, options: ImportOptions): Promise<void>
   try {
     const format = await detectFormat(source);
     const work = new Importer(source, format, options);
-    const summary = await withDatabase((sql) => work.run(sql), 2).catch((error) => work.fail(error));
+    const summary = await withDatabase((sql) => work.run(sql)).catch((error) => work.fail(error));
     print(options.json, summary, describe(summary, options.dryRun));
     if (summary.failed) process.exitCode = 1;
   } finally {

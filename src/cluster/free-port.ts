@@ -4,7 +4,9 @@ import { Failure } from '../lib/failure.ts';
 
 /**
  * Throws a `Failure` if the port is in use or may not be used. Workers share their port (SO_REUSEPORT), so a second
- * instance would take part of the requests of the first one without an error.
+ * instance would take part of the requests of the first one without an error. Of two that start in the same moment, the
+ * admin port stops one, because it is opened before the workers start and shared by none; only if their admin ports differ,
+ * too, both start.
  */
 export async function requireFreePort(host: string, port: number): Promise<void> {
   const server = createServer();

@@ -432,16 +432,15 @@ describe('seed and import', () => {
     test('the file of rejected lines is bounded, and further lines are counted', async () => {
       const content = Buffer.from('one\ntwo\nthree\n');
       const source = {
-        path: join(folder, 'bounded'),
         read: async function* (start: number) {
           yield content.subarray(start);
         },
       } as never;
       await sql`create table judged (line bigint, starts_at float8, ends_at float8, fault text)`;
       await sql`insert into judged values (1, 0, 3, 'x'), (2, 4, 7, null), (3, 8, 13, 'x')`;
-      const write = (limit: number) =>
-        writeRejected(sql, 'judged', source, { name: 'ndjson' } as never, limit);
-      const written = () => readFile(join(folder, 'bounded.rejected.ndjson'), 'utf8');
+      const path = join(folder, 'bounded.rejected.ndjson');
+      const write = (limitBytes: number) => writeRejected(sql, 'judged', source, path, { limitBytes });
+      const written = () => readFile(path, 'utf8');
       expect([await write(10), await written()]).toEqual([0, 'one\nthree\n']);
       expect([await write(9), await written()]).toEqual([1, 'one\n']);
       expect([await write(3), await written()]).toEqual([2, '']);

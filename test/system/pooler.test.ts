@@ -125,8 +125,7 @@ describe('behind PgBouncer in transaction mode', () => {
     ['rejects', {}],
     ['drops', IGNORING],
   ])('commands work through a pooler that %s settings', async (_, more) => {
-    // an import needs two connections
-    const { url } = await startPgBouncer(database.ownerUrl, 2, more);
+    const { url } = await startPgBouncer(database.ownerUrl, 1, more);
     const run = async (args: string[], input = '') => {
       const { stdout, stderr } = await startProgram([...args, '--json'], { DATABASE_URL: url }, { input })
         .outcome;

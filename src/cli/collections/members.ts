@@ -3,7 +3,7 @@ import { Failure } from '../../lib/failure.ts';
 import { copyIn, copyRow } from '../common/copy.ts';
 import { BEGINNING, type Line, readLines } from '../common/lines.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import { type KeptLines, rejectedPath, writeRejected } from '../common/rejects.ts';
+import { rejectedPath, writeRejected } from '../common/rejects.ts';
 import { withDatabase } from '../common/session.ts';
 import { Source } from '../common/source.ts';
 
@@ -82,9 +82,9 @@ async function change(
       if (rows.length === 0) return 0;
       for (const { line, fault } of rows.slice(0, FIRST_LINES)) progress.log(`line ${line}: ${fault}`);
       if (rows.length > FIRST_LINES) progress.log(`and ${count('more line')(rows.length - FIRST_LINES)}`);
-      const kept: KeptLines = { kind, name: format, header: '' };
-      await writeRejected(transaction, lines, source, kept);
-      files.push(rejectedPath(source, kept));
+      const path = rejectedPath(source, format, kind);
+      await writeRejected(transaction, lines, source, path);
+      files.push(path);
       return rows.length;
     };
     const rejected = await keep('rejected', 'named');

@@ -72,12 +72,8 @@ test('a rate limit is a number of requests a second, minute or hour', () => {
 });
 
 test('an amount is a number of hotels or a share of them', () => {
-  expect(['0', '500', '0%', '100%'].map(parseAmount)).toEqual([
-    { hotels: 0 },
-    { hotels: 500 },
-    { percent: 0 },
-    { percent: 100 },
-  ]);
+  const amounts = ['0', '500', '0%', '33%', '100%'].map((text) => parseAmount(text)(10));
+  expect(amounts).toEqual([0, 500, 0, 3, 10]);
   for (const text of ['', '-1', '1.5', '101%', '20 %', '%', 'all'])
     expect(() => parseAmount(text), text).toThrow(/30%/);
 });

@@ -59,13 +59,13 @@ export function parseRateLimit(text: string): RateLimit | null {
   return { requests, windowMs: 1000 * UNIT_S[unit as keyof typeof UNIT_S] };
 }
 
-/** Parses a number of hotels, or a share of them such as `30%`. */
-export function parseAmount(text: string): { hotels: number } | { percent: number } {
+/** Parses a number of hotels, or a share of them such as `30%`; returns how many of so many these are. */
+export function parseAmount(text: string): (hotels: number) => number {
   const [, digits, sign] = /^(\d{1,15})(%?)$/.exec(text) ?? [];
   const number = Number(digits);
   if (digits === undefined || (sign && number > 100))
     throw new InvalidArgumentError('Give a number of hotels, or a share of them such as 30%.');
-  return sign ? { percent: number } : { hotels: number };
+  return (hotels) => (sign ? Math.floor((hotels * number) / 100) : number);
 }
 
 /** Returns a parser for texts of 1 to `maximum` characters that are not blank. */

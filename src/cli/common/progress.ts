@@ -19,7 +19,7 @@ export function count(thing: string): (value: number) => string {
 export class Progress {
   readonly #doing: string;
   readonly #format: (value: number) => string;
-  #total: number;
+  readonly #total: number;
   #bar: SingleBar | undefined;
   #startedAtMs: number | undefined;
   #first = 0;
@@ -31,11 +31,6 @@ export class Progress {
     this.#doing = printable(doing);
     this.#total = total;
     this.#format = format;
-  }
-
-  /** Corrects the total. */
-  expect(total: number): void {
-    this.#total = total;
   }
 
   /** Updates the value; the first call sets the start. Calls are cheap. */

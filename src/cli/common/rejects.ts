@@ -10,23 +10,17 @@ import type { Source } from './source.ts';
 /** Maximum size of the file of rejected lines. The source contains all of them. */
 const LIMIT_BYTES = 256 * 1024 * 1024;
 
-/** File for lines of a source. */
-export interface KeptLines {
-  /** fault of the lines, which is part of the file name: `hotels.ndjson.rejected.ndjson` */
-  kind?: 'rejected' | 'unknown';
-  name: string;
-  header: string;
-}
-
-/** Returns the path of the file for rejected lines, which can be corrected there and imported. */
-export function rejectedPath(source: Source, { kind = 'rejected', name }: Omit<KeptLines, 'header'>): string {
-  return `${source.path}.${kind}.${name}`;
+/**
+ * Returns the path of a file for lines of this kind, such as `hotels.ndjson.rejected.ndjson`: they can be corrected there
+ * and imported.
+ */
+export function rejectedPath(source: Source, ending: string, kind = 'rejected'): string {
+  return `${source.path}.${kind}.${ending}`;
 }
 
 /** Removes the files of rejected lines that an earlier import of this source left. */
 export async function removeRejected(source: Source): Promise<void> {
-  for (const name of ['ndjson', 'csv']) {
-    const path = rejectedPath(source, { name });
+  for (const path of ['ndjson', 'csv'].map((ending) => rejectedPath(source, ending))) {
     await rm(path, { force: true }).catch((error: Error) => {
       throw new Failure(
         `cannot remove ${path}, of an earlier import: ${error.message}. Nothing was imported.`,
@@ -36,31 +30,24 @@ export async function removeRejected(source: Source): Promise<void> {
 }
 
 /**
- * Writes the marked lines of the table verbatim, in the order of the source, to the file of rejected lines; CSV with its
- * header row. Returns the number of lines that did not fit. The file replaces an earlier one, or a symbolic link, at once,
- * and only its owner may read it. Throws a `Failure` if that fails.
+ * Writes the marked lines of the table verbatim, in the order of the source, to a file below the header row of CSV. Returns
+ * the number of lines that did not fit. The file replaces an earlier one, or a symbolic link, at once, and only its owner
+ * may read it. Throws a `Failure` if that fails.
  */
 export async function writeRejected(
   sql: Sql | TransactionSql,
   table: string,
   source: Source,
-  format: KeptLines,
-  limitBytes = LIMIT_BYTES,
+  path: string,
+  { header = '', limitBytes = LIMIT_BYTES } = {},
 ): Promise<number> {
-  const path = rejectedPath(source, format);
-  const ranges = await sql.unsafe<ByteRange[]>(
-    `select starts_at as start, ends_at as "end" from ${table} where fault is not null order by line`,
-  );
-  let bytes = 0;
-  const fitting = ranges.findIndex(({ start, end }) => {
-    bytes += end - start + 1;
-    return bytes > limitBytes;
-  });
-  const omitted = fitting === -1 ? [] : ranges.splice(fitting);
+  const all = await sql.unsafe<(ByteRange & { total: number })[]>(`
+    select starts_at as start, ends_at as "end", sum(ends_at - starts_at + 1) over (order by line) as total
+    from ${table} where fault is not null order by line`);
+  const ranges = all.filter(({ total }) => total <= limitBytes);
   async function* lines(): AsyncGenerator<Buffer | string> {
-    if (format.header) yield format.header;
-    if (ranges.length === 0) return;
-    let at = ranges[0]!.start;
+    if (header) yield header;
+    let at = ranges[0]?.start ?? 0;
     let next = 0;
     for await (const piece of source.read(at)) {
       const pieceEnd = at + piece.length;
@@ -82,11 +69,11 @@ export async function writeRejected(
     const file = await open(unfinished, 'wx', 0o600);
     await pipeline(lines, file.createWriteStream());
     await rename(unfinished, path);
-    return omitted.length;
+    return all.length - ranges.length;
   } catch (error) {
     await rm(unfinished, { force: true });
     throw new Failure(
-      `cannot write the ${format.kind ?? 'rejected'} lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
+      `cannot write lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
         'Free space or allow writing there, and run the same command again.',
     );
   }

@@ -7,17 +7,14 @@ import { requireOperatorSettings } from '../../postgres/serving-login.ts';
 import { printable } from './printable.ts';
 
 /**
-/**
- * Runs `work` with up to so many connections to the database of DATABASE_URL, and closes them afterwards. It reads no other
- * variable. SIGINT and SIGTERM close them with a `Failure`: the database rolls back uncommitted work.
+ * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable.
+ * SIGINT and SIGTERM close it with a `Failure`: the database rolls back uncommitted work.
  */
-export async function withDatabase<T>(work: (sql: Sql) => Promise<T>, connections = 1): Promise<T> {
+export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const url = databaseUrl();
   let sql: Sql | undefined;
   const connectAndWork = async () => {
-    const opened = await openDetected((pooled) =>
-      openDatabase(url, connections, { kind: 'operate', pooled }),
-    );
+    const opened = await openDetected((pooled) => openDatabase(url, 1, { kind: 'operate', pooled }));
     sql = opened.sql;
     if (opened.pooled) await requireOperatorSettings(sql);
     return work(sql);

@@ -8,6 +8,8 @@ import { createGunzip } from 'node:zlib';
 import { Failure } from '../../lib/failure.ts';
 
 const PIECE_BYTES = 256 * 1024;
+/** First bytes of gzip. */
+const GZIP = 0x1f8b;
 
 /** Source of an import: bytes that can be read again from any offset; gzip is unpacked. */
 export class Source {
@@ -17,18 +19,18 @@ export class Source {
   readonly path: string;
   /** stored size: compressed if it is gzip */
   readonly sizeBytes: number;
+  /** position of reading in the stored bytes */
+  positionBytes = 0;
   readonly #handle: FileHandle;
-  readonly #isGzip: boolean;
   /** facts before it was read, of a plain file */
-  #before: BigIntStats | undefined;
-  #positionBytes = 0;
+  readonly #before: BigIntStats | undefined;
 
-  private constructor(handle: FileHandle, name: string, path: string, sizeBytes: number, isGzip: boolean) {
+  private constructor(handle: FileHandle, name: string, path: string, size: number, before?: BigIntStats) {
     this.#handle = handle;
     this.name = name;
     this.path = path;
-    this.sizeBytes = sizeBytes;
-    this.#isGzip = isGzip;
+    this.sizeBytes = size;
+    this.#before = before;
   }
 
   /**
@@ -36,46 +38,20 @@ export class Source {
    * `Failure` if it cannot be read.
    */
   static async open(path: string): Promise<Source> {
-    if (path === '-') return Source.#ofHandle(await spool(process.stdin), 'standard input', 'stdin');
-    let handle: FileHandle;
     try {
-      handle = await open(path);
+      const given = path === '-' ? undefined : await open(path);
+      const facts = await given?.stat({ bigint: true });
+      if (given && facts?.isFile()) return new Source(given, path, path, Number(facts.size), facts);
+      const copy = await spool(given?.createReadStream() ?? process.stdin);
+      const { size } = await copy.stat();
+      return given
+        ? new Source(copy, path, basename(path), size)
+        : new Source(copy, 'standard input', 'stdin', size);
     } catch (error) {
       throw new Failure(
         `cannot read ${path}: ${(error as Error).message}. Name an NDJSON or CSV file, or - for standard input.`,
       );
     }
-    const facts = await handle.stat({ bigint: true });
-    if (facts.isFile()) {
-      const source = await Source.#ofHandle(handle, path, path);
-      source.#before = facts;
-      return source;
-    }
-    try {
-      if (facts.isDirectory())
-        throw new Failure(
-          `cannot read ${path}: it is a folder. Name an NDJSON or CSV file, or - for standard input.`,
-        );
-      return Source.#ofHandle(
-        await spool(handle.createReadStream({ autoClose: false })),
-        path,
-        basename(path),
-      );
-    } finally {
-      await handle.close();
-    }
-  }
-
-  static async #ofHandle(handle: FileHandle, name: string, path: string): Promise<Source> {
-    const { size } = await handle.stat();
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0);
-    const isGzip = bytesRead === 2 && buffer[0] === 0x1f && buffer[1] === 0x8b;
-    return new Source(handle, name, path, size, isGzip);
-  }
-
-  /** Position of reading in the stored bytes. */
-  get positionBytes(): number {
-    return this.#positionBytes;
   }
 
   /** Returns false for a file that was written or replaced since it was opened: it may not be whole. */
@@ -87,7 +63,8 @@ export class Source {
 
   /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
   async *read(start: number): AsyncGenerator<Buffer> {
-    if (!this.#isGzip) {
+    const { buffer } = await this.#handle.read(Buffer.alloc(2), 0, 2, 0);
+    if (buffer.readUInt16BE() !== GZIP) {
       yield* this.#stored(start);
       return;
     }
@@ -101,8 +78,13 @@ export class Source {
           skip = Math.max(0, skip - piece.length);
         }
         gunzip.destroy();
+        member += gunzip.bytesWritten;
         // zlib ends silently at zeros after a member: another one may follow such padding
-        member = await this.#skipZeros(member + gunzip.bytesWritten);
+        for await (const piece of this.#stored(member)) {
+          const found = piece.findIndex((byte) => byte !== 0);
+          member += found === -1 ? piece.length : found;
+          if (found !== -1) break;
+        }
       }
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
@@ -114,12 +96,14 @@ export class Source {
 
   /** Returns the content from one byte to another, or to its end. */
   async slice(start: number, end: number): Promise<Buffer> {
-    let content = Buffer.alloc(0);
+    const pieces: Buffer[] = [];
+    let missing = end - start;
     for await (const piece of this.read(start)) {
-      content = Buffer.concat([content, piece]);
-      if (content.length >= end - start) break;
+      pieces.push(piece.subarray(0, missing));
+      missing -= pieces.at(-1)!.length;
+      if (missing === 0) break;
     }
-    return content.subarray(0, end - start);
+    return Buffer.concat(pieces);
   }
 
   /** Returns the sha256 of the stored bytes, hexadecimal, which identifies the content for an interrupted import. */
@@ -131,24 +115,17 @@ export class Source {
 
   async *#stored(start: number): AsyncGenerator<Buffer> {
     for (let at = start; ; ) {
-      const place = Buffer.allocUnsafe(PIECE_BYTES);
-      const { bytesRead, buffer } = await this.#handle.read(place, 0, PIECE_BYTES, at);
+      const { bytesRead, buffer } = await this.#handle.read(
+        Buffer.allocUnsafe(PIECE_BYTES),
+        0,
+        PIECE_BYTES,
+        at,
+      );
       if (bytesRead === 0) return;
       at += bytesRead;
-      this.#positionBytes = at;
+      this.positionBytes = at;
       yield buffer.subarray(0, bytesRead);
     }
-  }
-
-  /** Returns the offset of the first stored byte from `at` on that is not zero. */
-  async #skipZeros(at: number): Promise<number> {
-    let zeros = 0;
-    for await (const piece of this.#stored(at)) {
-      const found = piece.findIndex((byte) => byte !== 0);
-      if (found !== -1) return at + zeros + found;
-      zeros += piece.length;
-    }
-    return at + zeros;
   }
 
   close(): Promise<void> {
@@ -161,11 +138,6 @@ async function spool(stream: NodeJS.ReadableStream): Promise<FileHandle> {
   const handle = await open(path, 'wx+', 0o600);
   // unlinked at once, so that the copy is freed with the process in every case
   await rm(path);
-  for await (const chunk of stream) {
-    const bytes = chunk as Buffer;
-    for (let written = 0; written < bytes.length; ) {
-      written += (await handle.write(bytes, written, bytes.length - written)).bytesWritten;
-    }
-  }
+  await handle.writeFile(stream);
   return handle;
 }

@@ -1,20 +1,11 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-
-/** Input of the check. */
-interface CollisionCheck {
-  /** table of the staged lines */
-  table: string;
-  /** hotels without a line will be deleted, so their ids are free */
-  deleteMissing: boolean;
-  /** called for each rejected line */
-  onReject: (line: number, reason: string) => void;
-}
+import type { Staged } from './merge.ts';
 
 /** Selects the effective lines: the last valid one of each id. */
 const candidatesOf = (table: string) => `
   select distinct on (id) line, id, channel_id, registry_id
-  from ${table} where fault is null order by id, line desc`;
+  from ${table} where fault is null and id is not null order by id, line desc`;
 
 /**
  * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the
@@ -25,8 +16,8 @@ const candidatesOf = (table: string) => `
  * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
  * import the file of rejected lines again.
  */
-export async function rejectCollisions(transaction: TransactionSql, check: CollisionCheck): Promise<void> {
-  const { table, onReject } = check;
+export async function rejectCollisions(transaction: TransactionSql, staged: Staged): Promise<void> {
+  const { table } = staged;
   /** Rejects the lines that the query selects with their reasons. Returns true if there are any. */
   const reject = async (query: string): Promise<boolean> => {
     const rejected = await transaction.unsafe<{ line: string; reason: string }[]>(query);
@@ -34,13 +25,11 @@ export async function rejectCollisions(transaction: TransactionSql, check: Colli
     const byLine = Map.groupBy(rejected, ({ line }) => line);
     if (byLine.size === 0) return false;
     const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
-    const lines = [...byLine.keys()];
     await transaction.unsafe(
       `update ${table} set fault = reason
       from unnest($1::bigint[], $2::text[]) as rejected (line, reason) where ${table}.line = rejected.line`,
-      [lines, reasons],
+      [[...byLine.keys()], reasons],
     );
-    for (const [at, line] of lines.entries()) onReject(Number(line), reasons[at]!);
     return true;
   };
   await reject(await brokenConstraints(transaction, table));
@@ -48,7 +37,7 @@ export async function rejectCollisions(transaction: TransactionSql, check: Colli
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
     await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
     await transaction`analyze candidates`;
-  } while ((await reject(takenElsewhere(check))) || (await reject(CLAIMED_TWICE)));
+  } while ((await reject(takenElsewhere(staged))) || (await reject(CLAIMED_TWICE)));
 }
 
 /** Selects staged lines that violate the table's own constraints, which are checked in addition to `readHotel`. */
@@ -71,7 +60,7 @@ const byEachId = (query: (column: string) => string) =>
   `${query('channel_id')} union all ${query('registry_id')} order by line`;
 
 /** Selects lines with an id of a hotel outside this import. */
-function takenElsewhere({ table, deleteMissing }: CollisionCheck): string {
+function takenElsewhere({ table, deleteMissing }: Staged): string {
   const stays = deleteMissing ? `and exists (select from ${table} i where i.id = h.id)` : '';
   return byEachId(
     (column) => `

@@ -1,22 +1,28 @@
 import { expect, test } from 'vitest';
-import { readHeader, readRows } from './csv.ts';
-import { LineFault } from './hotel.ts';
+import { csvBelow } from './csv.ts';
+
+const below = (text: string) =>
+  csvBelow({ number: 1, lines: 1, start: 0, end: text.length, text, fault: '', isUnfinished: false });
 
 test.each([
-  ['id,name', ','],
-  ['"id"; name;city', ';'],
-  ['name\tid\r', '\t'],
-])('%j is a header row', (text, delimiter) => {
-  expect(readHeader(text)).toMatchObject({ delimiter, columns: expect.arrayContaining(['id', 'name']) });
+  ['id,name', ['id', 'name']],
+  ['"id"; name;city', ['id', 'name', 'city']],
+  ['name\tid\r', ['name', 'id']],
+])('%j is a header row', (text, columns) => {
+  expect(below(text)).toMatchObject({
+    columns,
+    header: `${text}\n`,
+    mark: { number: 1, start: text.length + 1 },
+  });
 });
 
 test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is no header row', (text) => {
-  expect(readHeader(text)).toBeUndefined();
+  expect(below(text)).toBeUndefined();
 });
 
 test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
-  const layout = readHeader('id,name,latitude,room_count,images,registry_id,channel_id')!;
-  const [row, wrong] = readRows(layout, [
+  const csv = below('id,name,latitude,room_count,images,registry_id,channel_id')!;
+  const [row, wrong] = csv.read([
     '007,"A ""b"", c",-9.5,12,"[{""url"":""https://a/b""}]",9007199254740991,\r',
     'a,A,north,1e1,[,,12',
   ]);
@@ -39,22 +45,22 @@ test('cells have the type of their field; an invalid value stays text, an empty 
 });
 
 test('cells are trimmed, the texts for null of databases are empty, and integers may have decimals', () => {
-  const layout = readHeader('id,name,city,latitude,registry_id,images')!;
-  expect(readRows(layout, [' a , "A, B" ,\\N,NULL,519819.0,\\N', 'b,NULL," Rome ","",7,NULL'])).toEqual([
+  const csv = below('id,name,city,latitude,registry_id,images')!;
+  expect(csv.read([' a , "A, B" ,\\N,NULL,519819.0,\\N', 'b,NULL," Rome ","",7,NULL'])).toEqual([
     { id: 'a', name: 'A, B', city: '', latitude: '', registry_id: '519819', images: [] },
     { id: 'b', name: 'NULL', city: 'Rome', registry_id: '7', images: [] },
   ]);
 });
 
 test('a row that repeats the header is no hotel', () => {
-  const layout = readHeader('id,name')!;
-  expect(readRows(layout, ['"id", name', 'name,id'])).toEqual([undefined, { id: 'name', name: 'id' }]);
+  const csv = below('id,name')!;
+  expect(csv.read(['"id", name', 'name,id'])).toEqual([undefined, { id: 'name', name: 'id' }]);
 });
 
 test('an invalid row of CSV does not affect its neighbours', () => {
-  const layout = readHeader('id,name')!;
-  const rows = readRows(layout, ['a,A', 'b,"B"x', 'c', 'd,D']);
-  expect(rows.map((row) => (row instanceof LineFault ? row.message : row))).toEqual([
+  const csv = below('id,name')!;
+  const rows = csv.read(['a,A', 'b,"B"x', 'c', 'd,D']);
+  expect(rows.map((row) => (row instanceof Error ? row.message : row))).toEqual([
     { id: 'a', name: 'A' },
     'not valid CSV: check its quotes',
     'it has 1 cells, the header row names 2 fields',

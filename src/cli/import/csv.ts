@@ -1,12 +1,6 @@
-import { type Options, parse } from 'csv-parse/sync';
-import { LineFault } from './hotel.ts';
-import type { JoinRules } from './join.ts';
-
-export interface CsvLayout {
-  delimiter: string;
-  /** fields of the header row, in its order */
-  columns: string[];
-}
+import { parse } from 'csv-parse/sync';
+import type { Line } from '../common/lines.ts';
+import type { Format } from './format.ts';
 
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set(['latitude', 'longitude', 'star_rating', 'room_count']);
@@ -16,54 +10,46 @@ const NULLS = new Set(['NULL', '\\N']);
 /** Fields without null. */
 const REQUIRED = new Set(['id', 'name']);
 
-/** Reads a header row with commas, semicolons or tabs; undefined if it has no field `id`. */
-export function readHeader(text: string): CsvLayout | undefined {
+/**
+ * Returns the format of rows below a header row with commas, semicolons or tabs; undefined if the line has no field `id`. A
+ * row may span lines between quotes.
+ */
+export function csvBelow(line: Line & { text: string }): (Format & { columns: string[] }) | undefined {
   for (const delimiter of DELIMITERS) {
-    const columns = cellsOf([text], delimiter)?.[0]?.map((cell) => cell.trim());
-    if (columns?.includes('id')) return { delimiter, columns };
+    const columns = cellsOf([line.text], delimiter)?.[0]?.map((cell) => cell.trim());
+    if (columns?.includes('id'))
+      return {
+        name: 'csv',
+        columns,
+        header: `${line.text}\n`,
+        mark: { number: line.number, start: line.end + 1 },
+        opener: 'a quote',
+        opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
+        isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
+        read: (texts) => readRows(texts, delimiter, columns),
+      };
   }
   return undefined;
 }
 
-/** Returns the rules for rows that span lines: a newline between quotes does not end a row. */
-export function rowsOverLines({ delimiter }: CsvLayout): JoinRules {
-  return {
-    opener: 'a quote',
-    opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
-    isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
-  };
-}
+const hasOddQuotes = (text: string) => text.split('"').length % 2 === 0;
 
-function hasOddQuotes(text: string): boolean {
-  let isOdd = false;
-  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at + 1)) isOdd = !isOdd;
-  return isOdd;
-}
-
-/** Row as an object with the fields of the header; undefined for a row that repeats the header; or its fault. */
-export type Row = Record<string, unknown> | undefined | LineFault;
-
-/**
- * Reads rows to objects: numbers and images in their own type, the rest as trimmed text. An empty cell is omitted; a text
- * for null becomes an empty text.
- */
-export function readRows(layout: CsvLayout, texts: string[]): Row[] {
+function readRows(texts: string[], delimiter: string, columns: string[]): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
-  const cells = cellsOf(texts, layout.delimiter);
-  if (cells?.length === texts.length) return cells.map((row) => readRow(layout, row));
-  return texts.map((text) => {
-    const row = cellsOf([text], layout.delimiter)?.[0];
-    return row ? readRow(layout, row) : new LineFault('not valid CSV: check its quotes');
-  });
+  const rows = cellsOf(texts, delimiter);
+  if (rows?.length === texts.length) return rows.map((row) => readRow(row, columns));
+  if (texts.length === 1) return [new Error('not valid CSV: check its quotes')];
+  return texts.flatMap((text) => readRows([text], delimiter, columns));
 }
 
-function readRow({ columns }: CsvLayout, cells: string[]): Row {
+/** Reads numbers and images in their own type, the rest as trimmed text. Omits empty cells; a text for null becomes empty. */
+function readRow(cells: string[], columns: string[]): unknown {
   if (cells.length !== columns.length)
-    return new LineFault(`it has ${cells.length} cells, the header row names ${columns.length} fields`);
+    return new Error(`it has ${cells.length} cells, the header row names ${columns.length} fields`);
   const hotel: Record<string, unknown> = {};
   let isHeader = true;
-  for (let i = 0; i < columns.length; i++) {
-    const [column, cell] = [columns[i]!, cells[i]!.trim()];
+  for (const [i, column] of columns.entries()) {
+    const cell = cells[i]!.trim();
     isHeader &&= cell === column;
     if (cell !== '') hotel[column] = readCell(column, cell);
   }
@@ -85,9 +71,9 @@ function readCell(column: string, cell: string): unknown {
 }
 
 function cellsOf(texts: string[], delimiter: string): string[][] | undefined {
-  const options: Options = { delimiter, record_delimiter: '\n', relax_column_count: true, trim: true };
+  const content = texts.map((text) => text.replace(/\r$/, '')).join('\n');
   try {
-    return parse(texts.map((text) => text.replace(/\r$/, '')).join('\n'), options) as unknown as string[][];
+    return parse(content, { delimiter, record_delimiter: '\n', relax_column_count: true, trim: true });
   } catch {
     return undefined;
   }

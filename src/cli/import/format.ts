@@ -1,22 +1,28 @@
 import { Failure } from '../../lib/failure.ts';
 import { BEGINNING, type Line, type Mark, readLines } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
-import { type CsvLayout, readHeader } from './csv.ts';
+import { csvBelow } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
+import { NDJSON } from './json.ts';
 import { rejectWrongKind } from './wrong-kind.ts';
 
-/** Format of a source. */
+/** Format of a source: how its lines are joined and read. */
 export interface Format {
   name: 'ndjson' | 'csv';
-  /** layout of CSV */
-  layout: CsvLayout | undefined;
   /** header row of CSV, verbatim with its newline */
   header: string;
   /** position of the first hotel */
   mark: Mark;
+  /** what opens a record of several lines */
+  opener: string;
+  /** returns the test for the last line of the record that this line begins; undefined if the line is a whole record */
+  opens(text: string): ((text: string) => boolean) | undefined;
+  /** returns false for joined lines that are no record */
+  isRecord(text: string): boolean;
+  /** Returns each record as an object, an `Error` with its fault, or undefined if it has no hotel. */
+  read(texts: string[]): unknown[];
 }
 
-const NDJSON: Format = { name: 'ndjson', layout: undefined, header: '', mark: BEGINNING };
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
 
 /**
@@ -27,21 +33,23 @@ const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
 export async function detectFormat(source: Source): Promise<Format> {
   const line = await firstLine(source);
   await rejectWrongKind(source, line);
-  if (line?.text === undefined || /^\s*[{[]/.test(line.text)) return NDJSON;
-  const layout = readHeader(line.text);
-  if (layout) {
-    check(layout, source.name, line.number);
-    return {
-      name: 'csv',
-      layout,
-      header: `${line.text}\n`,
-      mark: { number: line.number, start: line.end + 1 },
-    };
-  }
-  if (!/\.(csv|tsv)(\.gz)?$/i.test(source.name)) return NDJSON;
+  const { text, number } = line ?? {};
+  if (text === undefined || /^\s*[{[]/.test(text)) return NDJSON;
+  const csv = csvBelow({ ...line!, text });
+  const requirement = `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`;
+  if (!csv && /\.(csv|tsv)(\.gz)?$/i.test(source.name)) throw new Failure(requirement);
+  if (!csv) return NDJSON;
+  const { columns } = csv;
+  const faults = [
+    ...columns.filter((name) => !FIELDS.has(name)).map((name) => `unknown field ${JSON.stringify(name)}`),
+    ...columns
+      .filter((name, at) => columns.indexOf(name) < at)
+      .map((name) => `${JSON.stringify(name)} is repeated`),
+    ...(columns.includes('name') ? [] : ['"name" is missing']),
+  ];
+  if (faults.length === 0) return csv;
   throw new Failure(
-    `${source.name}: line ${line.number} is no header row. CSV begins with field names of the API, ` +
-      'at least id and name, separated by commas, semicolons or tabs.',
+    `${source.name}: the header row in line ${number} is wrong: ${faults.join('; ')}. Its fields are those of the API: ${[...FIELDS].join(', ')}.`,
   );
 }
 
@@ -51,21 +59,4 @@ async function firstLine(source: Source): Promise<Line | undefined> {
     if (first) return first;
   }
   return undefined;
-}
-
-function check({ columns }: CsvLayout, name: string, line: number): void {
-  const faults = [
-    ...columns
-      .filter((column) => !FIELDS.has(column))
-      .map((column) => `unknown field ${JSON.stringify(column)}`),
-    ...columns
-      .filter((column, at) => columns.indexOf(column) < at)
-      .map((column) => `${JSON.stringify(column)} is repeated`),
-    ...(columns.includes('name') ? [] : ['"name" is missing']),
-  ];
-  if (faults.length > 0) {
-    throw new Failure(
-      `${name}: the header row in line ${line} is wrong: ${faults.join('; ')}. Its fields are those of the API: ${[...FIELDS].join(', ')}.`,
-    );
-  }
 }

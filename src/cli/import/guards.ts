@@ -1,33 +1,14 @@
-import { Failure } from '../../lib/failure.ts';
+import { parseAmount } from '../common/arguments.ts';
+import type { ImportOptions } from './importer.ts';
 import type { Summary } from './summary.ts';
-
-/** Failure of an import whose source may not be the one that was meant. Its staged lines are useless. */
-export class Refusal extends Failure {}
-
-/** What an import is told about its source. */
-export interface Expectations {
-  expectLines?: number;
-  deleteMissing?: boolean;
-  deleteAtMost?: { hotels: number } | { percent: number };
-  multiline?: boolean;
-}
-
-/** What an import finds out about its source and the table. */
-export interface Findings {
-  name: string;
-  /** N of a last line `# N hotels` */
-  announced: number | undefined;
-  /** rejected lines without a readable hotel id */
-  withoutId: number;
-  /** hotels of the table */
-  hotels: number;
-}
 
 /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
 export function whyRefused(
+  name: string,
   { lines, multiline, deleted }: Summary,
-  { name, announced = lines, withoutId, hotels }: Findings,
-  { expectLines = lines, deleteMissing, deleteAtMost = { percent: 20 }, multiline: mayBe }: Expectations,
+  /** N of a last line `# N hotels`; rejected lines without a readable hotel id; hotels of the table */
+  { announced = lines, withoutId, hotels }: { announced?: number; withoutId: number; hotels: number },
+  { expectLines = lines, deleteMissing, deleteAtMost = parseAmount('20%'), multiline: mayBe }: ImportOptions,
 ): string | undefined {
   if (lines === 0) return `${name}: no hotel in the input`;
   if (lines !== expectLines)
@@ -38,8 +19,7 @@ export function whyRefused(
     return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
   if (multiline > 0 && !mayBe)
     return `${multiline} row(s) span several lines, as if a stray quote had swallowed hotels, which --delete-missing would delete: if they are right, add --multiline`;
-  const allowed =
-    'hotels' in deleteAtMost ? deleteAtMost.hotels : Math.floor((hotels * deleteAtMost.percent) / 100);
+  const allowed = deleteAtMost(hotels);
   if (deleted <= allowed) return undefined;
   return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
 }

@@ -10,22 +10,15 @@ export type ImportedHotel = Omit<HotelRow, 'images'> & {
   images: { url: string; caption: string | null }[];
 };
 
-/** Error for a line that cannot be imported; the message is the reason, `id` the line's id if valid. */
-export class LineFault extends Error {
-  override name = 'LineFault';
-  readonly id: string | undefined;
-
-  constructor(reason: string, id?: string) {
-    super(reason);
-    this.id = id;
-  }
-}
-
-/** Numbers of changed values, which are added up. */
-export interface Changes {
-  /** IRIs converted to URIs, and URLs with encoded blanks */
+/** Content of a record. */
+export interface Checked {
+  /** of a wrong record only the id, if that is valid */
+  hotel: Partial<ImportedHotel>;
+  /** undefined for a valid record */
+  fault: string | undefined;
+  /** number of IRIs converted to URIs, and of URLs with encoded blanks */
   convertedUris: number;
-  /** empty texts that became null */
+  /** number of empty texts that became null */
   nulls: number;
 }
 
@@ -38,26 +31,27 @@ const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
 const IN_ASCII_WITHOUT_BLANKS = /^[\x00-\x1f\x21-\x7f]*$/;
 /** Beginning of a URL that has a scheme. */
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
-const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
 
 /** JSON Schema of a value, with its description for the report of a fault. */
 type Described = { must: string; [keyword: string]: unknown };
 
 const text = (must: string, pattern: string) => ({ type: 'string', pattern, must });
 const orNull = (schema: Described) => ({ anyOf: [schema, { type: 'null' }], must: `${schema.must} or null` });
-const plain = orNull(text(SENTENCE_OF_TEXT, `^${CHARACTER}*$`));
+const plain = orNull(text('a string without NUL and broken characters', `^${CHARACTER}*$`));
 const identifier = text(
   'a string of 1 to 255 characters, without NUL and broken characters',
   `^${CHARACTER}{1,255}$`,
 );
-const SENTENCE_OF_URI = `an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`;
-const SENTENCE_OF_REGISTRY_ID = 'an integer within ±(2^53-1) or a string that holds one';
-const uri = { ...text(SENTENCE_OF_URI, URI), maxLength: MAX_URI_LENGTH };
+const uri = {
+  ...text(`an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`, URI),
+  maxLength: MAX_URI_LENGTH,
+};
 const day = orNull({ ...text('a real date, YYYY-MM-DD,', '^(?!0000)'), format: 'date' });
 /** Returns the bounds of a field of the API with their description. */
 const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
 
-const fields: Record<string, { must?: string; [keyword: string]: unknown }> = {
+const image: Record<string, Described> = { url: uri, caption: plain };
+const fields: Record<string, Partial<Described>> = {
   id: identifier,
   name: text('a string that is not empty, without NUL and broken characters', `^${CHARACTER}+$`),
   description: plain,
@@ -79,7 +73,7 @@ const fields: Record<string, { must?: string; [keyword: string]: unknown }> = {
     type: 'array',
     items: {
       type: 'object',
-      properties: { url: uri, caption: plain },
+      properties: image,
       required: ['url'],
       additionalProperties: false,
     },
@@ -93,7 +87,7 @@ const fields: Record<string, { must?: string; [keyword: string]: unknown }> = {
   channel_id: orNull(identifier),
   registry_id: orNull({
     anyOf: [{ type: 'integer' }, { type: 'string', pattern: '^-?[0-9]{1,400}$' }],
-    must: SENTENCE_OF_REGISTRY_ID,
+    must: 'an integer within ±(2^53-1) or a string that holds one',
   }),
 };
 
@@ -112,73 +106,59 @@ const Hotel = Compile({
 });
 const Id = Compile(identifier);
 
-/** Parses one line of NDJSON and checks it like `readHotel`. */
-export function parseHotel(line: string, changes?: Changes): ImportedHotel {
-  return readHotel(parseJson(line), changes);
-}
-
 /**
- * Checks a hotel from JSON or CSV. Converts its IRIs to URIs, and empty texts to null where null is allowed. Throws a
- * `LineFault` that names all wrong fields.
+ * Checks a hotel from JSON or CSV; an error is the fault of its line, `undefined` no hotel. Converts IRIs to URIs, and empty
+ * texts to null where null is allowed, in place. The fault names all wrong fields.
  */
-export function readHotel(value: unknown, changes: Changes = { convertedUris: 0, nulls: 0 }): ImportedHotel {
+export function readHotel(value: unknown): Checked {
+  const checked: Checked = { hotel: {}, fault: undefined, convertedUris: 0, nulls: 0 };
+  if (value === undefined) return checked;
+  if (value instanceof Error) return { ...checked, fault: value.message };
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new LineFault('not a JSON object');
+    return { ...checked, fault: 'not a JSON object' };
   const given = value as Partial<ImportedHotel>;
-  change(given, changes);
-  const id = Id.Check(given.id) ? given.id : undefined;
+  change(given, checked);
   const faults = Hotel.Check(value) ? new Set<string>() : explain(Hotel.Errors(value)[1], given);
   const registryId: unknown = given.registry_id ?? null;
   if (typeof registryId === 'string' && !Number.isSafeInteger(Number(registryId)))
-    faults.add(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`);
-  if (faults.size > 0) throw new LineFault([...faults].join('; '), id);
+    faults.add(`registry_id must be ${fields.registry_id!.must}`);
+  if (faults.size > 0)
+    return { ...checked, hotel: Id.Check(given.id) ? { id: given.id } : {}, fault: [...faults].join('; ') };
   const hotel = Object.fromEntries(IMPORTED_COLUMNS.map((column) => [column, given[column] ?? null]));
-  return {
-    ...(hotel as ImportedHotel),
+  checked.hotel = {
+    ...hotel,
     images: (given.images ?? []).map(({ url, caption }) => ({ url, caption: caption ?? null })),
     registry_id: registryId === null ? null : String(BigInt(registryId as string | number)),
   };
+  return checked;
 }
 
+type Fields = { [field: string]: unknown };
+
 /** Changes the values of a hotel in place, also of an invalid one, and counts them. */
-function change(hotel: { [field: string]: unknown }, changes: Changes): void {
-  const toNull = (holder: { [field: string]: unknown }, field: string) => {
+function change(hotel: Fields, counts: Pick<Checked, 'nulls' | 'convertedUris'>): void {
+  const toNull = (holder: Fields, field: string) => {
     if (holder[field] !== '') return;
     holder[field] = null;
-    changes.nulls++;
+    counts.nulls++;
   };
-  const convert = (holder: { [field: string]: unknown }, field: string) => {
+  const convert = (holder: Fields, field: string) => {
     const iri = holder[field];
     if (typeof iri !== 'string' || IN_ASCII_WITHOUT_BLANKS.test(iri)) return;
     holder[field] = toUri(iri);
-    if (holder[field] !== iri) changes.convertedUris++;
+    if (holder[field] !== iri) counts.convertedUris++;
   };
   for (const column of NULLABLE) toNull(hotel, column);
   convert(hotel, 'website_url');
   convert(hotel, 'certification_url');
-  if (!Array.isArray(hotel.images)) return;
-  for (const image of hotel.images) {
+  for (const image of Array.isArray(hotel.images) ? hotel.images : []) {
     if (typeof image !== 'object' || image === null) continue;
     toNull(image, 'caption');
     convert(image, 'url');
   }
 }
 
-/** Parses JSON without rounding large registry ids, so that one beyond the bounds is rejected. */
-function parseJson(line: string): unknown {
-  try {
-    return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);
-  } catch (error) {
-    throw new LineFault(`not valid JSON: ${(error as Error).message}`);
-  }
-}
-
-function keepDigits(this: unknown, name: string, value: unknown, context?: { source?: string }): unknown {
-  return name === 'registry_id' && typeof value === 'number' && !Number.isSafeInteger(value)
-    ? context?.source
-    : value;
-}
-
+/** Describes the faults that the schema finds, each once. */
 function explain(
   faults: { instancePath: string; keyword: string; params: object }[],
   { images }: Partial<ImportedHotel>,
@@ -186,25 +166,19 @@ function explain(
   const reasons = new Set<string>();
   for (const { instancePath, keyword, params } of faults) {
     const [field = '', index, part] = instancePath.slice(1).split('/');
+    const { additionalProperties = [], requiredProperties = [] } = params as { [name: string]: string[] };
     if (keyword === 'additionalProperties') {
-      for (const name of (params as { additionalProperties: string[] }).additionalProperties) {
+      for (const name of additionalProperties)
         reasons.add(`unknown field ${JSON.stringify(field ? `${field}/${index}/${name}` : name)}`);
-      }
     } else if (keyword === 'required' && field === '') {
-      for (const name of (params as { requiredProperties: string[] }).requiredProperties)
-        reasons.add(`${name} is missing`);
-    } else if (part === 'url') {
-      const url: unknown = images![Number(index)]!.url;
-      const isRelative = typeof url === 'string' && url !== '' && !SCHEME.test(url);
-      const missing = isRelative
-        ? ` but ${JSON.stringify(url)} is relative: the URL before it is missing`
-        : '';
-      reasons.add(`images/${index}/url must be ${SENTENCE_OF_URI}${missing}`);
-    } else if (part === 'caption') {
-      reasons.add(`images/${index}/caption must be ${SENTENCE_OF_TEXT} or null`);
+      for (const name of requiredProperties) reasons.add(`${name} is missing`);
       // the keyword `boolean` repeats the report of an unknown field
     } else if (keyword !== 'boolean') {
-      reasons.add(`${field} must be ${fields[field]!.must}`);
+      const { must } = part === undefined ? fields[field]! : image[part]!;
+      const url: unknown = part === 'url' && images![Number(index)]!.url;
+      const isRelative = typeof url === 'string' && url !== '' && !SCHEME.test(url);
+      const but = isRelative ? ` but ${JSON.stringify(url)} is relative: the URL before it is missing` : '';
+      reasons.add(`${part === undefined ? field : instancePath.slice(1)} must be ${must}${but}`);
     }
   }
   return reasons;

@@ -1,19 +1,24 @@
-import type { Sql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
+import { Failure } from '../../lib/failure.ts';
 import { analyzeTables } from '../../postgres/analyze.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
 import { rejectedPath, removeRejected, writeRejected } from '../common/rejects.ts';
 import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
 import type { Format } from './format.ts';
-import { type Expectations, Refusal, whyRefused } from './guards.ts';
+import { whyRefused } from './guards.ts';
 import { compare, write } from './merge.ts';
-import type { Closing } from './records.ts';
-import { Staging } from './staging.ts';
+import { fillStaging, openStaging, type Staging } from './staging.ts';
 import { type Summary, summarize } from './summary.ts';
-import { inTurn } from './turn.ts';
+import { type InTransaction, inTurn } from './turn.ts';
 
-export interface ImportOptions extends Expectations {
+export interface ImportOptions {
   dryRun?: boolean;
+  deleteMissing?: boolean;
+  /** returns how many of the hotels of the table may be deleted */
+  deleteAtMost?: (hotels: number) => number;
+  multiline?: boolean;
+  expectLines?: number;
   /** false: fails instead of waiting for another import */
   wait: boolean;
   json?: boolean;
@@ -21,12 +26,11 @@ export interface ImportOptions extends Expectations {
 
 /** Maximum number of faults that a dry run prints. */
 const FIRST_FAULTS = 20;
-/** Source size from which an interrupted import reports that its lines are kept. */
+/** Source size from which steps that take long are announced. */
 const REPORT_FROM_BYTES = 1024 * 1024;
 /** Maximum part of a last line that is shown if the file may end midway. */
 const SHOWN_BYTES = 200;
-/** Number of lines from which the comparison is announced. */
-const REPORT_FROM_LINES = 50_000;
+const CLOSING_LINE = /^\s*#\s*(\d{1,15}) hotels?\s*$/i;
 
 /**
  * Import in two steps. First the lines are read, batch by batch, into a staging table, from which an interrupted import
@@ -38,155 +42,135 @@ export class Importer {
   readonly #format: Format;
   readonly #options: ImportOptions;
   #staging: Staging | undefined;
-  #progress: Progress | undefined;
-  #reported = 0;
+  #progress: Progress;
 
   constructor(source: Source, format: Format, options: ImportOptions) {
     this.#source = source;
     this.#format = format;
     this.#options = options;
+    this.#progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
   }
 
-  /** Runs the import on `sql`, which needs two connections. */
+  /** Runs the import on `sql` when it is its turn. */
   run(sql: Sql): Promise<Summary> {
-    return inTurn(sql, this.#options.wait, () => this.#run(sql));
-  }
-
-  async #run(sql: Sql): Promise<Summary> {
-    const { dryRun } = this.#options;
-    const staging = await Staging.open(sql, this.#source, this.#format);
-    this.#staging = staging;
-    try {
-      const closing = await this.#read(staging);
-      const summary = await this.#merge(sql, staging, closing);
-      // a dry run leaves no table
-      if (dryRun) await staging.drop();
-      else await analyzeTables(sql);
-      const unreported = this.#reported - FIRST_FAULTS;
-      if (dryRun && unreported > 0)
-        process.stderr.write(`${count('more line')(unreported)} would be rejected.\n`);
-      return summary;
-    } catch (error) {
-      if (error instanceof Refusal) await staging.drop();
-      throw error;
-    }
+    return inTurn(sql, this.#options.wait, async (inTransaction) => {
+      const staging = await openStaging(sql, this.#source, this.#format);
+      this.#staging = staging;
+      const progress = this.#progress;
+      if (staging.mark) progress.log(`resuming after line ${staging.mark.number} of an interrupted import`);
+      try {
+        const onRead = () => progress.at(this.#source.positionBytes);
+        await fillStaging(staging, inTransaction, this.#source, this.#format, onRead);
+        progress.stop();
+        const summary = await this.#merge(inTransaction, staging.table);
+        if (!this.#options.dryRun) await analyzeTables(sql);
+        return summary;
+      } catch (error) {
+        if (!(error instanceof Failure)) throw error;
+        // the source must be replaced, so its lines are useless
+        await inTransaction(async (transaction) => {
+          await transaction.unsafe(`drop table ${staging.table}`);
+        });
+        staging.keepsLines = false;
+        throw error;
+      } finally {
+        this.#progress.stop();
+      }
+    });
   }
 
   /** Reports the remains of an import that failed or was interrupted, and throws its error. */
   fail(error: unknown): never {
-    this.#progress?.stop();
+    this.#progress.stop();
     if (this.#staging?.keepsLines && this.#source.sizeBytes >= REPORT_FROM_BYTES)
       process.stderr.write('The lines read so far are kept: run the same command again to resume.\n');
     throw error;
   }
 
-  async #read(staging: Staging): Promise<Closing> {
-    const mark = await staging.mark();
-    const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
-    this.#progress = progress;
-    if (mark) progress.log(`resuming after line ${mark.number} of an interrupted import`);
-    try {
-      if (mark) {
-        for await (const faults of staging.faults()) for (const fault of faults) this.#report(fault);
-      }
-      return await staging.fill(mark, (records) => {
-        for (const record of records) this.#report(record);
-        progress.at(this.#source.positionBytes);
-      });
-    } finally {
-      progress.stop();
-    }
-  }
-
-  #report({ line, fault }: { line: number; fault: string | undefined }): void {
-    if (fault === undefined) return;
-    if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun)
-      this.#progress?.log(`line ${line}: ${fault}`);
-  }
-
-  async #requireUnchanged(): Promise<void> {
-    if (await this.#source.isUnchanged()) return;
-    throw new Refusal(
-      `${this.#source.name} was written or replaced while it was read; nothing was imported.`,
-    );
-  }
-
-  /** Returns the line in which the file may end midway, and reports it. An expected number of lines disproves it. */
-  async #findCut(staging: Staging): Promise<number | undefined> {
-    const cut = this.#options.expectLines === undefined ? await staging.cut() : undefined;
-    if (!cut) return undefined;
-    const start = Math.max(cut.start, cut.end - SHOWN_BYTES);
-    const text = JSON.stringify(String(await this.#source.slice(start, cut.end)));
-    this.#progress!.log(`line ${cut.line}: the file may end midway, no newline follows ${text}`);
-    return cut.line;
-  }
-
-  async #merge(sql: Sql, staging: Staging, { headers, announced }: Closing): Promise<Summary> {
+  async #merge(inTransaction: InTransaction, table: string): Promise<Summary> {
     const { dryRun = false, ...given } = this.#options;
-    const { table } = staging;
     const { name } = this.#source;
-    await this.#requireUnchanged();
-    const cutLine = await this.#findCut(staging);
-    const deleteMissing = given.deleteMissing === true && cutLine === undefined;
-    const lines = await staging.count();
-    const isLong = lines >= REPORT_FROM_LINES;
-    const progress = new Progress('merging', lines, count('hotel'));
-    this.#progress = progress;
-    if (isLong) progress.log(`comparing ${count('line')(lines)} with the hotels`);
-    const onReject = (line: number, fault: string) => this.#report({ line, fault });
     let summary: Summary | undefined;
-    try {
-      await sql.begin(dryRun ? 'isolation level repeatable read' : '', async (transaction) => {
-        await transaction`set local statement_timeout = 0`;
-        // a merge whose client has disconnected must not keep the hotels locked
-        await transaction`set local client_connection_check_interval = '1s'`;
-        await transaction`set local work_mem = '64MB'`;
-        if (!dryRun) {
-          await transaction`set local lock_timeout = '30s'`;
-          // other writers of hotels wait until the transaction ends; readers do not
-          await transaction`lock table hotels in share row exclusive mode`;
-        }
-        await transaction.unsafe(`analyze ${table}`);
-        await rejectCollisions(transaction, { table, deleteMissing, onReject });
-        const counts = await compare(transaction, { table, deleteMissing });
-        summary = await summarize(transaction, table, counts, headers);
-        if (summary.rejected > 0) {
-          const path = rejectedPath(this.#source, this.#format);
-          const omitted = await writeRejected(transaction, table, this.#source, this.#format);
-          if (omitted > 0) progress.log(`${count('rejected line')(omitted)} did not fit into ${path}`);
-          summary.notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
-        }
-        const [found] = await transaction.unsafe<[{ hotels: number; withoutId: number }]>(`
-          select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId" from ${table} where id is null`);
-        const multiline = given.multiline || !this.#format.layout;
-        const why = whyRefused(
-          summary,
-          { name, announced, ...found },
-          { ...given, multiline, deleteMissing },
+    await inTransaction(async (transaction) => {
+      const { announced, cut } = await this.#readEnd(transaction, table);
+      const wanted = given.deleteMissing === true;
+      const deleteMissing = wanted && cut === undefined;
+      await transaction`set local work_mem = '64MB'`;
+      if (!dryRun) {
+        await transaction`set local lock_timeout = '30s'`;
+        // other writers of hotels wait until the transaction ends; readers do not
+        await transaction`lock table hotels in share row exclusive mode`;
+      }
+      if (this.#source.sizeBytes >= REPORT_FROM_BYTES)
+        this.#progress.log('comparing the lines with the hotels');
+      await transaction.unsafe(`analyze ${table}`);
+      const staged = { table, deleteMissing };
+      await rejectCollisions(transaction, staged);
+      const counts = await compare(transaction, staged);
+      summary = await summarize(transaction, table, counts);
+      if (summary.rejected > 0) await this.#reject(transaction, table, summary);
+      if (cut)
+        this.#progress.log(
+          `line ${cut.line}: the file may end midway, no newline follows ${JSON.stringify(cut.text)}`,
         );
-        if (why && !dryRun) throw new Refusal([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
-        if (why) summary.notes.push(`The import would fail: ${why}.`);
-        const keepsMissing = given.deleteMissing && cutLine !== undefined;
-        if (keepsMissing)
-          summary.notes.push(`No hotel is deleted: the file may end midway, in line ${cutLine}.`);
-        summary.failed = summary.rejected > 0 || why !== undefined || keepsMissing === true;
-        if (summary.rejected === 0) await removeRejected(this.#source);
-        await this.#requireUnchanged();
-        if (dryRun) throw new RollBack();
-        progress.expect(counts.inserted + counts.updated);
-        await write(transaction, { table, deleteMissing }, counts, (hotels) => progress.at(hotels));
-        await transaction.unsafe(`drop table ${table}`);
-      });
-    } catch (error) {
-      if (!(error instanceof RollBack)) throw error;
-    } finally {
-      progress.stop();
-    }
+      const [found] = await transaction.unsafe<[{ hotels: number; withoutId: number }]>(`
+        select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
+        from ${table} where id is null and fault is not null`);
+      const multiline = given.multiline || this.#format.name !== 'csv';
+      const options = { ...given, multiline, deleteMissing };
+      const why = whyRefused(name, summary, { announced, ...found }, options);
+      if (why && !dryRun) throw new Failure([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
+      if (why) summary.notes.push(`The import would fail: ${why}.`);
+      if (wanted && cut)
+        summary.notes.push(`No hotel is deleted: the file may end midway, in line ${cut.line}.`);
+      summary.failed = summary.rejected > 0 || why !== undefined || wanted !== deleteMissing;
+      if (summary.rejected === 0) await removeRejected(this.#source);
+      if (!(await this.#source.isUnchanged()))
+        throw new Failure(`${name} was written or replaced while it was read; nothing was imported.`);
+      if (!dryRun) {
+        const progress = new Progress('merging', counts.inserted + counts.updated, count('hotel'));
+        this.#progress = progress;
+        await write(transaction, staged, counts, (hotels) => progress.at(hotels));
+      }
+      await transaction.unsafe(`drop table ${table}`);
+    });
     return summary!;
   }
-}
 
-/** Ends a successful transaction of a dry run. */
-class RollBack extends Error {
-  override name = 'RollBack';
+  /**
+   * Returns N of a last line `# N hotels`, which is no record, or the line in which the file may end midway. An expected
+   * number of lines disproves that.
+   */
+  async #readEnd(
+    transaction: TransactionSql,
+    table: string,
+  ): Promise<{ announced?: number; cut?: { line: number; text: string } }> {
+    const [last] = await transaction.unsafe(`
+      select line::float8 as line, starts_at, ends_at, is_cut from ${table}
+      where (fault is not null or is_cut) and line = (select max(line) from ${table})`);
+    if (!last) return {};
+    const start = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
+    const text = String(await this.#source.slice(start, last.ends_at));
+    const [, announced] = CLOSING_LINE.exec(text) ?? [];
+    if (announced === undefined)
+      return last.is_cut && this.#options.expectLines === undefined ? { cut: { line: last.line, text } } : {};
+    await transaction.unsafe(`delete from ${table} where line = $1`, [last.line]);
+    return { announced: Number(announced) };
+  }
+
+  /** Prints the faults of rejected lines, of a dry run the first, and writes the lines to their file. */
+  async #reject(transaction: TransactionSql, table: string, { rejected, notes }: Summary): Promise<void> {
+    const printed = this.#options.dryRun ? Math.min(FIRST_FAULTS, rejected) : rejected;
+    const faults = transaction.unsafe(
+      `select line, fault from ${table} where fault is not null order by line limit ${printed}`,
+    );
+    for await (const rows of faults.cursor(1_000))
+      for (const { line, fault } of rows) this.#progress.log(`line ${line}: ${fault}`);
+    if (rejected > printed)
+      this.#progress.log(`${count('more line')(rejected - printed)} would be rejected.`);
+    const path = rejectedPath(this.#source, this.#format.name);
+    const omitted = await writeRejected(transaction, table, this.#source, path, this.#format);
+    if (omitted > 0) this.#progress.log(`${count('rejected line')(omitted)} did not fit into ${path}`);
+    notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
+  }
 }

@@ -1,6 +1,14 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
+/** What is merged. */
+export interface Staged {
+  /** table of the staged lines */
+  table: string;
+  /** hotels without a line will be deleted, so their ids are free */
+  deleteMissing: boolean;
+}
+
 /** Number of hotels an import touched; a hotel with several lines counts once, by its last. */
 export interface Counts {
   inserted: number;
@@ -26,7 +34,7 @@ const SHOWN_IMAGES = `(
  */
 export async function compare(
   transaction: TransactionSql,
-  { table, deleteMissing }: { table: string; deleteMissing: boolean },
+  { table, deleteMissing }: Staged,
 ): Promise<Counts> {
   await transaction.unsafe(`
     create temporary table changes on commit drop as
@@ -51,7 +59,7 @@ export async function compare(
  */
 export async function write(
   transaction: TransactionSql,
-  { table, deleteMissing }: { table: string; deleteMissing: boolean },
+  { table, deleteMissing }: Staged,
   { inserted, updated }: Counts,
   onProgress: (hotels: number) => void,
 ): Promise<void> {

@@ -1,103 +1,85 @@
-import { type ByteRange, type Line, type Mark, readLines } from '../common/lines.ts';
+import { LINE_LIMIT_BYTES, type Line, type Mark, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
+import { count } from '../common/progress.ts';
 import type { Source } from '../common/source.ts';
-import { type Row, readRows, rowsOverLines } from './csv.ts';
 import type { Format } from './format.ts';
-import { type Changes, type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts';
-import { type JoinRules, joinLines } from './join.ts';
+import { type Checked, readHotel } from './hotel.ts';
 
-/** Record of the source: its hotel or its fault. */
-export interface ImportRecord extends ByteRange, Changes {
-  line: number;
-  /** number of its lines */
-  lines: number;
-  /** rows between the record before and this one that repeat the header */
-  headers: number;
+/** Record of the source. Neither hotel nor fault: a row that repeats the header. */
+export interface ImportRecord extends Checked {
+  /** its line or lines */
+  at: Line;
   /** the file may end within it */
   isCut: boolean;
-  /** of a wrong line only the id, if that is valid */
-  hotel: Partial<ImportedHotel>;
-  /** undefined for a valid line */
-  fault: string | undefined;
 }
 
-/** End of a source: rows after the last record that repeat the header, and N of a last line `# N hotels`. */
-export interface Closing {
-  headers: number;
-  announced: number | undefined;
-}
-
-const CLOSING_LINE = /^\s*#\s*(\d{1,15}) hotels?\s*$/i;
-/** A hotel of JSON may begin with a brace in a line of its own, and ends with one at the same indentation. */
-export const OBJECTS_OVER_LINES: JoinRules = {
-  opener: 'a brace',
-  opens(text) {
-    const [, indent] = /^(\s*)\{\s*$/.exec(text) ?? [];
-    if (indent === undefined) return undefined;
-    // another opening brace in its place: the first is not closed
-    return (line) => line.startsWith(`${indent}}`) || line.startsWith(`${indent}{`);
-  },
-  isRecord: (text) => !text.trimEnd().endsWith('{'),
-};
-
-/**
- * Reads and checks the records behind a mark; yields an array for each chunk of the source. Rows that repeat the header
- * are left out.
- */
+/** Reads and checks the records behind a mark; yields an array for each chunk of the source. */
 export async function* readRecords(
   source: Source,
-  { layout }: Format,
+  format: Format,
   mark: Mark,
-): AsyncGenerator<ImportRecord[], Closing> {
-  const rules = layout ? rowsOverLines(layout) : OBJECTS_OVER_LINES;
-  let headers = 0;
-  // it closes the file only if no other line follows
-  let last: Line | undefined;
-  for await (const chunk of joinLines(readLines(source.read(mark.start), mark), rules)) {
-    const lines = last ? [last, ...chunk] : chunk;
-    last = CLOSING_LINE.test(lines.at(-1)?.text ?? '') ? lines.pop() : undefined;
-    const rows =
-      layout &&
-      readRows(
-        layout,
-        lines.flatMap(({ text }) => text ?? []),
-      ).values();
+): AsyncGenerator<ImportRecord[], void> {
+  const isCsv = format.name === 'csv';
+  for await (const lines of joinLines(readLines(source.read(mark.start), mark), format)) {
+    const contents = format.read(lines.flatMap(({ text }) => text ?? [])).values();
     const records: ImportRecord[] = [];
-    for (const line of lines) {
-      const content = line.text === undefined ? undefined : rows ? rows.next().value : elementOf(line.text);
-      if (line.text === undefined || content) {
-        records.push(checked(line, content, headers));
-        headers = 0;
-      } else if (rows) headers++;
+    for (const at of lines) {
+      const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
+      if (content === undefined && !isCsv) continue;
+      const checked = readHotel(content);
+      const fault = checked.fault && printable(checked.fault);
+      // an object of JSON that is closed is whole
+      const isCut = at.isUnfinished && (fault !== undefined || (isCsv && content !== undefined));
+      records.push({ ...checked, fault, at, isCut });
     }
     yield records;
   }
-  return { headers, announced: last && Number(CLOSING_LINE.exec(last.text!)![1]) };
 }
 
-/** Returns the object of a line of NDJSON, or of an array with one object a line: that has brackets and commas around. */
-function elementOf(line: string): string {
-  let text = line.trim();
-  if (text.startsWith('[') || text.startsWith(',')) text = text.slice(1).trimStart();
-  if (text.endsWith(']') || text.endsWith(',')) text = text.slice(0, -1).trimEnd();
-  return text;
-}
-
-function checked(line: Line, content: Row | string, headers: number): ImportRecord {
-  const { number, lines, start, end, isUnfinished } = line;
-  const changes: Changes = { convertedUris: 0, nulls: 0 };
-  let hotel: Partial<ImportedHotel> = {};
-  let fault = content === undefined ? line.fault : undefined;
-  try {
-    if (content instanceof LineFault) throw content;
-    if (typeof content === 'string') hotel = parseHotel(content, changes);
-    else if (content) hotel = readHotel(content, changes);
-  } catch (error) {
-    if (!(error instanceof LineFault)) throw error;
-    if (error.id !== undefined) hotel = { id: error.id };
-    fault = printable(error.message);
+/**
+ * Joins the lines of each record that spans several, of at most 1 MiB, and omits blank lines. If a record is not closed,
+ * only its first line is wrong, and reading continues at the next one: an open quote takes no other hotel with it.
+ */
+export async function* joinLines(
+  chunks: AsyncIterable<Line[]>,
+  format: Pick<Format, 'opener' | 'opens' | 'isRecord'>,
+): AsyncGenerator<Line[]> {
+  let held: Line[] = [];
+  /** Returns the records of the held lines, and keeps the last lines if their record may continue. */
+  const join = (isEnd: boolean): Line[] => {
+    const records: Line[] = [];
+    for (let at = 0; at < held.length; at++) {
+      const first = held[at]!;
+      const closes = first.text === undefined ? undefined : format.opens(first.text);
+      if (!closes) {
+        if (first.text?.trim() !== '') records.push(first);
+        continue;
+      }
+      const fits = (line: Line) => line.text !== undefined && line.end - first.start <= LINE_LIMIT_BYTES;
+      let last = at + 1;
+      while (last < held.length && fits(held[last]!) && !closes(held[last]!.text!)) last++;
+      const end = held[last];
+      if (!end && !isEnd) {
+        held = held.slice(at);
+        return records;
+      }
+      const lines = held.slice(at, last + 1);
+      const text = lines.map((line) => line.text).join('\n');
+      if (end && fits(end) && format.isRecord(text)) {
+        records.push({ ...first, end: end.end, isUnfinished: end.isUnfinished, lines: lines.length, text });
+        at = last;
+      } else {
+        const others = lines.length - 1;
+        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
+        records.push({ ...first, text: undefined, fault: `${format.opener} is not closed${swallowed}` });
+      }
+    }
+    held = [];
+    return records;
+  };
+  for await (const chunk of chunks) {
+    held = [...held, ...chunk];
+    yield join(false);
   }
-  // an object of JSON that is closed is whole
-  const isCut = isUnfinished && (fault !== undefined || typeof content !== 'string');
-  return { line: number, lines, start, end, headers, ...changes, isCut, hotel, fault };
+  yield join(true);
 }

@@ -5,12 +5,12 @@ import type { Counts } from './merge.ts';
 /** Counters of staged records: the number of a record in SQL, with its `candidates` row `c`; and the sentence about them. */
 const COUNTERS = {
   superseded: [
-    '(fault is null and c.line is null)::int',
+    '(i.id is not null and fault is null and c.line is null)::int',
     'line',
     'superseded by a later one with the same id',
   ],
   multiline: ['(lines > 1)::int', 'record', 'over several lines'],
-  repeated_headers: ['headers', 'repeated header row', 'left out'],
+  repeated_headers: ['(i.id is null and fault is null)::int', 'repeated header row', 'left out'],
   nulls: ['case when fault is null then nulls else 0 end', 'text', 'read as null (empty, NULL, \\N)'],
   converted_uris: [
     'case when fault is null then converted_uris else 0 end',
@@ -28,12 +28,11 @@ export type Summary = Counts &
     notes: string[];
   };
 
-/** Sums up the staged records after `compare`; `headers` rows that repeat the header follow the last one. */
+/** Sums up the staged records after `compare`. */
 export async function summarize(
   transaction: TransactionSql,
   table: string,
   counts: Counts,
-  headers: number,
 ): Promise<Summary> {
   const sums = Object.entries(COUNTERS).map(
     ([name, [number]]) => `coalesce(sum(${number}), 0)::float8 as ${name},
@@ -42,27 +41,22 @@ export async function summarize(
   const [row] = await transaction.unsafe(`
     select count(*)::float8 as lines, count(fault)::float8 as rejected, ${sums.join()}
     from ${table} i left join candidates c on c.line = i.line`);
-  row!.repeated_headers += headers;
-  const names = Object.keys(COUNTERS) as (keyof typeof COUNTERS)[];
-  const notes = names.map((name) => {
-    const [first, [, thing, what]] = [row![`first_${name}`], COUNTERS[name]];
-    return row![name] > 0 && `${count(thing!)(row![name])} ${what}${first && `, first in line ${first}`}.`;
-  });
-  return {
-    ...counts,
-    rejected: row!.rejected,
-    lines: row!.lines,
-    ...(Object.fromEntries(names.map((name) => [name, row![name]])) as Record<keyof typeof COUNTERS, number>),
-    failed: row!.rejected > 0,
-    notes: notes.filter((note) => note !== false),
-  };
+  const { lines, rejected, repeated_headers } = row!;
+  const notes: string[] = [];
+  const counters: Record<string, number> = {};
+  for (const [name, [, thing, what]] of Object.entries(COUNTERS)) {
+    const sum = row![name];
+    counters[name] = sum;
+    if (sum > 0) notes.push(`${count(thing!)(sum)} ${what}, first in line ${row![`first_${name}`]}.`);
+  }
+  const failed = rejected > 0;
+  return { ...counts, rejected, lines: lines - repeated_headers, ...counters, failed, notes } as Summary;
 }
 
 /** Returns the summary as text. */
 export function describe(summary: Summary, isDryRun = false): string {
   const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
   const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
-  return [isDryRun ? `Dry run, nothing was changed. An import would be: ${counts}` : counts, ...notes].join(
-    '\n',
-  );
+  const beginning = isDryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
+  return [beginning + counts, ...notes].join('\n');
 }

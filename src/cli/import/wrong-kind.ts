@@ -7,11 +7,7 @@ const BEGINNING_BYTES = 4 * 1024;
 const KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   [/^\x28\xb5\x2f\xfd/, 'compressed with zstd', 'Unpack it: zstd -dc FILE | hotel-api import -'],
   [/^PK[\x03\x05]/, 'a zip archive or an Excel workbook', 'Unpack it, or save the sheet as CSV UTF-8.'],
-  [
-    /^(\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/,
-    'UTF-16',
-    'Convert it: iconv -f UTF-16 -t UTF-8 FILE',
-  ],
+  [/^(\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/, 'UTF-16', 'Convert it: iconv -f UTF-16 -t UTF-8'],
   [
     /^(BZh|\xfd7zXZ|7z\xbc\xaf|\x1f\x8b)/,
     'packed by another program than gzip, or twice',

@@ -1,13 +1,18 @@
 import { expect, test } from 'vitest';
 import { BEGINNING, type Line, readLines } from '../common/lines.ts';
-import { rowsOverLines } from './csv.ts';
-import { joinLines } from './join.ts';
-import { OBJECTS_OVER_LINES } from './records.ts';
+import { csvBelow } from './csv.ts';
+import { NDJSON } from './json.ts';
+import { joinLines } from './records.ts';
 
 const MIB = 1024 * 1024;
-const ROWS = rowsOverLines({ delimiter: ',', columns: ['id', 'name'] });
+const HEADER = { number: 1, lines: 1, start: 0, end: 7, text: 'id,name', fault: '', isUnfinished: false };
+const ROWS = csvBelow(HEADER)!;
 
-async function join(content: string, rules = ROWS, pieceBytes = 64 * 1024): Promise<Line[]> {
+async function join(
+  content: string,
+  rules: Parameters<typeof joinLines>[1] = ROWS,
+  pieceBytes = 64 * 1024,
+): Promise<Line[]> {
   const bytes = Buffer.from(content);
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
@@ -88,13 +93,13 @@ test('an object of JSON may span lines, as printers with indentation write array
     { id: 'b', name: 'B' },
   ];
   const printed = JSON.stringify(hotels, null, 2).split('\n');
-  expect(await texts(printed.join('\n'), OBJECTS_OVER_LINES)).toEqual([
+  expect(await texts(printed.join('\n'), NDJSON)).toEqual([
     [1, 1, '['],
     [2, 8, printed.slice(1, 9).join('\n')],
     [10, 4, printed.slice(9, 13).join('\n')],
     [14, 1, ']'],
   ]);
-  expect(await texts('{\n{\n}\n', OBJECTS_OVER_LINES)).toEqual([
+  expect(await texts('{\n{\n}\n', NDJSON)).toEqual([
     [1, 1, 'a brace is not closed: it would swallow 1 line after it'],
     [2, 2, '{\n}'],
   ]);
