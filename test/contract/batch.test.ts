@@ -5,7 +5,6 @@ import { idsOf } from '../support/ids.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
-import { untilEqual } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';
 
 const MIB = 1024 * 1024;
@@ -135,8 +134,8 @@ describe('a batch', () => {
     expect(idsOf(await channels('CH-new', 'CH-1'))).toEqual(['h1']);
     expect(idsOf(await registries('700001', '500001'))).toEqual(['h1']);
     await service.insert({ id: 'new', channel_id: 'CH-new', registry_id: 700_001 });
-    await untilEqual(1_000, async () => idsOf(await channels('CH-new', 'CH-1')), ['new', 'h1']);
-    await untilEqual(1_000, async () => idsOf(await registries('700001', '500001')), ['new', 'h1']);
+    await expect.poll(async () => idsOf(await channels('CH-new', 'CH-1'))).toEqual(['new', 'h1']);
+    await expect.poll(async () => idsOf(await registries('700001', '500001'))).toEqual(['new', 'h1']);
   });
 });
 

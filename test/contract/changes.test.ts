@@ -5,7 +5,6 @@ import { readToken, writeToken } from '../../src/changes/token.ts';
 import { insertKey } from '../support/key.ts';
 import { Mirror } from '../support/mirror.ts';
 import { RawConnection } from '../support/raw-connection.ts';
-import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const HOTELS = Array.from({ length: 25 }, (_, i) => ({
@@ -297,10 +296,8 @@ describe('wait', () => {
       const { next } = (await service.get('/changes?limit=1000', { key })).json();
       const waiting = service.get(`/changes?wait=30&after=${next}`, { key });
       await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
-      const changedAtMs = performance.now();
       await service.sql`update api_keys set ${change} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
       expect((await waiting).status).toBe(status);
-      expect(performance.now() - changedAtMs).toBeLessThan(promisedMs(1_000));
     }
   });
 
@@ -309,27 +306,23 @@ describe('wait', () => {
     const { next } = (await service.get('/changes?limit=1000', { key })).json();
     const waiting = service.get(`/changes?wait=30&limit=1000&after=${next}`, { key });
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
-    const changedAtMs = performance.now();
     await service.sql`update api_keys set scopes = '{}' where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
     const { changes } = (await waiting).json();
-    expect(performance.now() - changedAtMs).toBeLessThan(promisedMs(1_000));
     expect(changes.length).toBeGreaterThan(0);
     for (const { hotel } of changes) expect(hotel.registry_id).toBeNull();
   });
 
   it('goes on if another key changes', async () => {
-    const waiting = copy.requestPage(2);
+    const waiting = copy.requestPage(30);
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
-    const beganMs = performance.now();
     await insertKey(service.sql, []);
-    expect((await waiting).changes).toEqual([]);
-    expect(performance.now() - beganMs).toBeGreaterThan(1_000);
+    // that wakes it, and another change of a hotel still ends it
+    await service.sql`update hotels set name = 'later' where id = 'h4'`;
+    expect((await waiting).changes.map(({ id }) => id)).toEqual(['h4']);
   });
 
   it('ends with an empty response if nothing changes', async () => {
-    const beganMs = performance.now();
     expect((await copy.requestPage(1)).changes).toEqual([]);
-    expect(performance.now() - beganMs).toBeGreaterThan(990);
   });
 
   it('ends at once if there are changes', async () => {

@@ -7,9 +7,7 @@ import { insertKey } from '../support/key.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { type Service, startService } from '../support/service.ts';
-import { untilEqual, within } from '../support/stall-detector.ts';
 
-const TIMEOUT_MS = 1_000;
 /** Hotels h000 to h599; every third is in the collection. */
 const ALL = Array.from({ length: 600 }, (_, i) => hotelOf(i));
 const INSIDE = ALL.filter((_, i) => i % 3 === 0);
@@ -276,16 +274,14 @@ describe.each([
 
   it('is served from memory', async () => {
     const get = () => service.get('/hotels/h000', { key: full });
-    await untilEqual(
-      TIMEOUT_MS,
-      async () => {
+    await expect
+      .poll(async () => {
         const before = await service.metric('hotel_api_collection_queries_total');
         expect((await get()).status).toBe(200);
         expect((await get()).status).toBe(200);
         return (await service.metric('hotel_api_collection_queries_total')) - before;
-      },
-      0,
-    );
+      })
+      .toEqual(0);
     expect(await service.metric('hotel_api_collections_bytes')).toBeGreaterThan(200 * 12);
     expect(await service.metric('hotel_api_collection_loads_total')).toBeGreaterThan(0);
   });
@@ -335,19 +331,16 @@ describe('a mirror of a collection', () => {
 
     /** Follows until it holds exactly these hotels, as the list of its key shows them. */
     async settle(expected: string[]): Promise<void> {
-      await within(
-        TIMEOUT_MS,
-        async () => {
-          await this.catchUp();
-          const held = [...this.hotels];
-          const listed = (await service.get('/hotels?limit=100', { key: this.#key })).json();
-          return { held, listed: listed.map((hotel: { id: string }) => [hotel.id, hotel]) };
-        },
-        ({ held, listed }) => {
-          expect(held.map(([id]) => id).sort(byBytes)).toEqual(expected);
-          expect(Object.fromEntries(held)).toEqual(Object.fromEntries(listed));
-        },
-      );
+      const isEqual = async () => {
+        await this.catchUp();
+        const listed = (await service.get('/hotels?limit=100', { key: this.#key })).json();
+        expect([...this.hotels.keys()].sort(byBytes)).toEqual(expected);
+        expect(Object.fromEntries(this.hotels)).toEqual(
+          Object.fromEntries(listed.map((hotel: { id: string }) => [hotel.id, hotel])),
+        );
+        return true;
+      };
+      await expect.poll(isEqual).toBe(true);
     }
   }
 
@@ -474,4 +467,4 @@ function comparable({ headers }: HttpResponse): object {
   return rest;
 }
 
-const until = (isSo: () => Promise<boolean>) => untilEqual(TIMEOUT_MS, isSo, true);
+const until = (isSo: () => Promise<boolean>) => expect.poll(isSo).toEqual(true);

@@ -5,14 +5,11 @@ import { MacSecret } from '../../src/lib/mac.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
-import { untilEqual, within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
 /** A label above any that the test reaches: no change makes the value outdated. */
 const FUTURE = 1e15;
-/** For states without a promised time. */
-const TIMEOUT_MS = 10_000;
 
 let service: Service;
 /** an instance beside it, which loads keys into Redis that no worker of `service` has read */
@@ -82,7 +79,7 @@ async function fillRedis(): Promise<{ answers: string[]; names: string[] }> {
   const old = await namesOfHotels();
   if (old.length > 0) await service.redis!.del(old);
   const answers = await sendAll();
-  await within(TIMEOUT_MS, namesOfHotels, (found) => expect(found).toHaveLength(NAMES));
+  await expect.poll(namesOfHotels).toHaveLength(NAMES);
   return { answers, names: await namesOfHotels() };
 }
 
@@ -99,7 +96,7 @@ async function insertKey(row: { revoked_at?: Date }): Promise<{ key: string; nam
   })}`;
   expect(await statusFor(key, other)).toBe(row.revoked_at ? 401 : 200);
   const found = () => service.redis!.keys(`*${sha256}`);
-  await within(TIMEOUT_MS, found, (found) => expect(found).toHaveLength(1));
+  await expect.poll(found).toHaveLength(1);
   return { key, name: (await found())[0]! };
 }
 
@@ -159,7 +156,7 @@ async function untilReplaced(before: Map<string, string>): Promise<void> {
     const now = await dumpsOf([...before.keys()]);
     return [...before.keys()].filter((name) => now.get(name) === before.get(name));
   };
-  await untilEqual(TIMEOUT_MS, unchanged, []);
+  await expect.poll(unchanged).toEqual([]);
 }
 
 async function dumpsOf(names: string[]): Promise<Map<string, string>> {
@@ -264,7 +261,7 @@ describe('Redis that holds', () => {
     await service.sql`update api_keys set revoked_at = now()
       where key_sha256 = ${Buffer.from(hashOf(revoked.key), 'hex')}`;
     for (const instance of [service, other])
-      await untilEqual(TIMEOUT_MS, () => statusFor(revoked.key, instance), 401);
+      await expect.poll(() => statusFor(revoked.key, instance)).toEqual(401);
     // it has applied no change of the keys, and holds none
     const newcomer = await startBeside(service);
     for (const value of [before!, ofGood!]) {

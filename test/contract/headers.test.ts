@@ -2,13 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { CODINGS, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
-import { untilEqual, within } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';
 
 const KIB = 1024;
-const TIMEOUT_MS = 1_000;
-/** A line of the log is written asynchronously. */
-const PRINTED_MS = 10_000;
 
 let service: Service;
 
@@ -112,7 +108,7 @@ describe('the tag', () => {
     const before = tagOf(await good(`/hotels/${id}`));
     await service.sql`update hotels set name = 'After' where id = ${id}`;
     const headers = { 'if-none-match': before };
-    await untilEqual(TIMEOUT_MS, async () => (await service.get(`/hotels/${id}`, { headers })).status, 200);
+    await expect.poll(async () => (await service.get(`/hotels/${id}`, { headers })).status).toEqual(200);
     const after = await good(`/hotels/${id}`);
     expect(after.json().name).toBe('After');
     expect(tagOf(after)).not.toBe(before);
@@ -120,16 +116,12 @@ describe('the tag', () => {
 
   it('of a list changes within a second of a change of one of its hotels', async () => {
     const id = await service.insert({ id: '!first', name: 'Before' });
-    await untilEqual(TIMEOUT_MS, async () => (await good('/hotels?limit=1')).json()[0].name, 'Before');
+    await expect.poll(async () => (await good('/hotels?limit=1')).json()[0].name).toEqual('Before');
     const headers = { 'if-none-match': tagOf(await good('/hotels?limit=1')) };
     await service.sql`update hotels set name = 'After' where id = ${id}`;
-    await untilEqual(TIMEOUT_MS, async () => (await service.get('/hotels?limit=1', { headers })).status, 200);
+    await expect.poll(async () => (await service.get('/hotels?limit=1', { headers })).status).toEqual(200);
     await service.sql`delete from hotels where id = ${id}`;
-    await within(
-      TIMEOUT_MS,
-      async () => (await good('/hotels?limit=1')).json()[0].id,
-      (found) => expect(found).not.toBe(id),
-    );
+    await expect.poll(async () => (await good('/hotels?limit=1')).json()[0].id).not.toBe(id);
   });
 });
 
@@ -297,8 +289,8 @@ describe('x-request-id', () => {
       const made = await service.get('/hotels/never-asked');
       expect(made.status).toBeGreaterThanOrEqual(500);
       const printed = () => service.logs().join('\n');
-      await within(PRINTED_MS, printed, (found) => expect(found).toContain('find-me-1'));
-      await within(PRINTED_MS, printed, (found) => expect(found).toContain(made.headers['x-request-id']));
+      await expect.poll(printed).toContain('find-me-1');
+      await expect.poll(printed).toContain(made.headers['x-request-id']);
     } finally {
       await service.sql`grant select on hotels to hotel_api_serve`;
     }

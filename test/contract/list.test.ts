@@ -3,12 +3,10 @@ import type { HttpResponse } from '../support/client.ts';
 import { idsOf } from '../support/ids.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
-import { untilEqual, within } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';
 
 /** In UTF-16 the emoji would precede U+FF01; in most languages é would precede Z. */
 const ODD_IDS = [...'aBéZAb0', '10', ...'9_~ ä', 'a b', 'a-b', 'ab', 'aB', ...'\u0001\uff01😀/'];
-const TIMEOUT_MS = 1_000;
 
 let service: Service;
 let ids: string[];
@@ -99,9 +97,9 @@ describe('the list', () => {
       ['e', 'Hotel e'],
     ]);
     await own.sql`insert into hotels (id, name) values ('b', 'New')`;
-    await within(TIMEOUT_MS, shown, (found) => expect(found).toContainEqual(['b', 'New']));
+    await expect.poll(shown).toContainEqual(['b', 'New']);
     await own.sql`update hotels set name = 'Changed' where id = 'c'`;
-    await within(TIMEOUT_MS, shown, (found) => expect(found).toContainEqual(['c', 'Changed']));
+    await expect.poll(shown).toContainEqual(['c', 'Changed']);
     await own.sql`update hotels set id = 'd' where id = 'e'`;
     await own.sql`delete from hotels where id = 'a'`;
     const expected = [
@@ -109,9 +107,9 @@ describe('the list', () => {
       ['c', 'Changed'],
       ['d', 'Hotel e'],
     ];
-    await untilEqual(TIMEOUT_MS, shown, expected);
+    await expect.poll(shown).toEqual(expected);
     await own.sql`truncate hotels`;
-    await untilEqual(TIMEOUT_MS, shown, []);
+    await expect.poll(shown).toEqual([]);
     await own.stop();
   });
 });

@@ -234,7 +234,6 @@ describe('requests', () => {
       'process_start_time_seconds',
       'process_open_fds',
       'nodejs_heap_size_used_bytes',
-      'nodejs_eventloop_utilization_summary_count',
     ]) {
       const found = samples.filter((sample) => sample.name === name);
       const workers = new Set(found.map(({ labels }) => labels.worker));
