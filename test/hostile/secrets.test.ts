@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { insertKey } from '../support/key.ts';
+import { workersOf } from '../support/memory.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
-import { workersOf } from './memory.ts';
 
 await needs('redis');
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { startBeside, startService } from '../support/service.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { Operator } from './operator.ts';
-import { DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { DEADLINES, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'redis-cli', 'redis-server');
 
@@ -16,8 +16,8 @@ describe('Redis', () => {
     const service = await startService({ redisDatabase, hotels: ROWS });
     // a service without local cache reads every hotel from Redis
     const bare = await startBeside(service, { env: { ...DEADLINES, L1_MAX_BYTES: '0' } });
-    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, PER_SECOND, REQUESTS);
-    await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
+    const load = new SteadyLoad({ port: bare.port, fullKey: service.fullKey }, REQUESTS);
+    await load.answers(REQUESTS.length);
     const hotelsInRedis = async () => (await redisDatabase.client.keys('*:h:chaos-*')).length;
     expect(await hotelsInRedis()).toBeGreaterThanOrEqual(REQUESTS.length);
 
@@ -27,8 +27,6 @@ describe('Redis', () => {
     const allWorkers = await AllWorkers.of(service, bare);
     await allWorkers.until('/hotels/chaos-500', named('changed'));
     await expect.poll(hotelsInRedis).toBeGreaterThanOrEqual(REQUESTS.length);
-    await load.stop();
-    expect(load.faults).toEqual([]);
-    expect(load.rejected).toBe(0);
+    expect(await load.stop()).toMatchObject(ALL_ANSWERED);
   });
 });

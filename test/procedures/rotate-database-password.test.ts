@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
@@ -8,8 +7,9 @@ import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { startService } from '../support/service.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { Operator } from './operator.ts';
-import { COLD_IDS, DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { COLD_IDS, DEADLINES, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'psql', 'nginx', 'redis');
 
@@ -45,8 +45,8 @@ describe('the password of the service at PostgreSQL', () => {
     const oldUrl = urlOf(current, 'first');
     const instances = [await start(oldUrl), await start(oldUrl)];
     const port = await startNginx(instances.map((instance) => instance.port));
-    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, REQUESTS);
-    await expect.poll(() => load.answered).toBeGreaterThan(100);
+    const load = new SteadyLoad({ port, fullKey: instances[0]!.fullKey }, REQUESTS);
+    await load.answers(100);
 
     const operator = await Operator.set({ OWNER_URL: database.ownerUrl });
     const password = randomBytes(16).toString('hex');
@@ -78,9 +78,7 @@ SQL`,
     await expect
       .poll(() => database.sql`select from pg_stat_activity where usename = ${current}`)
       .toHaveLength(0);
-    await load.stop();
-    expect(load.faults).toEqual([]);
-    expect(load.rejected).toBe(0);
+    expect(await load.stop()).toMatchObject(ALL_ANSWERED);
   });
 
   it('is changed under a running service: connections persist; without them cached hotels are served, others yield 503', async () => {

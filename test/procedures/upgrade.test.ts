@@ -1,15 +1,15 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { Operator } from './operator.ts';
 import { makeRelease } from './release.ts';
-import { DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { DEADLINES, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'redis');
 
@@ -46,8 +46,8 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   });
 
   const old = await startService({ ...beside, hotels: ROWS, workers: 2 });
-  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, PER_SECOND, REQUESTS);
-  await expect.poll(() => load.answered).toBeGreaterThan(100);
+  const load = new SteadyLoad(old, REQUESTS);
+  await load.answers(100);
 
   const young = await startService(ofRelease(newer));
   await expect
@@ -63,8 +63,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   const both = await AllWorkers.of(old, young);
   await database.sql`update hotels set name = 'after the migration' where id = 'chaos-500'`;
   await both.until('/hotels/chaos-500', named('after the migration'));
-  const before = load.answered;
-  await expect.poll(() => load.answered).toBeGreaterThan(before + 100);
+  await load.answers(100);
 
   // rollback: its migrate has nothing to do, and a new instance of the old release takes over
   await young.stop();
@@ -74,9 +73,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   const back = await startService(beside);
   await database.sql`update hotels set name = 'back again' where id = 'chaos-500'`;
   await (await AllWorkers.of(old, back)).until('/hotels/chaos-500', named('back again'));
-  await load.stop();
-  expect(load.faults).toEqual([]);
-  expect(load.rejected).toBe(0);
+  expect(await load.stop()).toMatchObject(ALL_ANSWERED);
 
   // after the next step, rollback is only possible to the release between
   const newest = await makeRelease({ ...EXPAND, ...CONTRACT });

@@ -1,13 +1,7 @@
 import { fileURLToPath } from 'node:url';
 
 /** Tests of `npm run test:system`; the others in test/ belong to `npm test`. */
-export const SYSTEM_TESTS = ['test/{chaos,hostile,image,manifests,procedures,system}/**/*.test.ts'];
-
-/** Tests of `npm run test:long`, which check promises in milliseconds. */
-export const LONG_TESTS = [
-  'test/{chaos,hostile,freshness}/**/*.test.ts',
-  'test/system/{import,link,midnight}.test.ts',
-];
+export const SYSTEM_TESTS = ['test/{hostile,image,manifests,procedures,system}/**/*.test.ts'];
 
 /** Bound that only a hang exceeds, also on a machine with a load of 15 for each core. */
 export const HANG_MS = 300_000;
@@ -23,7 +17,6 @@ export const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',
   runner: './test/support/runner.ts',
-  provide: { runLength: 'short' },
   env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
   testTimeout: HANG_MS,
   hookTimeout: HANG_MS,

@@ -70,6 +70,17 @@ export class RawConnection {
     await this.#arrived.promise;
   }
 
+  /** Writes a byte a second until the connection is closed. */
+  dribble(byte: string): void {
+    const timer = setInterval(() => this.#socket.write(byte), 1_000);
+    void this.closed.then(() => clearInterval(timer));
+  }
+
+  /** Disconnects with a reset. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
+  }
+
   /** Stops and resumes reading from the kernel's buffer. */
   pause(): void {
     this.#socket.pause();

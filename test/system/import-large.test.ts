@@ -1,28 +1,15 @@
 import { appendFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, Program } from '../cli/program.ts';
+import { peakOf } from '../support/memory.ts';
 
 /**
  * An import of a million hotels takes up to 228 MB; one that buffered its lines would take half as much again here.
  */
 const MAX_IMPORT_MIB = 260;
 const TODAY = '2026-06-01';
-
-/**
- * Returns the maximum memory in MiB that was observed until the process exited; 0 if the system does not report it.
- */
-async function peakOf(pid: number): Promise<number> {
-  for (let peakKiB = 0; ; await sleep(50)) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-    const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
-    // a zombie has no memory
-    if (seenKiB === undefined) return peakKiB / 1024;
-    peakKiB = Number(seenKiB);
-  }
-}
 
 test('of 100,000 lines with four wrong ones 99,996 are imported and four are written to a file; a repetition of the first 20,000 changes nothing', async () => {
   const program = await Program.set();

@@ -1,12 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ChangeLog } from '../../src/changes/change-log.ts';
-import { Unavailable } from '../../src/errors.ts';
 import { type Lane, Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 
-const [LONG_MS, TIMEOUT_MS] = [60_000, 4_000];
+const LONG_MS = 60_000;
 const MOST = 100;
 const HOTELS = 1_100;
 const NUMBERS = 'select n from generate_series(1, $1::integer) as n';
@@ -46,9 +45,9 @@ class Watched extends Postgres {
   }
 }
 
-function open(pooled = false, timeoutMs = LONG_MS): Watched {
+function open(pooled = false): Watched {
   const connect = () => openDatabase(database.url, 1, { kind: 'serve', statementTimeoutMs: 60_000, pooled });
-  const limits = { connections: 1, queueLimit: 10, timeoutMs };
+  const limits = { connections: 1, queueLimit: 10, timeoutMs: LONG_MS };
   const postgres = new Watched(connect, limits, () => {});
   closeAtEnd('PostgreSQL', () => postgres.close());
   return postgres;
@@ -93,24 +92,6 @@ describe.each([{ pooled: false }, { pooled: true }])(
     });
   },
 );
-
-it('a deadline applies to each portion, and ends the query', async () => {
-  const postgres = open(false, TIMEOUT_MS);
-  const slow = (seconds: number, portions: number) =>
-    numbers(
-      postgres,
-      `select n, pg_sleep(case n % ${MOST} when 1 then ${seconds} else 0 end) from generate_series(1, ${portions * MOST}) as n`,
-    );
-  // together they take longer than the deadline
-  expect(await slow(1.2, 4)).toEqual(upTo(4 * MOST));
-  postgres.sizes.length = 0;
-  // to its end the query would take longer than the poll waits
-  await expect(slow(12, 20)).rejects.toBeInstanceOf(Unavailable);
-  const running = () =>
-    database.sql`select from pg_stat_activity where application_name = 'hotel-api serve' and query like '%pg_sleep%' and state = 'active'`;
-  await expect.poll(async () => (await running()).length).toBe(0);
-  expect(postgres.sizes).toEqual([]);
-});
 
 it('a page of 1000 hotels never occupies an iteration for more than 101', async () => {
   const walk = open();

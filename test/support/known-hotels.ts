@@ -1,7 +1,5 @@
-import type { HotelRow } from '../support/hotel.ts';
-
-/** Returns an id without a hotel. */
-export const unknownId = (i: number): string => `unknown-${i}`;
+import type { HotelRow } from './hotel.ts';
+import type { KnownRequest } from './steady-load.ts';
 
 /** Returns the hotel of this number: about 1 kB of JSON; its certification never changes. */
 export function hotelRow(i: number): HotelRow {
@@ -41,5 +39,24 @@ export function hotelBody(i: number): string {
     certification_url,
     channel_id,
     registry_id,
+  });
+}
+
+/** Returns a batch of the hotels of these numbers, and its response. */
+export function batchOf(numbers: readonly number[]): KnownRequest {
+  return {
+    path: '/hotels/channel/batch',
+    body: JSON.stringify({ channel_ids: numbers.map((i) => `CH-${i}`) }),
+    answer: `[${numbers.map(hotelBody).join(',')}]`,
+  };
+}
+
+/** Returns requests of the first hotels: single ones by each id, and batches of 100. */
+export function requestsOf(hotels: number): KnownRequest[] {
+  return Array.from({ length: hotels }, (_, i) => {
+    if (i % 5 === 4)
+      return batchOf(Array.from({ length: Math.min(100, hotels) }, (_, j) => (i + j) % hotels));
+    const path = [`chaos-${i}`, `channel/CH-${i}`, `registry/${500_000 + i}`][i % 3];
+    return { path: `/hotels/${path}`, answer: hotelBody(i) };
   });
 }
