@@ -1,38 +1,143 @@
-import type { FaultResults, FaultStep, Kind } from './fault-kinds.ts';
-import { INSTANCE_FAULTS } from './instance-faults.ts';
-import { POSTGRES_FAULTS } from './postgres-faults.ts';
-import { REDIS_FAULTS } from './redis-faults.ts';
-import type { FaultName } from './steps.ts';
-import type { System } from './system.ts';
+import { execFile } from 'node:child_process';
+import { rename, rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { type Fault, faultsOf } from '../support/faults.ts';
+import { readLogState } from '../support/log-state.ts';
+import type { Random, System } from './system.ts';
 
-const FAULTS: Record<FaultName, Kind> = { ...REDIS_FAULTS, ...POSTGRES_FAULTS, ...INSTANCE_FAULTS };
+const run = promisify(execFile);
+const DAY_MS = 86_400_000;
+const IMPORTED = 600;
+const LONGEST_MS = 3_000;
 
-/** Runs faults. Of faults with the same resource, one waits for the other. */
-export class Faults {
-  readonly #system: System;
-  readonly #left: FaultResults = {};
-  readonly #running = new Map<string, Promise<unknown>>();
+type Disturbance = (system: System, random: Random) => Promise<unknown>;
 
-  constructor(system: System) {
-    this.#system = system;
+const endSessions =
+  (...names: string[]): Disturbance =>
+  ({ sql }) =>
+    sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name in ${sql(names)}`;
+
+/** Begins a fault, and ends it after a while. */
+const lasting =
+  (faultOf: (system: System) => Fault): Disturbance =>
+  async (system, random) => {
+    const { begin, end } = faultOf(system);
+    await begin();
+    await sleep(random(LONGEST_MS));
+    await end();
+  };
+
+/** Stops processes of a service, and lets them continue. */
+const frozen =
+  (pidsOf: (workers: number[], primary: number) => number[]): Disturbance =>
+  async ({ services }, random) => {
+    const service = services[random(services.length)]!;
+    const pids = pidsOf(await service.workerPids(), service.pid);
+    for (const pid of pids) process.kill(pid, 'SIGSTOP');
+    await sleep(random(LONGEST_MS));
+    for (const pid of pids) if (isRunning(pid)) process.kill(pid, 'SIGCONT');
+  };
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
+}
 
-  /** Resolves when the fault has ended. */
-  async run(step: FaultStep): Promise<void> {
-    const { uses, run } = FAULTS[step.fault];
-    const targets = this.#system.served
-      .slice(0, 2)
-      .filter((_, i) => step.instance === 2 || step.instance === i);
-    const names = uses === 'instance' ? targets.map(({ instance }) => instance.name) : [uses];
-    const before = names.map((name) => this.#running.get(name));
-    const done = Promise.all(before).then(() =>
-      run({ system: this.#system, results: this.#left, step, targets }),
-    );
-    for (const name of names)
-      this.#running.set(
-        name,
-        done.catch(() => {}),
-      );
-    await done;
+const KINDS = [
+  'is frozen',
+  'is killed',
+  'responds late',
+  'is unreachable: connections stay open and no byte passes',
+  'is behind a proxy that accepts connections and ends them',
+  'has lost the far end of every connection',
+  'has reset every connection',
+] as const;
+
+const DISTURBANCES: Record<string, Disturbance> = {
+  ...Object.fromEntries(
+    KINDS.flatMap((kind) => [
+      [`PostgreSQL ${kind}`, lasting(({ postgres }) => faultsOf(postgres)[kind])],
+      [`Redis ${kind}`, lasting(({ redis }) => faultsOf(redis)[kind])],
+    ]),
+  ),
+  'polls are ended': endSessions('hotel-api follow'),
+  'connections are ended': endSessions('hotel-api follow', 'hotel-api serve'),
+  'everything is invalid': ({ sql }) => sql`select hotel_api_invalidate()`,
+  'Redis is emptied': ({ redis }) => redis.client.flushdb(),
+  'Redis goes back': async ({ redis: { client } }, random) => {
+    const dumps = new Map<string, Buffer>();
+    for (const key of await client.keys('*')) {
+      const dump = await client.dumpBuffer(key);
+      if (dump) dumps.set(key, dump);
+    }
+    await sleep(random(LONGEST_MS));
+    const work = client.multi().flushdb();
+    for (const [key, dump] of dumps) work.restore(key, 0, dump);
+    await work.exec();
+  },
+  'many are imported': ({ sql }) =>
+    sql`insert into hotels (id, name) select 'import-' || i, 'imported' from generate_series(1, ${IMPORTED}) as i
+      on conflict (id) do update set name = 'imported again'`,
+  'hotels are truncated': ({ sql }) => sql`truncate hotels`,
+  'memberships are truncated': ({ sql }) => sql`truncate collection_hotels`,
+  'it is midnight': ({ clock }, random) =>
+    clock.set(Math.ceil(clock.now() / DAY_MS) * DAY_MS + random(1_500) - 1_000),
+  'PostgreSQL is restored': restore,
+  'a worker is frozen': frozen(([worker]) => [worker!]),
+  'a primary process is frozen': frozen((_, primary) => [primary]),
+  'an instance is frozen': frozen((workers, primary) => [primary, ...workers]),
+  'a worker is killed': async ({ services }, random) => {
+    const [worker] = await services[random(services.length)]!.workerPids();
+    process.kill(worker!, 'SIGKILL');
+  },
+};
+
+/** Puts back the data folder of a moment before. */
+async function restore(system: System, random: Random): Promise<void> {
+  const { sql, postgres } = system;
+  const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
+  const data = at!.data_directory;
+  for (const folder of [`${data}.saved`, `${data}.lost`]) await rm(folder, { recursive: true, force: true });
+  await postgres.server.freeze();
+  await run('cp', ['-a', data, `${data}.saved`]);
+  await postgres.server.thaw();
+  await rm(`${data}.saved/postmaster.pid`);
+  // without a position since, the snapshot looks like a restart: see docs/guarantees.md
+  const { last } = await readLogState(sql);
+  await sql`insert into hotels (id, name) values ('announced', 'a') on conflict (id) do update set name = hotels.name || 'a'`;
+  while ((await readLogState(sql)).last <= last) await sleep(20);
+  await sleep(300 + random(700));
+  // what was everywhere may be lost
+  system.floor = new Map();
+  await postgres.server.kill();
+  await rename(data, `${data}.lost`);
+  await rename(`${data}.saved`, data);
+  await postgres.server.restart();
+}
+
+/** Disturbs the system three times, in ways drawn at random. Returns their names. */
+export async function disturb(system: System, random: Random): Promise<string[]> {
+  const names = Object.keys(DISTURBANCES);
+  const drawn: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    await sleep(50 + random(200));
+    const name = names[random(names.length)]!;
+    drawn.push(name);
+    // the server may be starting
+    await DISTURBANCES[name]!(system, random).catch((error) => {
+      if (!isUnavailable(error)) throw error;
+    });
   }
+  return drawn;
+}
+
+/** Returns true for the errors of a connection to a process that was killed. */
+export function isUnavailable(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string };
+  return /^(57P0|CONNECT|ECONN)/.test(code ?? '') || /socket|Connection is closed/.test(message ?? '');
 }

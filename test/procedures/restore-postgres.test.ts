@@ -112,9 +112,9 @@ describe('PostgreSQL', () => {
         await requesting;
       });
       for (const lines of restoring) await operator.types(lines);
-      for (const { id } of HOTELS) await allWorkers.until(`/hotels/${id}`, named('dumped'), 5_000);
-      await allWorkers.until('/hotels/channel/C3', named('dumped'), 5_000);
-      await allWorkers.until('/hotels/new', status(404), 5_000);
+      for (const { id } of HOTELS) await allWorkers.until(`/hotels/${id}`, named('dumped'));
+      await allWorkers.until('/hotels/channel/C3', named('dumped'));
+      await allWorkers.until('/hotels/new', status(404));
       over = true;
       await requesting;
       expect([...statuses].filter((one) => ![200, 404, 503].includes(one))).toEqual([]);

@@ -9,8 +9,6 @@ import { serverPrograms } from '../support/server-programs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
-const VISIBLE_MS = 15_000;
-
 const programs = await serverPrograms();
 await needs('bash', 'pg_dump');
 
@@ -35,11 +33,11 @@ describe('pg_restore --data-only', () => {
     const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ OWNER_URL: server.ownerUrl });
     await operator.types('pg_dump --format=custom --data-only --table=hotels --file=rows.dump "$OWNER_URL"');
-    await allWorkers.until('/hotels/h7', named('dumped'), VISIBLE_MS);
+    await allWorkers.until('/hotels/h7', named('dumped'));
     await sql`delete from hotels`;
-    await allWorkers.until('/hotels/h7', status(404), VISIBLE_MS);
+    await allWorkers.until('/hotels/h7', status(404));
     await operator.types('pg_restore --data-only --dbname="$OWNER_URL" rows.dump');
-    await allWorkers.until('/hotels/h7', named('dumped'), VISIBLE_MS);
-    await allWorkers.until('/hotels/h1499', named('dumped'), VISIBLE_MS);
+    await allWorkers.until('/hotels/h7', named('dumped'));
+    await allWorkers.until('/hotels/h1499', named('dumped'));
   });
 });

@@ -13,7 +13,7 @@ it('a key is rotated with a grace time, and the old one is revoked before it end
   const old = JSON.parse(
     await operator.types('hotel-api keys create --name Acme --scope registry --expires 2999-01-01 --json'),
   );
-  await allWorkers.until('/hotels/a', status(200), 1_000, old.key);
+  await allWorkers.until('/hotels/a', status(200), old.key);
 
   const created = JSON.parse(
     await operator.types('hotel-api keys rotate "$KEY_ID" --grace 7d --json', { KEY_ID: old.id }),
@@ -23,14 +23,14 @@ it('a key is rotated with a grace time, and the old one is revoked before it end
     scopes: ['registry'],
     expires_at: '2999-01-01T00:00:00.000Z',
   });
-  await allWorkers.until('/hotels/a', status(200), 1_000, created.key);
-  await allWorkers.until('/hotels/a', status(200), 0, old.key);
+  await allWorkers.until('/hotels/a', status(200), created.key);
+  await allWorkers.until('/hotels/a', status(200), old.key);
   expect(await operator.types('hotel-api keys list')).toMatch(
     new RegExp(`^${old.id} .*rotated to ${created.id}, valid until 2`, 'm'),
   );
 
   // all clients use the new key, so the old one need not wait for its expiry
   await operator.types('hotel-api keys revoke "$KEY_ID"', { KEY_ID: old.id });
-  await allWorkers.until('/hotels/a', status(401), 1_000, old.key);
-  await allWorkers.until('/hotels/a', status(200), 0, created.key);
+  await allWorkers.until('/hotels/a', status(401), old.key);
+  await allWorkers.until('/hotels/a', status(200), created.key);
 });

@@ -1,8 +1,7 @@
+import { expect } from 'vitest';
 import { closeAtEnd } from './cleanup.ts';
 import { Client, type HttpResponse } from './client.ts';
-import { promisedMs } from './run-length.ts';
 import type { Service } from './service.ts';
-import { ownTimeMs } from './stall-detector.ts';
 
 /** Connections a worker on average: with 8, one of two workers is missed with a probability of 2^-15. */
 const PER_WORKER = 8;
@@ -94,28 +93,13 @@ export class AllWorkers {
     return this.#send((client) => client.request(path, { method: 'POST' }, bytes));
   }
 
-  /**
-   * Polls until every connection responds as expected; returns the time in ms without stalls of this process. Throws after
-   * `timeoutMs`, a promise in milliseconds (`promisedMs`).
-   */
-  async until(
-    path: string,
-    isSo: (response: HttpResponse) => boolean,
-    timeoutMs = 1_000,
-    key?: string,
-  ): Promise<number> {
-    const beganMs = ownTimeMs();
-    for (;;) {
-      const responses = await this.get(path, key);
-      const tookMs = ownTimeMs() - beganMs;
-      const other = responses.find((response) => !isSo(response));
-      if (!other) return tookMs;
-      if (tookMs > promisedMs(timeoutMs)) {
-        throw new Error(
-          `${path} after ${Math.round(tookMs)} ms: ${other.status} ${other.text.slice(0, 300)}`,
-        );
-      }
-    }
+  /** Polls until every connection responds as expected. */
+  async until(path: string, isSo: (response: HttpResponse) => boolean, key?: string): Promise<void> {
+    const other = async () => {
+      const found = (await this.get(path, key)).find((response) => !isSo(response));
+      return found && `${found.status} ${found.text.slice(0, 300)}`;
+    };
+    await expect.poll(other, { message: path }).toBeUndefined();
   }
 
   /** Sends a request over each connection. */

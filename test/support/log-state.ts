@@ -23,9 +23,9 @@ export async function readLogState(sql: Sql): Promise<LogState> {
 }
 
 /** Resolves when everything that has committed is in the log, the ids of large transactions included. */
-export async function untilSequenced(sql: Sql, timeout = 10_000): Promise<void> {
+export async function untilSequenced(sql: Sql): Promise<void> {
   const isDue = async () => (await readLogState(sql)).isDue;
-  await expect.poll(isDue, { timeout, interval: 10 }).toBe(false);
+  await expect.poll(isDue, { interval: 10 }).toBe(false);
 }
 
 /** Resolves when every worker of the service has applied everything that has committed. */
@@ -34,7 +34,7 @@ export async function untilApplied(service: Service): Promise<void> {
   const { last } = await readLogState(service.sql);
   // workers are told before they are asked for their metrics
   await expect
-    .poll(() => service.metric('hotel_api_log_position'), { timeout: 10_000, interval: 10 })
+    .poll(() => service.metric('hotel_api_log_position'), { interval: 10 })
     .toBeGreaterThanOrEqual(last);
 }
 

@@ -50,7 +50,7 @@ async function startOnRedis(file: string): Promise<{ service: Service; hits: () 
 /** Changes a hotel and waits until every worker serves the change. */
 async function changesArrive(service: Service): Promise<void> {
   await service.sql`update hotels set name = 'by the other password'`;
-  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'));
 }
 
 beforeAll(async () => {
@@ -91,7 +91,7 @@ it('a new login of PostgreSQL is used without a restart, by requests and by what
   await expect.poll(logins).toEqual([after]);
   await expect.poll(async () => (await service.get('/hotels/h7')).status).toBe(200);
   await sql`update hotels set name = 'by the other login'`;
-  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other login'));
   expect(service.logs().join('\n')).not.toContain(`${after}:`);
 
   // invalid content is reported and not used

@@ -1,6 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
@@ -11,19 +10,14 @@ import type { HttpResponse } from '../support/client.ts';
 import { idsOf } from '../support/ids.ts';
 import { insertKey } from '../support/key.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const HOTELS = shortOrLong(60_000, 1_000_000);
+/** More than are listed at once. */
+const HOTELS = 60_000;
 /** Hotels of one transaction that empties the table and fills it again. */
-const RELOADED = shortOrLong(30_000, 300_000);
+const RELOADED = HOTELS / 2;
 const CACHE_BYTES = 128 * 1024 * 1024;
 const MAX_MIB = 420;
-/** Time after the commit of a bulk change until everything is right. */
-const BULK_MS = promisedMs(2_000);
-/** Time after the commit of a single change, right behind a bulk change. */
-const SINGLE_MS = promisedMs(1_000);
-const POSITIONS_MS = promisedMs(5_000);
 const SINGLE = 7;
 
 let service: Service;
@@ -57,7 +51,7 @@ function watch(): void {
   failures = [];
   let isStopped = false;
   const asking = (async () => {
-    for (; !isStopped; await sleep(10)) {
+    while (!isStopped) {
       const page = () => service.get(`/hotels?limit=50&offset=${HOTELS / 2}`);
       const responses = await Promise.all([batch(WATCHED), ...(isLocked ? [] : [page()])]);
       for (const { status, text } of responses) if (status !== 200) failures.push(`${status} ${text}`);
@@ -86,10 +80,8 @@ async function reload(work: (sql: TransactionSql) => Promise<unknown>): Promise<
   });
 }
 
-async function untilNamed(name: string, ids = WATCHED): Promise<number> {
-  const startedMs = performance.now();
-  await expect.poll(() => namesOf(ids), { timeout: 120_000, interval: 5 }).toEqual([name]);
-  return performance.now() - startedMs;
+async function untilNamed(name: string, ids = WATCHED): Promise<void> {
+  await expect.poll(() => namesOf(ids)).toEqual([name]);
 }
 
 /** Returns the maximum memory of the primary and of the workers since their start, in MiB. */
@@ -105,8 +97,7 @@ async function peakMib(): Promise<number> {
 }
 
 /** Ends when pages in the middle of the list are those of the table. */
-async function untilExact(): Promise<number> {
-  const startedMs = performance.now();
+async function untilExact(): Promise<void> {
   const offsets = [1_000, RELOADED / 2, RELOADED - 60];
   const expected = await Promise.all(
     offsets.map(async (offset) => {
@@ -116,62 +107,41 @@ async function untilExact(): Promise<number> {
   );
   const served = () =>
     Promise.all(offsets.map(async (offset) => idsOf(await service.get(`/hotels?limit=50&offset=${offset}`))));
-  await expect.poll(served, { timeout: 120_000, interval: 20 }).toEqual(expected);
-  return performance.now() - startedMs;
+  await expect.poll(served).toEqual(expected);
 }
 
-/** Makes a bulk change, then a single one and a revocation right behind it; checks and prints the times. */
-async function bulk(title: string, change: () => Promise<unknown>): Promise<void> {
+/** Makes a bulk change, then a single one and a revocation right behind it, and checks what clients get. */
+async function bulk(change: () => Promise<unknown>): Promise<void> {
   round++;
   failures = [];
   const key = await insertKey(service.sql, []);
-  await expect.poll(async () => (await service.get(`/hotels/${idOf(SINGLE)}`, { key })).status).toBe(200);
+  const statuses = async () => {
+    const ask = () => service.get(`/hotels/${idOf(SINGLE)}`, { key });
+    const responses = await Promise.all(Array.from({ length: 6 }, ask));
+    return [...new Set(responses.map(({ status }) => status))];
+  };
+  await expect.poll(statuses).toEqual([200]);
   await change();
-  const committedMs = performance.now();
-  const since = () => Math.round(performance.now() - committedMs);
-  const single = (async () => {
-    await service.sql`update hotels set name = 'single' where id = ${idOf(SINGLE)}`;
-    return untilNamed('single', [channelOf(SINGLE)]);
-  })();
-  const revoked = (async () => {
-    await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
-    const startedMs = performance.now();
-    const statuses = async () => {
-      const responses = await Promise.all(
-        Array.from({ length: 6 }, () => service.get(`/hotels/${idOf(SINGLE)}`, { key })),
-      );
-      return [...new Set(responses.map(({ status }) => status))];
-    };
-    await expect.poll(statuses, { timeout: 120_000, interval: 5 }).toEqual([401]);
-    return performance.now() - startedMs;
-  })();
-  const all = untilNamed(
+  await service.sql`update hotels set name = 'single' where id = ${idOf(SINGLE)}`;
+  await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+  await untilNamed('single', [channelOf(SINGLE)]);
+  await expect.poll(statuses).toEqual([401]);
+  await untilNamed(
     `round ${round}`,
     WATCHED.filter((id) => id !== channelOf(SINGLE)),
-  ).then(since);
-  const times = { allMs: await all, singleMs: await single, revokedMs: await revoked };
-  const exactMs = await untilExact().then(since);
-  const mib = Math.round(await peakMib());
-  console.log(`${title}:`, JSON.stringify({ ...times, exactMs, mib }));
-  expect(
-    failures,
-    linesOf(service.logs(), 'request rejected')
-      .map(({ reason }) => reason)
-      .join(),
-  ).toEqual([]);
-  expect(times.allMs).toBeLessThan(BULK_MS);
-  expect(times.singleMs).toBeLessThan(SINGLE_MS);
-  expect(times.revokedMs).toBeLessThan(SINGLE_MS);
-  expect(exactMs).toBeLessThan(POSITIONS_MS);
-  expect(mib).toBeLessThan(MAX_MIB);
+  );
+  await untilExact();
+  const reasons = linesOf(service.logs(), 'request rejected').map(({ reason }) => reason);
+  expect(failures, reasons.join()).toEqual([]);
+  expect(await peakMib()).toBeLessThan(MAX_MIB);
 }
 
 describe('while clients ask', () => {
   it('an update of all hotels is served, and a single change right behind it', () =>
-    bulk('update of all hotels', () => service.sql`update hotels set name = ${`round ${round}`}`));
+    bulk(() => service.sql`update hotels set name = ${`round ${round}`}`));
 
   it('a table that is emptied and filled again in one transaction is served', () =>
-    bulk('truncate and reload', () =>
+    bulk(() =>
       reload(async (sql) => {
         await sql`truncate hotels cascade`;
         await sql`
@@ -182,7 +152,7 @@ describe('while clients ask', () => {
     ));
 
   it('an import that deletes what is missing in its file is served', () =>
-    bulk('import --delete-missing', async () => {
+    bulk(async () => {
       const program = await Program.set(service.database);
       const file = join(program.folder, 'hotels.ndjson');
       const line = (_: unknown, number: number) =>

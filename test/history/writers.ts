@@ -2,46 +2,51 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TransactionSql } from 'postgres';
 import { COLLECTION, type Random, type System } from './system.ts';
 
-const IDS = 60;
+export const IDS = 60;
 const TRANSACTIONS = 25;
 const DAY_MS = 86_400_000;
 
 type Change = (tx: TransactionSql, random: Random, system: System) => Promise<unknown>;
 
 const idOf = (random: Random) => `h${random(IDS)}`;
-const nameOf = (random: Random) => `name ${random(1e9)}`;
+/** A later change of a hotel has a higher version. */
+const NAME = `'name v' || nextval('version')`;
 const dayOf = (epochMs: number) => new Date(epochMs).toISOString().slice(0, 10);
 
 const update: Change = (tx, random) =>
-  tx`update hotels set name = ${nameOf(random)} where id = ${idOf(random)}`;
+  tx`update hotels set name = ${tx.unsafe(NAME)} where id = ${idOf(random)}`;
 
 /** Random changes of hotels and memberships, which other writers change too. */
 const CHANGES: Change[] = [
   update,
   update,
   (tx, random) =>
-    tx`insert into hotels (id, name, registry_id) values (${idOf(random)}, ${nameOf(random)}, ${random(1e9)})
-      on conflict (id) do update set name = excluded.name`,
+    tx`insert into hotels (id, name, registry_id) values (${idOf(random)}, ${tx.unsafe(NAME)}, ${random(1e9)})
+      on conflict (id) do update set name = ${tx.unsafe(NAME)}`,
   (tx, random) =>
-    tx`insert into hotels (id, name) values (${idOf(random)}, ${nameOf(random)}) on conflict (id) do nothing`,
+    tx`insert into hotels (id, name) values (${idOf(random)}, ${tx.unsafe(NAME)}) on conflict (id) do nothing`,
   (tx, random) => tx`delete from hotels where id = ${idOf(random)}`,
   async (tx, random) => {
     const id = idOf(random);
     await tx`delete from hotels where id = ${id}`;
-    await tx`insert into hotels (id, name) values (${id}, ${nameOf(random)})`;
+    await tx`insert into hotels (id, name) values (${id}, ${tx.unsafe(NAME)})`;
   },
   (tx, random) => {
     const [id, other] = [idOf(random), idOf(random)];
-    return tx`update hotels set id = ${other} where id = ${id} and not exists (select from hotels where id = ${other})`;
+    return tx`update hotels set id = ${other}, name = ${tx.unsafe(NAME)} where id = ${id} and not exists (select from hotels where id = ${other})`;
   },
   // two ids change hands
   async (tx, random) => {
     const [id, other] = [idOf(random), idOf(random)];
     await tx`update hotels set id = 'swapped' where id = ${id}`;
-    await tx`update hotels set id = ${id} where id = ${other}`;
-    await tx`update hotels set id = ${other} where id = 'swapped'`;
+    await tx`update hotels set id = ${id}, name = ${tx.unsafe(NAME)} where id = ${other}`;
+    await tx`update hotels set id = ${other}, name = ${tx.unsafe(NAME)} where id = 'swapped'`;
   },
   (tx, random) => tx`update hotels set room_count = ${random(1000)} where id like ${`h${random(10)}%`}`,
+  (tx, random) => {
+    const id = idOf(random);
+    return tx`update hotels set channel_id = ${id.replace('h', 'C')}, name = ${tx.unsafe(NAME)} where id = ${id}`;
+  },
   // certified until yesterday, today, tomorrow or the day after, as the services count days
   (tx, random, { clock }) =>
     tx`update hotels set certified_from = ${dayOf(clock.now() + (random(3) - 1) * DAY_MS)},

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeHotel } from '../../src/hotels/encode.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../../src/hotels/row.ts';
 import { Mirror } from '../support/mirror.ts';
-import { isUnavailable } from './disturbances.ts';
+import { isUnavailable } from './faults.ts';
 import { COLLECTION, type Random, type System, type View } from './system.ts';
 
 /** Mirror that pauses, waits, requests pages from any service, begins again after a 410, and repeats a request after a lost connection. */

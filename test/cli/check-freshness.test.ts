@@ -1,0 +1,109 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
+import { freshDatabase } from '../support/database.ts';
+import { type Service, startService } from '../support/service.ts';
+import { type Outcome, startProgram } from './program.ts';
+
+/** A bound that no busy machine exceeds: the tests of the command judge what it reports. */
+const BOUND_MS = 60_000;
+let service: Service;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 100 }, (_, i) => ({ id: `h${i}`, registry_id: i + 1 }));
+  service = await startService({ hotels });
+});
+
+/** Runs the command for a while, by default against the service. */
+async function check(
+  key: string,
+  { url = service.url, databaseUrl = service.database.url, promiseMs = BOUND_MS, duration = '3s' } = {},
+): Promise<Outcome & { report: ReturnType<typeof JSON.parse> }> {
+  const command = ['check-freshness', '--url', url, '--for', duration, '--json'];
+  command.push('--promise-ms', String(promiseMs));
+  const outcome = await startProgram(command, { DATABASE_URL: databaseUrl, HOTEL_API_KEY: key }).outcome;
+  return { ...outcome, report: outcome.stdout === '' ? undefined : JSON.parse(outcome.stdout) };
+}
+
+/** Changes hotels during `work`. */
+async function changing<T>(work: Promise<T>): Promise<T> {
+  let isOver = false;
+  const writing = (async () => {
+    for (let i = 0; !isOver; i++) {
+      await service.sql`update hotels set name = ${`v${i}`} where id = ${`h${i % 100}`}`;
+      if (i % 10 === 0) await service.sql`delete from hotels where id = 'h5'`;
+      if (i % 10 === 5) await service.insert({ id: 'h5', name: `again ${i}` });
+    }
+  })();
+  const result = await work;
+  isOver = true;
+  await writing;
+  return result;
+}
+
+async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  closeAtEnd('a proxy', async () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('check-freshness', () => {
+  it.each(['full', 'narrow'] as const)('finds no fault in a healthy service (%s key)', async (key) => {
+    const { fullKey, narrowKey } = service;
+    const { code, stderr, report } = await changing(check(key === 'full' ? fullKey : narrowKey));
+    expect([code, stderr]).toEqual([0, '']);
+    expect(report.changes).toBeGreaterThan(0);
+    expect(report.answers).toBeGreaterThan(0);
+    expect(report.mirror_changes).toBeGreaterThan(0);
+    expect(report.stale).toEqual([]);
+  });
+
+  it('rejects an invalid key', async () => {
+    const { code, stderr } = await check('hk_wrong');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/responded with 401/);
+  });
+
+  it('fails if nothing was compared, because the deployment rejects everything or there is no hotel', async () => {
+    const url = await listen(createServer((_, response) => response.writeHead(503).end()));
+    const rejected = await changing(check('hk_any', { url }));
+    expect(rejected.stderr).toMatch(/nothing was compared: all \d+ requests were rejected \(503\)/);
+    expect(rejected.code).toBe(1);
+    expect(rejected.report).toMatchObject({ answers: 0, changes: 0, stale: [] });
+    const { url: databaseUrl } = await freshDatabase();
+    const empty = await check(service.fullKey, { databaseUrl, duration: '1s' });
+    expect(empty.code).toBe(1);
+    expect(empty.stderr).toContain('nothing was compared: there are no hotels');
+  });
+
+  it('reports stale responses, and changes that are not in the log', async () => {
+    /** a proxy that goes on answering the hotels of this moment */
+    const tags = new Map<string, string>();
+    for (let i = 0; i < 100; i++) {
+      const { headers } = await service.get(`/hotels/h${i}`);
+      tags.set(`/hotels/h${i}`, headers.etag!);
+    }
+    const server = createServer(async ({ url = '' }, response) => {
+      const etag = tags.get(url);
+      if (etag !== undefined) return response.writeHead(200, { etag }).end();
+      const { status, text } = await service.get(url);
+      return response.writeHead(status).end(text);
+    });
+    const url = await listen(server);
+    await service.sql`update hotels set name = 'changed since'`;
+    process.kill(service.pid, 'SIGSTOP');
+    const { code, stderr, report } = await changing(
+      check(service.fullKey, { url, promiseMs: 100, duration: '5s' }),
+    );
+    process.kill(service.pid, 'SIGCONT');
+    expect(code).toBe(1);
+    expect(report.stale.join()).toMatch(/committed change was not in the log/);
+    expect(report.stale.join()).toMatch(/hotel h\d+: older than \d+ ms/);
+    expect(stderr).toMatch(/times older than promised/);
+  });
+});

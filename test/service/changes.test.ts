@@ -1,0 +1,186 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
+import type { HttpResponse } from '../support/client.ts';
+import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
+import { insertKey } from '../support/key.ts';
+import { untilApplied } from '../support/log-state.ts';
+import { needs } from '../support/needs.ts';
+import { untilRedisServes } from '../support/redis-hits.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
+import { withoutTriggers } from '../support/triggers.ts';
+
+await needs('redis');
+
+const HOTELS = Array.from({ length: 20 }, (_, i) => ({
+  id: `h${i}`,
+  channel_id: `C${i}`,
+  registry_id: i + 1,
+}));
+/** Hotels that keep their ids. */
+const BATCH = { channel_ids: HOTELS.slice(6).map(({ channel_id }) => channel_id) };
+const NO_LOCAL_CACHE = { L1_MAX_BYTES: '0' };
+
+let service: Service;
+/** needs Redis for every request */
+let bare: Service;
+let allWorkers: AllWorkers;
+
+beforeAll(async () => {
+  service = await startService({ workers: 2, hotels: HOTELS });
+  bare = await startBeside(service, { env: NO_LOCAL_CACHE });
+  allWorkers = await AllWorkers.of(service, bare);
+});
+
+const isHotel = (id: string) => (response: HttpResponse) =>
+  response.status === 200 && response.json().id === id;
+const sha256 = (key: string) => Buffer.from(hashOf(key), 'hex');
+
+describe('a commit is served by every worker of every instance:', () => {
+  it('an INSERT of a hotel that was cached as absent, by each of its ids, an UPDATE and a DELETE', async () => {
+    const paths = ['/hotels/new', '/hotels/channel/NEW', '/hotels/registry/1000'];
+    for (let round = 0; round < 5; round++) {
+      for (const path of paths) await allWorkers.until(path, status(404));
+      await service.insert({ id: 'new', name: 'v1', channel_id: 'NEW', registry_id: 1000 });
+      for (const path of paths) await allWorkers.until(path, named('v1'));
+      await service.sql`update hotels set name = 'v2' where id = 'new'`;
+      for (const path of paths) await allWorkers.until(path, named('v2'));
+      await service.sql`delete from hotels where id = 'new'`;
+    }
+  });
+
+  it('an id that moves from one hotel to another, and back', async () => {
+    for (let i = 0; i < 4; i++) {
+      const [from, to] = i % 2 === 0 ? ['h1', 'h2'] : ['h2', 'h1'];
+      await service.sql.begin(async (sql) => {
+        await sql`update hotels set channel_id = null, registry_id = null where id = ${from!}`;
+        await sql`update hotels set channel_id = 'HANDED', registry_id = 777 where id = ${to!}`;
+      });
+      for (const path of ['/hotels/channel/HANDED', '/hotels/registry/777'])
+        await allWorkers.until(path, isHotel(to!));
+      await allWorkers.until(`/hotels/${from}`, ({ text }) => JSON.parse(text).channel_id === null);
+    }
+  });
+
+  it('a changed primary key', async () => {
+    await allWorkers.until('/hotels/renamed', status(404));
+    await service.sql`update hotels set id = 'renamed' where id = 'h5'`;
+    await allWorkers.until('/hotels/h5', status(404));
+    for (const path of ['/hotels/renamed', '/hotels/channel/C5'])
+      await allWorkers.until(path, isHotel('renamed'));
+  });
+
+  it.each(['"', '\\', 'a,b', '{}', 'NULL', 'null', ' ', '\n', '\\"', '酒店 😀', "it's"])(
+    'a hotel whose ids are %j',
+    async (id) => {
+      const paths = ['', 'channel/'].map((kind) => `/hotels/${kind}${encodeURIComponent(id)}`);
+      for (const path of paths) await allWorkers.until(path, status(404));
+      await service.insert({ id, channel_id: id, name: 'v1' });
+      for (const path of paths) await allWorkers.until(path, named('v1'));
+      await service.sql`delete from hotels where id = ${id}`;
+      for (const path of paths) await allWorkers.until(path, status(404));
+    },
+  );
+
+  it('a thousand statements of one transaction, and one statement of a thousand rows', async () => {
+    await service.sql.begin(async (sql) => {
+      for (let i = 0; i < 1_000; i++) await sql`update hotels set room_count = ${i} where id = 'h9'`;
+      await sql`insert into hotels (id, name) select 'many' || i, 'many' from generate_series(1, 1000) as i`;
+    });
+    await allWorkers.until('/hotels/h9', ({ text }) => JSON.parse(text).room_count === 999);
+    await allWorkers.until('/hotels/many1000', named('many'));
+    await service.sql`delete from hotels where id like 'many%'`;
+  });
+
+  it('of a key: created, revoked, of another scope, expired, exchanged for another, deleted', async () => {
+    const [path, byRegistry] = ['/hotels/h3', '/hotels/registry/4'];
+    const [key, young] = [makeKey(), makeKey()];
+    const set = (change: Record<string, unknown>) =>
+      service.sql`update api_keys set ${service.sql(change)} where id = 'made'`;
+    await allWorkers.until(path, status(401), key);
+    await allWorkers.until(path, status(401), young);
+    await service.sql`insert into api_keys (id, name, key_sha256) values ('made', 'test', ${sha256(key)})`;
+    await allWorkers.until(path, status(200), key);
+    await allWorkers.until(byRegistry, status(403), key);
+    await set({ scopes: ['registry'] });
+    await allWorkers.until(byRegistry, status(200), key);
+    await set({ revoked_at: new Date() });
+    await allWorkers.until(path, status(401), key);
+    await set({ revoked_at: null, scopes: [] });
+    await allWorkers.until(byRegistry, status(403), key);
+    await set({ expires_at: new Date(0) });
+    await allWorkers.until(path, status(401), key);
+    await set({ expires_at: null, key_sha256: sha256(young) });
+    await allWorkers.until(path, status(200), young);
+    await allWorkers.until(path, status(401), key);
+    await service.sql`delete from api_keys where id = 'made'`;
+    await allWorkers.until(path, status(401), young);
+  });
+
+  it('of a collection: a member comes and goes, also one among 100,000, and all of it comes and goes', async () => {
+    await insertCollection(service.sql, 'c', ['h2']);
+    const key = await insertKey(service.sql, [], 'c');
+    const seen = (expected: number) => allWorkers.until('/hotels/h1', status(expected), key);
+    for (let round = 0; round < 3; round++) {
+      await addToCollection(service.sql, 'c', ['h1']);
+      await seen(200);
+      await removeFromCollection(service.sql, 'c', ['h1']);
+      await seen(404);
+    }
+    await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
+      union all select 'c', 'h1'`;
+    await seen(200);
+    await service.sql`delete from collections where id = 'c'`;
+    await seen(404);
+    await insertCollection(service.sql, 'c', ['h1', 'h2']);
+    await seen(200);
+    await service.sql`truncate collection_hotels`;
+    await seen(404);
+  });
+});
+
+it('an instance that starts uses what others have stored in Redis, as far as no change of it is known', async () => {
+  await untilRedisServes(bare, BATCH);
+  await service.sql`update hotels set name = 'changed' where id = 'h7'`;
+  await allWorkers.until('/hotels/h7', named('changed'));
+  await untilApplied(bare);
+  await untilRedisServes(bare, BATCH);
+  const late = await startBeside(service, { env: NO_LOCAL_CACHE });
+  const names = (await late.post('/hotels/channel/batch', BATCH))
+    .json()
+    .map(({ name }: { name: string }) => name);
+  expect(names[1]).toBe('changed');
+  // it learns the log backwards behind its start
+  await untilRedisServes(late, BATCH);
+  await late.stop();
+});
+
+it('rows that were written with triggers disabled are served once `hotel_api_invalidate()` is called', async () => {
+  const key = await insertKey(service.sql, []);
+  await allWorkers.until('/hotels/h11', status(200), key);
+  await allWorkers.until('/hotels/nowhere', status(404));
+  await withoutTriggers(service.sql, async (sql) => {
+    await sql`update hotels set name = 'unannounced' where id = 'h12'`;
+    await sql`delete from hotels where id = 'h13'`;
+    await sql`insert into hotels (id, name) values ('nowhere', 'here')`;
+    await sql`update api_keys set revoked_at = now() where key_sha256 = ${sha256(key)}`;
+  });
+  await service.sql`select hotel_api_invalidate()`;
+  await allWorkers.until('/hotels/channel/C12', named('unannounced'));
+  await allWorkers.until('/hotels/h13', status(404));
+  await allWorkers.until('/hotels/nowhere', named('here'));
+  await allWorkers.until('/hotels/h11', status(401), key);
+  // an instance that starts learns it from the log
+  const late = await startBeside(service, { env: NO_LOCAL_CACHE });
+  expect((await late.get('/hotels/h12')).json().name).toBe('unannounced');
+  expect((await late.get('/hotels/h11', { key })).status).toBe(401);
+  await late.stop();
+});
+
+it('a TRUNCATE is served', async () => {
+  await service.sql`truncate hotels`;
+  await allWorkers.until('/hotels/h3', status(404));
+  await allWorkers.until('/hotels?limit=1', ({ text }) => text === '[]');
+  await service.insert({ id: 'h3', name: 'after' });
+  await allWorkers.until('/hotels/h3', named('after'));
+});
