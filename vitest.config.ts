@@ -1,5 +1,4 @@
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './test/support/longest-first.ts';
 import { HANG_MS, polling, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** They read files and need no servers. */
@@ -10,7 +9,6 @@ const SIMULATION = 'test/sim/*.test.ts';
 /** `npm test`: all that needs nothing but Node. */
 export default defineConfig({
   test: {
-    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

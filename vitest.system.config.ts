@@ -1,5 +1,4 @@
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './test/support/longest-first.ts';
 import { SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** `npm run test:system`: all that takes long or needs programs. */
@@ -8,7 +7,6 @@ export default defineConfig({
     include: SYSTEM_TESTS,
     ...withServers,
     globalSetup: ['test/support/missing-programs.ts', withServers.globalSetup],
-    sequence: { sequencer: LongestFirst },
     maxWorkers: 2,
     // postgres.js 3.4 throws this outside of any query if a server is killed while it writes; the query is rejected too
     onUnhandledError: ({ message, stack }) =>

@@ -14,12 +14,8 @@ import { ownPort } from '../support/own-port.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService, stopAfterTest } from '../support/service.ts';
-import { untilEqual, within } from '../support/stall-detector.ts';
 
 await needs('redis');
-
-/** The contract's promise once a dependency is available. */
-const PROMISE_MS = 2_000;
 
 /** Path to a server that becomes available later: until `heal`, connections are rejected. */
 async function later(url: string): Promise<FaultProxy> {
@@ -61,7 +57,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     expect(await service.metrics()).toContain('# TYPE hotel_api_');
     await expect(service.get('/hotels/a')).rejects.toThrow(/ECONNREFUSED/);
     await proxy.heal();
-    await untilEqual(PROMISE_MS, readiness(service), 200);
+    await expect.poll(readiness(service)).toEqual(200);
     expect((await service.get('/hotels/a')).status).toBe(200);
     // the reason is logged once, not at every attempt
     expect(notReadyReasons(service.logs())).toHaveLength(1);
@@ -99,7 +95,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
 
     const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
     expect(migrated).toMatchObject({ code: 0, stderr: '' });
-    await untilEqual(PROMISE_MS, readiness(service), 200);
+    await expect.poll(readiness(service)).toEqual(200);
     expect((await service.get('/hotels')).status).toBe(401);
   });
 });
@@ -144,7 +140,7 @@ describe('a service whose Redis is unavailable at the start', () => {
       expect((await service.get(`/hotels/h${next++}`)).status).toBe(200);
       return redisDatabase.client.keys('*:h:*');
     };
-    await within(PROMISE_MS, isUsed, (names) => expect(names).not.toEqual([]));
+    await expect.poll(isUsed).not.toEqual([]);
   });
 });
 

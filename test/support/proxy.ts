@@ -37,6 +37,10 @@ export class FaultProxy {
   #isRejecting = false;
   #isEnding = false;
   port = 0;
+  /** connections accepted so far */
+  accepted = 0;
+  /** returns true if a request that arrives on a connection that has been used finds it reset */
+  resetsRequest = (): boolean => false;
   /** address of the server, by way of this proxy */
   url = '';
 
@@ -148,6 +152,7 @@ export class FaultProxy {
   }
 
   #accept(client: Socket): void {
+    this.accepted++;
     if (this.#isEnding) {
       client
         .on('error', () => {})
@@ -169,14 +174,20 @@ export class FaultProxy {
     }
     let began = '';
     client.once('data', (bytes: Buffer) => (began = bytes.toString('latin1')));
-    this.#pipe(client, server, () => began);
+    let isUsed = false;
+    server.once('data', () => {
+      isUsed = true;
+    });
+    const resets = () => isUsed && this.resetsRequest();
+    this.#pipe(client, server, () => began, resets);
     this.#pipe(server, client, () => began);
   }
 
-  #pipe(from: Socket, to: Socket, began: () => string): void {
+  #pipe(from: Socket, to: Socket, began: () => string, resets = () => false): void {
     const direction: Direction = { to, began, waiting: [], ended: false, isHalfOpen: false, busyUntilMs: 0 };
     this.#directions.add(direction);
     from.on('data', (bytes) => {
+      if (resets()) return void from.resetAndDestroy();
       this.#queue(direction, bytes);
       this.#deliver(direction);
     });

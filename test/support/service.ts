@@ -14,7 +14,6 @@ import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { ownPort } from './own-port.ts';
 import { FaultProxy } from './proxy.ts';
-import { shortOrLong } from './run-length.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -67,7 +66,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
       ...(uwsFolder === undefined ? BUNDLED : uwsEnvironment(uwsFolder)),
-      ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
+      ...LONG_DEADLINE,
       ...options.env,
     },
   );

@@ -92,10 +92,10 @@ describe.each([
   });
 
   it('waits until the date of Retry-After', async () => {
-    const nowMs = Date.now();
+    const now = new Date();
     const headers = {
-      date: new Date(nowMs).toUTCString(),
-      'retry-after': new Date(nowMs + 2_000).toUTCString(),
+      date: now.toUTCString(),
+      'retry-after': new Date(now.getTime() + 2_000).toUTCString(),
     };
     const { results, seen } = await drive({ 1: { status: 503, headers, body: HTML } }, [['hotel', 'h0001']]);
     expect(results).toEqual([{ value: 'h0001' }]);

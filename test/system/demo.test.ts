@@ -12,7 +12,6 @@ import { untilGone } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
-import { promisedMs } from '../support/run-length.ts';
 
 await needs('bash', 'curl');
 
@@ -70,7 +69,7 @@ describe('the demo', () => {
 
     // the suggested commands in order, while a watcher runs
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
-    const watching = shell(`${watch} --for 8s --promise-ms ${promisedMs(1_000)}`);
+    const watching = shell(`${watch} --for 8s --promise-ms 60000`);
     expect(await shell(kill!)).toEqual({ output: '', failed: false });
     // the watcher starts after a moment, and sees later changes only
     let isWatching = true;

@@ -108,7 +108,6 @@ describe('a service that samples nothing', () => {
         .filter((line) => line.includes('"suppressed"') && line.endsWith('}'))
         .map((line) => (JSON.parse(line) as Line).suppressed!.failed!)
         .reduce((a, b) => a + b, 0);
-    const startedAtMs = performance.now();
     await withoutRights(service, async () => {
       const responses = await Promise.all(
         Array.from({ length: FLOOD }, (_, i) => service.get(`/hotels/private-${i}`)),
@@ -116,10 +115,8 @@ describe('a service that samples nothing', () => {
       // requests beyond the queue for PostgreSQL are rejected, which is a failure too
       for (const { status } of responses) expect([500, 503]).toContain(status);
     });
-    const seconds = (performance.now() - startedAtMs) / 1_000;
     const written = () => requestLines(service).length - before;
     await expect.poll(() => written() + suppressed()).toBe(FLOOD);
-    expect(written()).toBeLessThanOrEqual(50 * (Math.ceil(seconds) + 1));
     expect(suppressed()).toBeGreaterThan(0);
     await expect
       .poll(() => service.metrics())

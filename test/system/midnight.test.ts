@@ -1,125 +1,102 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers } from '../support/all-workers.ts';
 import { FakeClock } from '../support/fake-clock.ts';
-import { holdUps } from '../support/hold-ups.ts';
+import { Mirror } from '../support/mirror.ts';
 import { needs } from '../support/needs.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
-import { checksTimes, promisedMs } from '../support/run-length.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
-const DAY_MS = 86_400_000;
-/** Time in which the caches are filled. */
-const BEFORE_MS = 25_000;
-/** Time in which workers become current again. */
-const SETTLED_MS = 2_000;
-/** With a faked clock, each read of it costs a read of a file: larger batches would be rejected as too much work. */
-const HOTELS = 100;
 await needs('faketime', 'redis');
-const library = await pathOf('faketime');
-const dayOf = (epochMs: number) => new Date(epochMs).toISOString().slice(0, 10);
 
-const counted = (service: Service, tier: string) => service.metric('hotel_api_cache_lookups_total', { tier });
+const DAY_MS = 86_400_000;
+/** Tells when the mirror knows midnight: it is listed last. */
+const LAST = 'zz-ends';
 
-const rejections = async (service: Service) =>
-  (await service.metrics()).match(/^hotel_api_requests_rejected_total.* [1-9].*$/gm);
+let clock: FakeClock;
+let midnightMs: number;
+let service: Service;
+let allWorkers: AllWorkers;
 
-/** The first half of the hotels is certified until midnight, the other half from then on. */
-const endsAtMidnight = (i: number) => i < HOTELS / 2;
-const SINGLES = ['/hotels/h1', `/hotels/h${HOTELS - 1}`];
+const day = (days: number) => new Date(midnightMs + days * DAY_MS).toISOString().slice(0, 10);
 
-it('at 00:00 UTC every tier refreshes expired hotels within a second, from nowhere but itself', async () => {
-  const clock = await FakeClock.make(library!);
-  const midnightMs = Math.ceil(clock.now() / DAY_MS) * DAY_MS;
-  await clock.set(midnightMs - 60_000);
-  const hotels = Array.from({ length: HOTELS }, (_, i) => ({
-    id: `h${i}`,
-    channel_id: `C${i}`,
-    certified_from: endsAtMidnight(i) ? '2020-01-01' : dayOf(midnightMs),
-    certified_until: endsAtMidnight(i) ? dayOf(midnightMs - DAY_MS) : '2090-01-01',
-    certification_url: 'https://badge.example/',
-  }));
-  // a busy worker or machine must not look like a slow Redis or PostgreSQL
-  const env = { ...clock.env, REDIS_TIMEOUT_MS: '10000', DATABASE_TIMEOUT_MS: '10000' };
-  const service = await startService({ workers: 2, hotels, env });
-  const withoutLocal = await startBeside(service, { env: { ...env, L1_MAX_BYTES: '0' } });
-  const allWorkers = await AllWorkers.of(service, withoutLocal);
-  const channel_ids = hotels.map(({ channel_id }) => channel_id);
-  // a step of the clock may look like a sleep of the machine: it precedes the filling
-  await clock.set(midnightMs - BEFORE_MS);
-  await sleep(SETTLED_MS);
-  const fromPostgres = () => counted(withoutLocal, 'postgres');
-  // until Redis holds them all
-  for (let known = -1, requested = 0; known !== requested; ) {
-    known = await fromPostgres();
-    for (let i = 0; i < 3; i++) await allWorkers.post('/hotels/channel/batch', { channel_ids });
-    requested = await fromPostgres();
-  }
-  const singles = async () => (await Promise.all(SINGLES.map((path) => allWorkers.get(path)))).flat();
-  const tagsBefore = new Set((await singles()).map(({ headers }) => headers.etag!));
-  expect(clock.now()).toBeLessThan(midnightMs);
-  await sleep(Math.max(0, midnightMs - 1_500 - clock.now()));
-  await expect.poll(() => service.metric('hotel_api_log_current')).toBe(2);
-  await expect.poll(() => withoutLocal.metric('hotel_api_log_current')).toBe(1);
-  const requestedBefore = await Promise.all([counted(service, 'redis'), counted(withoutLocal, 'postgres')]);
-  // a primary process that is held up longer makes its workers not current, which then read PostgreSQL
-  const heldUp = async () => (await holdUps(service, 0.5)) + (await holdUps(withoutLocal, 0.5));
-  const heldUpBefore = await heldUp();
+function certified(id: string, from: number, until: number) {
+  const certification_url = 'https://badge.example/';
+  return { id, certified_from: day(from), certified_until: day(until), certification_url };
+}
 
-  let lastWrongMs = 0;
-  let slowestMs = 0;
-  const tags = new Set(tagsBefore);
-  /** batches that were answered before and after midnight */
-  const answered = { before: 0, after: 0 };
-  let rejected = 0;
-  for (let sentMs = 0; sentMs < midnightMs + 1_500; ) {
-    sentMs = clock.now();
-    const [hotelsOfNow, lists, batches] = await Promise.all([
-      singles(),
-      allWorkers.get('/hotels?limit=3'),
-      Math.abs(sentMs - midnightMs) < 400 || sentMs % 7 === 0
-        ? allWorkers.post('/hotels/channel/batch', { channel_ids })
-        : [],
-    ]);
-    const doneMs = clock.now();
-    if (sentMs >= midnightMs) slowestMs = Math.max(slowestMs, doneMs - sentMs);
-    for (const response of hotelsOfNow) {
-      tags.add(response.headers.etag!);
-      check(response.json(), sentMs, doneMs);
+beforeAll(async () => {
+  clock = await FakeClock.make((await pathOf('faketime'))!);
+  midnightMs = Math.ceil(clock.now() / DAY_MS) * DAY_MS;
+  await clock.set(midnightMs - 3_600_000);
+  const hotels = [
+    certified('always', -9, 9),
+    certified('begins', 0, 9),
+    certified('ends', -9, -1),
+    certified('later', 1, 9),
+    certified('over', -9, -2),
+    certified('short', 2, 3),
+    { id: 'never' },
+    certified(LAST, -9, -1),
+  ];
+  // the sequencer knows the day from its server
+  const own = await ownPostgres(50, undefined, {}, clock.env);
+  const database = databaseAt(own.url, own.ownerUrl);
+  service = await startService({ workers: 2, hotels, database, env: clock.env });
+  // one reads its local cache, the other Redis
+  const bare = await startBeside(service, { env: { ...clock.env, L1_MAX_BYTES: '0' } });
+  allWorkers = await AllWorkers.of(service, bare);
+});
+
+/** Returns the ids of certified hotels in a copy. */
+const certifiedIn = ({ hotels }: Mirror) =>
+  [...hotels.values()].filter((hotel) => hotel.certified).map(({ id }) => id);
+
+/** Resolves when exactly these are certified: in a mirror, in every worker by the list, and one by one. */
+async function certifiedAre(copy: Mirror, ids: string[]): Promise<void> {
+  await expect
+    .poll(async () => {
+      await copy.catchUp();
+      return certifiedIn(copy);
+    })
+    .toEqual(ids);
+  for (const id of copy.hotels.keys())
+    await allWorkers.until(`/hotels/${id}`, ({ text }) => JSON.parse(text).certified === ids.includes(id));
+  const shown = (text: string) => JSON.parse(text).filter((hotel: { certified: boolean }) => hotel.certified);
+  await allWorkers.until('/hotels', ({ text }) => shown(text).length === ids.length);
+}
+
+describe('at midnight UTC', () => {
+  it('every tier shows what begins and ends, and a waiting mirror receives it, and no other hotel', async () => {
+    const copy = new Mirror((path) => service.get(path));
+    await certifiedAre(copy, ['always', 'ends', LAST]);
+    copy.announced.clear();
+    await clock.set(midnightMs - 3_000);
+    while (!['begins', 'ends', LAST].every((id) => copy.announced.has(id))) {
+      const { more } = await copy.requestPage(10);
+      // a copy that is up to date never mixes two days
+      if (!more && !copy.announced.has(LAST)) expect(certifiedIn(copy)).toEqual(['always', 'ends', LAST]);
     }
-    for (const response of lists) {
-      expect(response.json()).toHaveLength(3);
-      for (const hotel of response.json()) check(hotel, sentMs, doneMs);
-    }
-    for (const response of batches) {
-      // a worker that is held up rejects batches: none may wait for longer than it is worth
-      if (response.status === 503 && !checksTimes) {
-        console.log(await rejections(service), await rejections(withoutLocal));
-        rejected++;
-        continue;
-      }
-      expect(response.json()).toHaveLength(HOTELS);
-      answered[sentMs < midnightMs ? 'before' : 'after']++;
-      for (const hotel of response.json()) check(hotel, sentMs, doneMs);
-    }
-  }
-  function check(
-    hotel: { id: string; certified: boolean; certification_url: string | null },
-    sentMs: number,
-    doneMs: number,
-  ) {
-    expect(hotel.certification_url === null).toBe(!hotel.certified);
-    const before = endsAtMidnight(Number(hotel.id.slice(1)));
-    if (doneMs < midnightMs) expect(hotel.certified).toBe(before);
-    else if (sentMs >= midnightMs && hotel.certified === before) lastWrongMs = sentMs - midnightMs;
-  }
-  console.log(`wrong until ${lastWrongMs} ms after midnight; the slowest round took ${slowestMs} ms`);
-  expect(lastWrongMs).toBeLessThan(promisedMs(1_000));
-  expect(tagsBefore.size).toBe(SINGLES.length);
-  expect(tags.size).toBe(2 * SINGLES.length);
-  expect(answered.before).toBeGreaterThan(rejected);
-  expect(answered.after).toBeGreaterThan(rejected);
-  const [redis, postgres] = await Promise.all([counted(service, 'redis'), counted(withoutLocal, 'postgres')]);
-  if ((await heldUp()) === heldUpBefore)
-    expect([redis - requestedBefore[0]!, postgres - requestedBefore[1]!]).toEqual([0, 0]);
+    expect(clock.now()).toBeGreaterThanOrEqual(midnightMs);
+    await certifiedAre(copy, ['always', 'begins']);
+    expect([...copy.announced].sort()).toEqual(['begins', 'ends', LAST]);
+  });
+
+  it('a first copy that began before it is right after it', async () => {
+    await clock.set(midnightMs - 1_800_000);
+    const before = new Mirror((path) => service.get(path));
+    await certifiedAre(before, ['always', 'ends', LAST]);
+    const copy = new Mirror((path) => service.get(path), 3);
+    await copy.requestPage();
+    await clock.set(midnightMs + 1_000);
+    await certifiedAre(copy, ['always', 'begins']);
+  });
+
+  it('also if the clock leaps over days, and goes back', async () => {
+    const copy = new Mirror((path) => service.get(path));
+    await clock.set(midnightMs + 2 * DAY_MS + 1_000);
+    await certifiedAre(copy, ['always', 'begins', 'later', 'short']);
+    await clock.set(midnightMs - 1_800_000);
+    await certifiedAre(copy, ['always', 'ends', LAST]);
+  });
 });

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
-import { type ClosingFront, ConnectionCloser, startClosingFront } from '../support/closing-front.ts';
 import { type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
+import { FaultProxy } from '../support/proxy.ts';
 import { PROXIES } from '../support/recipes.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -34,15 +34,11 @@ function clientOf(port: number): Client {
 }
 
 describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
-  const closer = new ConnectionCloser();
-  let instances: [ClosingFront, ClosingFront];
+  let instances: [FaultProxy, FaultProxy];
   let client: Client;
 
   beforeAll(async () => {
-    instances = [
-      await startClosingFront(service.port, closer),
-      await startClosingFront(service.port, closer),
-    ];
+    instances = [await FaultProxy.before(service.url), await FaultProxy.before(service.url)];
     client = clientOf(
       await startProxy(
         instances.map(({ port }) => port),
@@ -60,7 +56,7 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
 
   it('keeps connections to the instances', async () => {
     for (let i = 0; i < 20; i++) await sendBoth();
-    const opened = instances.reduce((sum, { connections }) => sum + connections(), 0);
+    const opened = instances.reduce((sum, { accepted }) => sum + accepted, 0);
     expect(opened).toBeLessThanOrEqual(2 * instances.length);
   });
 
@@ -69,12 +65,12 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
     ['POST', '/hotels/channel/batch', BATCH],
   ])('repeats a %s whose connection closes on arrival', async (method, path, body) => {
     for (let i = 0; i < 4; i++) await sendBoth();
-    const before = closer.closed;
-    closer.armed = true;
+    let due = 1;
+    for (const instance of instances) instance.resetsRequest = () => due-- > 0;
     const response = await client.request(path, { method }, body);
     expect(response.status).toBe(200);
     expect(response.body.equals(body ? batch : hotel)).toBe(true);
-    expect(closer.closed).toBe(before + 1);
+    expect(due).toBeLessThan(1);
   });
 
   it('returns a 503, and tries no other instance', async () => {

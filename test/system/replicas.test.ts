@@ -141,14 +141,12 @@ describe('a replica that keeps up', () => {
 
   it('is read while hotels change continuously', async () => {
     const before = await reads();
-    const untilMs = performance.now() + 60_000;
     const answered = async () => (await reads()).answered! - before.answered!;
-    for (let i = 0; (await answered()) <= 10 && performance.now() < untilMs; i++) {
+    for (let i = 0; (await answered()) <= 10; i++) {
       await service.sql`update hotels set name = ${`Change ${i}`} where id = 'h0002'`;
       await allWorkers.until('/hotels/h0002', named(`Change ${i}`));
       await allWorkers.get('/hotels/h0003');
     }
-    expect(await answered()).toBeGreaterThan(10);
   });
 
   it('never serves a state older than applied, however small its lag', async () => {
@@ -204,8 +202,7 @@ describe('a replica that keeps up', () => {
     // some request rows that are just being replicated, some older ones
     const readers = [0, 1, 8, 100].map(reading);
     const both = () => found.answered > 20 && found.behind > 20;
-    const untilMs = performance.now() + 10_000;
-    for (let n = 1; n <= 500 || (!both() && performance.now() < untilMs); n++) {
+    for (let n = 1; n <= 500 || !both(); n++) {
       await writer`update race set n = ${n}`;
       // requested from now on, and present when the next statement is replicated
       applied = n;
@@ -214,7 +211,6 @@ describe('a replica that keeps up', () => {
     over = true;
     await Promise.all(readers);
     expect(found).toMatchObject({ older: 0, dishonest: 0 });
-    expect(both(), JSON.stringify(found)).toBe(true);
   });
 });
 
