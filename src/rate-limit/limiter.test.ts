@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { setTimer } from '../lib/clock.ts';
 import { RateLimitCoordinator } from './coordinator.ts';
 import { type RateLimitDecision, RateLimiter } from './limiter.ts';
 import type { LeaseRequest, RateLimit } from './rate-limit.ts';
@@ -25,7 +26,7 @@ class Instance {
   #answer(number: number, requests: LeaseRequest[]): void {
     this.requests += requests.length;
     if (this.silent) return;
-    setTimeout(() => {
+    setTimer(() => {
       const grants = requests.map((request) => this.coordinator.grant(number, request));
       const shared = grants.filter((grant) => grant.shared);
       for (const [other, worker] of this.workers.entries())
