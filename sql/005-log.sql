@@ -205,6 +205,7 @@ declare
   -- age at which rows of the log are deleted; none is deleted that an instance may still be at
   max_age constant interval := interval '30 days';
   min_age constant interval := interval '10 minutes';
+  last_before_lock constant bigint := (select max(position) from hotel_api_log);
   newest record;
   last bigint;
   s hotel_api_state;
@@ -248,8 +249,10 @@ begin
     end;
   end if;
 
-  -- rows of aborted transactions alone change nothing
-  if found.rows = 0 and cardinality(s.pending) = 0 and s.day = today and (s.flips_after is null or hotels_are_locked) then
+  -- Rows of aborted transactions alone change nothing. A call that has waited for another leaves the rest to the next one:
+  -- many instances would else wait for a piece of each, and not poll meanwhile.
+  if found.rows = 0 and (last > last_before_lock
+    or cardinality(s.pending) = 0 and s.day = today and (s.flips_after is null or hotels_are_locked)) then
     return last;
   end if;
 

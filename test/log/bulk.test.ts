@@ -1,6 +1,7 @@
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
 import {
   idsAfter,
   insertHotels,
@@ -96,6 +97,21 @@ it('a large transaction of single statements is listed too', async () => {
   expect((await logAfter(sql, from))[0]).toMatchObject({ kind: 'all_hotels' });
   await sequenceAll(sql);
   expect(new Set(await idsAfter(sql, from, 'listed')).size).toBe(101_000);
+});
+
+it('a sequencer that has waited for another does no further piece, so that instances poll between two', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const [one, two] = [session(ownerUrl), session(ownerUrl)];
+  await sequence(sql);
+  await insertMany(sql);
+  await sequence(sql);
+  await one`begin`;
+  const last = await sequence(one);
+  const waited = sequence(two);
+  await untilBlocked(sql);
+  await one`commit`;
+  expect(await waited).toBe(last);
+  expect(await sequence(two)).toBeGreaterThan(last);
 });
 
 it('what is pending survives sequencers that end in the middle', async () => {
