@@ -94,7 +94,7 @@ export function changesQuery(collection: '$3' | null): string {
       limit $2
     )
     select state, read.position::float8 as read_to, read.transaction::text as read_transaction,
-      (select count(*) from queued) >= $2 as is_cut,
+      (select count(*) from queued) >= $2 or (select count(*) from queue) = ${MAX_QUEUED} as is_cut,
       change.id as changed_id, change.first[1]::float8 as log_position, change.first[2]::text as log_transaction, hotel.*
     from (${stateOf('$1::bigint', collection)}) as state
     left join last_of_range as read on true

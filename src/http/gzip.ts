@@ -10,9 +10,11 @@ const TRAILER_BYTES = 8;
 /** Up to the end of the module's output. A page is resident only after its first use. */
 const MEMORY_BYTES = 0x150000;
 const EMPTY = Buffer.alloc(0);
-/** Owner of the work of compressing, which the bodies' own owners share, and its size for each piece. */
+/** Owner of the work of compressing, which the bodies' own owners share. */
 const COMPRESSION = 'compression';
-const PIECE_SIZE = 8 * 1024;
+/** Pieces that are compressed in a turn, and its size: a change of the work empties the caches of the processor. */
+const PIECES_PER_TURN = 4;
+const TURN_SIZE = 32 * 1024;
 /** Bytes that an owner may have compressed before the next owner is served: a batch of 1000. */
 const QUANTUM_BYTES = 1024 * 1024;
 
@@ -97,9 +99,9 @@ export function gzip(body: Uint8Array, recipient: Recipient, eventLoop: EventLoo
 function proceed(eventLoop: EventLoop): void {
   if (isQueued || (!current && waiting.length === 0)) return;
   isQueued = true;
-  eventLoop.append(COMPRESSION, PIECE_SIZE, () => {
+  eventLoop.append(COMPRESSION, TURN_SIZE, () => {
+    for (let i = 0; i < PIECES_PER_TURN && (current || waiting.length > 0); i++) compressPiece();
     isQueued = false;
-    compressPiece();
     proceed(eventLoop);
   });
 }

@@ -3,8 +3,8 @@ import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 import { LOG_KINDS, type LogKind } from '../postgres/log-kinds.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
-/** Maximum number of rows of a poll, each of up to 1000 ids. */
-export const MAX_ROWS = 100;
+/** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
+export const MAX_ROWS = 20;
 
 const POLL = (
   after: string,

@@ -1,4 +1,4 @@
-import type { Sql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
 import { postgresClient } from '../support/postgres-client.ts';
 
 /** One id of the log, or a row without ids, with its position. */
@@ -95,7 +95,7 @@ export function session(url: string): Sql {
 }
 
 /** Inserts hotels with these ids. */
-export async function insertHotels(sql: Sql, ids: readonly string[]): Promise<void> {
+export async function insertHotels(sql: Sql | TransactionSql, ids: readonly string[]): Promise<void> {
   await sql`insert into hotels (id, name) select id, 'Hotel' from unnest(${ids as string[]}::text[]) as id`;
 }
 

@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest';
+import { changesQuery } from '../../src/changes/log-queries.ts';
+import { LogConnection, MAX_ROWS } from '../../src/log/log-connection.ts';
+import { freshDatabase } from '../support/database.ts';
+import { insertHotels, sequence, session, stateOf } from './sequenced.ts';
+
+it('a page of changes whose snapshot has more rows in the queue than it reads is not the whole', async () => {
+  const { sql } = await freshDatabase();
+  const position = await sequence(sql);
+  const page = async () => {
+    const rows = await sql.unsafe(changesQuery(null), [position, 100]);
+    return { isCut: rows[0]!.is_cut, ids: rows.map(({ changed_id }) => changed_id).filter(Boolean) };
+  };
+  await insertHotels(sql, ['before']);
+  expect(await page()).toEqual({ isCut: false, ids: ['before'] });
+  await sql.begin(async (writer) => {
+    await writer`insert into hotel_api_queue (kind, ids, size)
+      select 'keys', array[i::text], 1 from generate_series(1, 2000) as i`;
+    await insertHotels(writer, ['behind']);
+  });
+  expect(await page()).toEqual({ isCut: true, ids: ['before'] });
+});
+
+it('a poll carries at most 20,000 ids: the longest ones arrive within its timeout', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  await sequence(sql);
+  const from = await stateOf(sql);
+  for (let drain = 0; drain < 2; drain++) {
+    await sql`insert into hotel_api_queue (kind, ids, channel_ids, registry_ids, size)
+      select 'hotels', array_agg(i::text), array_agg(i::text), array_agg(i), 1000 from generate_series(1, 20000) as i
+      group by (i - 1) / 1000`;
+    await sequence(sql);
+  }
+  const { rows, cutAt } = await new LogConnection(session(ownerUrl)).poll(from);
+  expect(cutAt).toBeDefined();
+  expect(rows).toHaveLength(MAX_ROWS);
+  expect(rows.flatMap(({ ids }) => ids)).toHaveLength(20_000);
+});
