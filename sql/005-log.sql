@@ -232,12 +232,21 @@ begin
   last := newest.position;
 
   select pg_current_snapshot() into shown;
-  select coalesce(sum(size) filter (where kind = 'hotels'), 0) as hotels, count(*) as rows,
-      bool_or(kind = 'keys') as keys, bool_or(kind in ('members', 'collections')) as collections,
-      bool_or(kind = 'all_hotels') as all_hotels, bool_or(kind = 'all_keys') as all_keys,
-      bool_or(kind = 'all_collections') as all_collections
+  -- one pass, because a large transaction of single statements has as many rows as hotels
+  select coalesce(sum(hotels), 0) as hotels, coalesce(sum(rows), 0) as rows,
+      array_agg(transaction order by transaction) filter (where hotels <= max_row) as small,
+      array_agg(transaction order by transaction) filter (where hotels > max_row) as large,
+      bool_or(keys) as keys, bool_or(collections) as collections, bool_or(all_hotels) as all_hotels,
+      bool_or(all_keys) as all_keys, bool_or(all_collections) as all_collections
     into found
-    from hotel_api_queued(s.snapshot, shown);
+    from (
+      select transaction, count(*) as rows, sum(size) filter (where kind = 'hotels') as hotels,
+        bool_or(kind = 'keys') as keys, bool_or(kind in ('members', 'collections')) as collections,
+        bool_or(kind = 'all_hotels') as all_hotels, bool_or(kind = 'all_keys') as all_keys,
+        bool_or(kind = 'all_collections') as all_collections
+      from hotel_api_queued(s.snapshot, shown)
+      group by transaction
+    ) as transactions;
 
   -- midnight waits for an ALTER TABLE, and the log does not
   if s.day <> today or s.flips_after is not null then
@@ -304,22 +313,18 @@ begin
         moves, array_agg(id), array_agg(channel_id), array_agg(registry_id)
       from (
         select moves, id, channel_id, registry_id, (row_number() over (partition by moves) - 1) / max_row as chunk
-        from (
-          select transaction, moves, ids, channel_ids, registry_ids, sum(size) over (partition by transaction) as all_ids
-          from hotel_api_queued(s.snapshot, shown)
-          where kind = 'hotels'
-        ) as rows, unnest(ids, channel_ids, registry_ids) as changed (id, channel_id, registry_id)
-        where hotels_at_once or all_ids <= max_row
+        from unnest(case when hotels_at_once then found.small || found.large else found.small end) as listed (transaction),
+          lateral (
+            select moves, ids, channel_ids, registry_ids from hotel_api_queue
+            where transaction = listed.transaction and kind = 'hotels' offset 0
+          ) as rows,
+          unnest(ids, channel_ids, registry_ids) as changed (id, channel_id, registry_id)
       ) as changed
       group by moves, chunk;
     select max(position) into last from hotel_api_log;
     s.ids := s.ids + found.hotels;
     if not hotels_at_once then
-      s.pending := s.pending || array(
-        select transaction from hotel_api_queued(s.snapshot, shown)
-        where kind = 'hotels'
-        group by transaction having sum(size) > max_row order by transaction
-      );
+      s.pending := s.pending || found.large;
     end if;
   end if;
 

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
 import {
+  blocksOf,
   idsAfter,
   insertHotels,
   logAfter,
@@ -97,6 +98,21 @@ it('a large transaction of single statements is listed too', async () => {
   expect((await logAfter(sql, from))[0]).toMatchObject({ kind: 'all_hotels' });
   await sequenceAll(sql);
   expect(new Set(await idsAfter(sql, from, 'listed')).size).toBe(101_000);
+});
+
+it('of a large transaction of single statements the sequencer reads each row once', async () => {
+  const { sql } = await freshDatabase();
+  await sequence(sql);
+  await queueSingly(sql, 100_000, 'single-');
+  await sql`set enable_seqscan = off`;
+  await sql`set enable_bitmapscan = off`;
+  const once = await blocksOf(
+    sql,
+    `select sum(size) from (select (state).snapshot from hotel_api_log order by position desc limit 1) as newest,
+      hotel_api_queued(snapshot, pg_current_snapshot())`,
+  );
+  // beside the first piece of ids, which is 2 % of them
+  expect(await blocksOf(sql, 'select hotel_api_sequence()')).toBeLessThan(2 * once);
 });
 
 it('a sequencer that has waited for another does no further piece, so that instances poll between two', async () => {
