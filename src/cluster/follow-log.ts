@@ -2,17 +2,15 @@ import { hash } from 'node:crypto';
 import { Prefill } from '../cache/prefill.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { onClockStep } from '../lib/clock.ts';
-import { LogFollower, type News } from '../log/follower.ts';
-import type { HistoryStart } from '../log/log-connection.ts';
+import { LogFollower } from '../log/follower.ts';
 import { raiseWindow } from '../log/raise-window.ts';
-import type { LogRow } from '../log/row.ts';
 import { Window } from '../log/window.ts';
 import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import type { Applied } from '../postgres/label.ts';
 import { Origin } from '../postgres/origin.ts';
 import { loginOf } from '../redis/store.ts';
-import type { LogState } from './messages.ts';
+import type { LogState, ToWorker } from './messages.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
 
@@ -21,20 +19,11 @@ const MIN_REDIS_TIMEOUT_MS = 500;
 /** Timeout of a read of changed hotels. */
 const PREFILL_TIMEOUT_MS = 2_000;
 
-/** What workers receive of the log. */
-interface LogListeners {
-  onHistory: (start: HistoryStart, prefix: string) => void;
-  onRestart: (prefix: string) => void;
-  onNews: (news: News) => void;
-  onLearned: (rows: LogRow[], floor: number) => void;
-  onReachable: () => void;
-}
-
 /**
- * Follows the log for an instance: keeps its window for new workers, and stores changed hotels in Redis. `state` returns
- * what a new worker begins with. Returns no `redis` without Redis.
+ * Follows the log for an instance: keeps its window for new workers, sends the others what they need to know of it, and
+ * stores changed hotels in Redis. `state` returns what a new worker begins with. Returns no `redis` without Redis.
  */
-export function followLog(context: ProcessContext, pooled: boolean, listeners: LogListeners) {
+export function followLog(context: ProcessContext, pooled: boolean, broadcast: (message: ToWorker) => void) {
   const { config, shutdown, metrics, events } = context;
   const window = new Window();
   const applied = { history: '', position: 0, transaction: '' };
@@ -62,11 +51,12 @@ export function followLog(context: ProcessContext, pooled: boolean, listeners: L
       context.secret.use(secret);
       window.beginHistory(start.position);
       usePrefix(serverStarted);
-      listeners.onHistory(start, prefix);
+      const { history, position } = start;
+      broadcast({ type: 'history', history, position, prefix, secret });
     },
     onRestart: (serverStarted) => {
       usePrefix(serverStarted);
-      listeners.onRestart(prefix);
+      broadcast({ type: 'restarted', prefix });
     },
     onNews: (news) => {
       for (const row of news.rows) raiseWindow(window, row);
@@ -74,15 +64,15 @@ export function followLog(context: ProcessContext, pooled: boolean, listeners: L
       asOfMs = news.asOfMs ?? asOfMs;
       isBusy = news.isBusy;
       metrics.logApplied(applied.position, window.floor, asOfMs);
-      listeners.onNews(news);
+      broadcast({ type: 'log', news });
     },
     onLearned: (rows, floor) => {
       for (const row of rows) raiseWindow(window, row);
       window.lowerFloor(floor);
-      listeners.onLearned(rows, floor);
+      broadcast({ type: 'learned', rows, floor });
     },
     onSequenced: (rows) => prefill?.changed(rows),
-    onReachable: () => listeners.onReachable(),
+    onReachable: () => broadcast({ type: 'reachable' }),
   });
   // the machine has slept: what the connection answers next may be from before
   onClockStep((byMs) => byMs > 0 && follower.reopen());

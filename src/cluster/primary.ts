@@ -1,5 +1,4 @@
 import { Registry } from 'prom-client';
-import { writeDocuments } from '../api-docs/documents.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
@@ -10,15 +9,11 @@ import { defaultMetrics, watchProcess } from '../observability/process-metrics.t
 import { awaitDatabase } from './await-database.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
-import { followLog } from './follow-log.ts';
 import { requireFreePort } from './free-port.ts';
 import { ProcessContext } from './process-context.ts';
-import { Workers } from './workers.ts';
+import { startWorkers } from './start-workers.ts';
+import type { Workers } from './workers.ts';
 
-/** Margin for the drain of the workers beyond its deadline. */
-const DRAIN_MARGIN_MS = 2_000;
-/** Margin for the exit of a worker that was killed after it. */
-const KILL_MARGIN_MS = 1_000;
 /**
  * Interval in which a repeated signal counts as the same one: npm forwards the signal that the terminal has already
  * sent.
@@ -83,41 +78,5 @@ export async function runPrimary(given: Config): Promise<void> {
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
-  const { pooled } = found;
-  const log = followLog(context, pooled, {
-    onHistory: ({ history, position, secret }, prefix) =>
-      workers?.broadcast({ type: 'history', history, position, prefix, secret }),
-    onRestart: (prefix) => workers?.broadcast({ type: 'restarted', prefix }),
-    onNews: (news) => workers?.broadcast({ type: 'log', news }),
-    onLearned: (rows, floor) => workers?.broadcast({ type: 'learned', rows, floor }),
-    onReachable: () => workers?.broadcast({ type: 'reachable' }),
-  });
-  await log.follower.start();
-
-  if (stopping) return;
-  const documents = writeDocuments({
-    basePath: config.BASE_PATH,
-    publicUrl: config.PUBLIC_URL,
-    supportEmail: config.SUPPORT_EMAIL,
-  });
-  workers = new Workers(
-    config.WORKERS,
-    (number, mayWarmUp) => ({
-      type: 'start',
-      number,
-      warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
-      config,
-      documents,
-      pooled,
-      log: log.state(),
-      lateAnswerMs: workers?.lateAnswerMs,
-    }),
-    metrics,
-    events,
-    config.RATE_LIMIT_SCOPE === 'redis' && log.redis
-      ? (name, use) => log.redis!.countWindow(`${log.prefixOf()}:l:${name}`, use)
-      : undefined,
-  );
-  const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
-  shutdown.push('workers', () => workers!.stop(drainMs), drainMs + KILL_MARGIN_MS);
+  workers = await startWorkers(context, found.pooled, () => stopping);
 }

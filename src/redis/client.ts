@@ -1,5 +1,6 @@
 import { Redis as Client } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { BreakerCall, untilReady } from './breaker-call.ts';
 import { MgetConnection } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
@@ -150,7 +151,7 @@ export class Redis implements RedisStore {
 
   /** Opens new connections: after a failover the name of the server leads to the new master. */
   #reconnect(): void {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     if (nowMs - this.#reconnectedAtMs < RECONNECT_EVERY_MS) return;
     this.#reconnectedAtMs = nowMs;
     for (const client of this.#clients) client.disconnect(true);

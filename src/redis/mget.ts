@@ -1,4 +1,5 @@
 import type { Redis as Client } from 'ioredis';
+import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
 import { notConnected, silenceMs } from './store.ts';
 import { acceptViews } from './view-connector.ts';
@@ -85,7 +86,7 @@ export class MgetConnection {
     this.#keysPending += keys;
     const read: PendingRead = {
       keys,
-      sentAtMs: performance.now(),
+      sentAtMs: monotonicMs(),
       timeoutMs: this.#timeoutMs + this.#keysPending * MS_PER_KEY,
       reader,
       bytes: 0,
@@ -94,15 +95,15 @@ export class MgetConnection {
       fail: reject,
     };
     // after a stall the reply may have arrived unread: it is read before the read times out
-    let decision: NodeJS.Immediate | undefined;
-    const timer = setTimeout(() => {
-      decision = setImmediate(() => this.#late(read));
+    let decision: Timer | undefined;
+    const timer = setTimer(() => {
+      decision = onIteration(() => this.#late(read));
     }, read.timeoutMs);
     this.#pending.push(read);
     stream.write(command, onSent);
     return promise.finally(() => {
-      clearTimeout(timer);
-      clearImmediate(decision);
+      clearTimer(timer);
+      cancelIteration(decision);
     });
   }
 
@@ -145,7 +146,7 @@ export class MgetConnection {
     read.isLate = true;
     read.fail(new Error(`Redis did not answer within ${Math.round(read.timeoutMs)} ms`));
     const [oldest] = this.#pending as [PendingRead];
-    const waitedMs = performance.now() - oldest.sentAtMs;
+    const waitedMs = monotonicMs() - oldest.sentAtMs;
     if (waitedMs > silenceMs(oldest.timeoutMs)) this.#stream?.destroy();
   }
 

@@ -12,6 +12,8 @@ const FAULT_BOUND_MS = 5_000;
 const RETURN_MS = 2_000;
 /** Time within which `certified` follows midnight and steps of the clock. */
 const MIDNIGHT_MS = 1_100;
+/** Precision of the wall clock of a process. */
+const CLOCK_MS = 2;
 /** Interval of src/lib/clock.ts, with some iterations. */
 const WOKEN_MS = 102;
 const CERTIFIED = /"certified":(true|false),/;
@@ -127,10 +129,9 @@ export class Checker {
       if (!isTrue) this.#stale(kind, asked, `${namespace} ${key} of ${collection}`, body, boundMs, line);
       const { id } = JSON.parse(body) as { id: string };
       const members = this.#truth.member(collection, id);
-      // never too much: within a second even under faults, reachable or not
-      const isMemberNow = [...members.within(asked.atMs - BOUND_MS, this.#world.nowMs)].some(
-        ({ value }) => value,
-      );
+      // never too much: within a second even under faults, reachable or not, unless a former primary answers
+      const fromMs = this.#reach.misledSince(asked.host.name, asked.atMs - BOUND_MS);
+      const isMemberNow = [...members.within(fromMs, this.#world.nowMs)].some(({ value }) => value);
       if (!isMemberNow)
         this.#stale('outside', asked, `member ${id} of ${collection}`, 'shown', BOUND_MS, members);
     }
@@ -140,13 +141,8 @@ export class Checker {
   #certified(asked: Asked, body: string): void {
     const { certified_from, certified_until, certified } = JSON.parse(body);
     const { host } = asked;
-    const steppedMs = this.clockSteps.get(host.name) ?? -Infinity;
-    if (
-      asked.atMs - steppedMs < MIDNIGHT_MS ||
-      !this.#reach.isQuiet(host.name, asked.atMs, this.#world.nowMs)
-    )
-      return;
-    const wallMs = this.#world.trueWallMs + host.wallAheadMs;
+    if (this.#isClockStepped(asked) || !this.#reach.isQuiet(host.name, asked.atMs, this.#world.nowMs)) return;
+    const wallMs = host.wallMs();
     const isAt = (ms: number) => {
       const day = Math.floor(ms / DAY_MS);
       const [from, until] = [dateOf(certified_from), dateOf(certified_until)];
@@ -157,6 +153,24 @@ export class Checker {
         'certified',
         `${asked.what} on ${host.name}: certified ${certified}, ${certified_from} to ${certified_until}`,
       );
+  }
+
+  /** Returns whether a key may have been valid at the time of a request. */
+  mayAccept(asked: Asked, key: ApiKey | null): boolean {
+    if (key === null || key.revoked) return false;
+    const { host, atMs } = asked;
+    const wallMs = host.wallMs() - (this.#world.nowMs - atMs);
+    return key.expiresAtMs === null || this.#isClockStepped(asked) || wallMs - CLOCK_MS < key.expiresAtMs;
+  }
+
+  mayReject(asked: Asked, key: ApiKey | null): boolean {
+    if (key === null || key.revoked) return true;
+    const isExpired = key.expiresAtMs !== null && asked.host.wallMs() + CLOCK_MS >= key.expiresAtMs;
+    return isExpired || (key.expiresAtMs !== null && this.#isClockStepped(asked));
+  }
+
+  #isClockStepped({ host, atMs }: Asked): boolean {
+    return atMs - (this.clockSteps.get(host.name) ?? -Infinity) < MIDNIGHT_MS;
   }
 
   /** Judges the rights by which a request was answered; null: it was rejected. */

@@ -52,6 +52,12 @@ export class Clients {
       }
   }
 
+  /** Reads a hotel at every worker of an instance that nobody judges. */
+  visit(instance: Instance, id: string): void {
+    for (const worker of instance.ready)
+      request(worker, { route: 'hotel', parameter: id, key: this.#keys[0]!.key }, () => {});
+  }
+
   #read(instance: Instance, random: Random): void {
     const worker = random.pick(instance.ready);
     if (!worker) return;
@@ -139,11 +145,11 @@ export class Clients {
       return;
     }
     if (status === 401) {
-      checker.key(asked, sha256, (key) => key === null || key.revoked, 'rejected');
+      checker.key(asked, sha256, (key) => checker.mayReject(asked, key), 'rejected');
       return;
     }
     const needsRegistry = route === 'hotelByRegistry' || route === 'batchByRegistry';
-    const isValid = (key: ApiKey | null) => key !== null && !key.revoked;
+    const isValid = (key: ApiKey | null) => checker.mayAccept(asked, key);
     if (status === 403) {
       checker.key(asked, sha256, (key) => isValid(key) && key!.scopes.length === 0, 'forbidden');
       return;
@@ -245,10 +251,10 @@ export class Clients {
     for (const { value, untilMs } of truth.key(sha256).within(-Infinity, world.nowMs)) {
       const agoMs = untilMs >= asked.atMs ? 0 : reach.reachedMs(asked.host.name, untilMs, asked.atMs);
       if (agoMs > boundMs) break;
-      if (value === null || value.revoked || (needsRegistry && value.scopes.length === 0)) continue;
+      if (!checker.mayAccept(asked, value) || (needsRegistry && value!.scopes.length === 0)) continue;
       const rights = {
-        view: value.scopes.length > 0 ? ('full' as const) : ('narrow' as const),
-        collection: value.collection,
+        view: value!.scopes.length > 0 ? ('full' as const) : ('narrow' as const),
+        collection: value!.collection,
       };
       found.set(JSON.stringify(rights), rights);
     }
@@ -332,7 +338,7 @@ class Mirror {
     }
     if (status === 401) {
       const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) };
-      checker.key(inTime, this.#key.sha256, (key) => key === null || key.revoked, 'rejected');
+      checker.key(inTime, this.#key.sha256, (key) => checker.mayReject(asked, key), 'rejected');
       again(500);
       return;
     }
@@ -354,10 +360,9 @@ class Mirror {
       inTime,
       this.#key.sha256,
       (key) =>
-        key !== null &&
-        !key.revoked &&
-        key.collection === collection &&
-        key.scopes.length > 0 === (view === 0),
+        checker.mayAccept(inTime, key) &&
+        key!.collection === collection &&
+        key!.scopes.length > 0 === (view === 0),
       `${viewed} of ${collection}`,
     );
     const keyLine = [...truth.key(this.#key.sha256).within(asked.atMs - 6_000, world.nowMs)];

@@ -50,6 +50,8 @@ export class Episode {
   /** no other system writes until then */
   silentUntilMs = 0;
   clients: Clients | undefined;
+  /** an instance of another deployment */
+  stranger: Instance | undefined;
   readonly #untilMs: number;
 
   constructor({ seed, untilMs, isTraced = false, steps }: EpisodeOptions) {
@@ -88,10 +90,12 @@ export class Episode {
       newKey(random, sha256, n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
     );
     this.postgres = new PgCluster(world, this.network, sizes, hotels, keys);
-    this.redis = new RedisServers(world, random.chance(0.7) ? 1 : 2);
+    const isCluster = random.chance(0.25);
+    this.redis = new RedisServers(world, isCluster ? 3 : random.chance(0.7) ? 1 : 2, isCluster);
     this.reach = new Reach(world, this.network, this.postgres);
     this.checker = new Checker(world, this.truth, this.reach);
     this.truth.changed(-1, this.postgres.primary.folder.data, undefined);
+    this.postgres.onReach = () => this.reached();
     this.postgres.onTruth = (data, before) => {
       this.truth.changed(world.nowMs, data, before);
       if (world.lines) world.trace(`TRUTH ${describe(data, before)}`);
@@ -109,13 +113,15 @@ export class Episode {
     const hasReplica = random.chance(0.5);
     if (hasReplica) this.postgres.addReplica();
     const options = {
-      ...{ workers: random.whole(1, 2), hasRedis: random.chance(0.85), hasReplica },
+      ...{ workers: random.whole(1, 2), redisUrl: random.chance(0.85) ? this.redis.url : '', hasReplica },
       ...{ localBytes: random.chance(0.8) ? 1024 * 1024 : 0, poolSize: random.pick([2, 8]) },
+      warmUpMs: random.chance(0.5) ? 2_000 : 0,
     };
     const count = random.whole(1, 3);
     for (let i = 0; i < count; i++) {
       this.instances.push(new Instance(world, `i${i}`, options));
-      if (this.redis.servers[1] && random.chance(0.5)) this.redis.lead(`i${i}`, this.redis.servers[1]);
+      if (!isCluster && this.redis.servers[1] && random.chance(0.5))
+        this.redis.lead(`i${i}`, this.redis.servers[1]);
     }
     this.steps = steps ?? drawSteps(random, untilMs);
   }

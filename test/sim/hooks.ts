@@ -9,7 +9,7 @@ export interface Replacement {
 
 const HERE = new URL('.', import.meta.url).href;
 
-/** What a simulation has another of: connections and the HTTP library. */
+/** What a simulation has another of: connections, child processes and the HTTP library. */
 const OWN: Replacement[] = [
   {
     file: 'src/postgres/connect.ts',
@@ -17,14 +17,14 @@ const OWN: Replacement[] = [
     to: `export { openDatabase } from '${HERE}sql.ts';\nexport function openRealDatabase(`,
   },
   {
-    file: 'src/cluster/open-redis.ts',
-    from: 'new Redis(urls[0]!, timeoutMs, onBreaker, onCall)',
-    to: '(openRedisHere(timeoutMs, onBreaker) as unknown as Redis)',
+    file: 'src/cluster/liveness.ts',
+    from: 'export function mainThreadOf(',
+    to: `export { mainThreadOf } from '${HERE}instance.ts';\nexport function realMainThreadOf(`,
   },
   {
-    file: 'src/cluster/open-redis.ts',
-    from: '/** Redis and the caches in it. */',
-    to: `import { openRedisHere } from '${HERE}instance.ts';`,
+    file: 'src/cluster/workers.ts',
+    from: "import cluster, { type Worker } from 'node:cluster';",
+    to: `import type { Worker } from 'node:cluster';\nimport { cluster } from '${HERE}instance.ts';`,
   },
   { file: 'src/http/body.ts', from: 'checking ??= every(rejectLate, CHECK_EVERY_MS);', to: '' },
 ];
@@ -34,6 +34,7 @@ const WHOLE: Record<string, string> = {
   'src/http/server.ts': `import { present } from '${HERE}present.ts';
     export function openServer(operations, pipeline) { return present().onServer({ operations, pipeline }); }`,
   'src/api-docs/pages.ts': 'export function pagesOf() { return new Map(); }',
+  'src/api-docs/documents.ts': 'export function writeDocuments() { return {}; }',
 };
 
 /** Loads the modules of the service with these texts replaced, besides what a simulation always replaces. */
@@ -41,6 +42,12 @@ export function hook(replacements: readonly Replacement[]): void {
   const root = new URL('../../', import.meta.url).href;
   const all = [...OWN, ...replacements];
   registerHooks({
+    resolve(specifier, context, next) {
+      const isOfService = context.parentURL?.startsWith(`${root}src/`);
+      return isOfService && specifier === 'ioredis'
+        ? next(`${HERE}ioredis.ts`, context)
+        : next(specifier, context);
+    },
     load(url, context, next) {
       const file = url.startsWith(root) ? url.slice(root.length) : '';
       const whole = WHOLE[file];

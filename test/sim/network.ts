@@ -61,12 +61,58 @@ export class Network {
   }
 }
 
+/** A program that connections lead to: it runs, stands still, or is gone. */
+export class Server {
+  readonly name: string;
+  isUp = true;
+  isFrozen = false;
+  /** time that each of its answers takes beyond the usual */
+  slowMs = 0;
+  /** number of its runs: what began in an earlier one is lost */
+  run = 0;
+  readonly connections = new Set<Connection>();
+  #frozen: (() => void)[] = [];
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** Code of the error by which it rejects connections at present; empty: it accepts them. */
+  get rejection(): string {
+    return this.isUp ? '' : 'ECONNREFUSED';
+  }
+
+  /** Does something as soon as it runs, unless it was stopped meanwhile. */
+  whenRunning(work: () => void): void {
+    if (this.isFrozen) this.#frozen.push(work);
+    else work();
+  }
+
+  unfreeze(): void {
+    this.isFrozen = false;
+    for (const work of this.#frozen.splice(0)) work();
+  }
+
+  stop(): void {
+    this.isUp = false;
+    this.isFrozen = false;
+    this.run++;
+    this.#frozen = [];
+    this.endSessions();
+  }
+
+  endSessions(): void {
+    for (const connection of this.connections) connection.reset();
+    this.connections.clear();
+  }
+}
+
 type Direction = 'up' | 'down';
 
 /** A connection of a process to a server: each direction in order, or nothing at all. */
 export class Connection {
   readonly client: Process;
-  readonly server: string;
+  readonly server: Server;
   readonly network: Network;
   /** calls back in the client when the peer has ended it */
   onLost: (() => void) | undefined;
@@ -77,15 +123,62 @@ export class Connection {
   readonly #backlog: Record<Direction, (() => void)[]> = { up: [], down: [] };
   readonly #isWaiting = { up: false, down: false };
 
-  constructor(network: Network, client: Process, server: string) {
+  constructor(network: Network, client: Process, server: Server) {
     this.network = network;
     this.client = client;
     this.server = server;
     network.connections.add(this);
   }
 
+  /**
+   * Connects a process to a server; returns a function that gives up. `opened` is called with the connection, or with the
+   * code of the error.
+   */
+  static dial(
+    network: Network,
+    client: Process,
+    server: Server,
+    timeoutMs: number,
+    opened: (connection: Connection | undefined, code: string) => void,
+  ): () => void {
+    const connection = new Connection(network, client, server);
+    let isOver = false;
+    const end = (code: string) => {
+      if (isOver) return;
+      isOver = true;
+      client.clearTimer(timer);
+      if (code !== '') connection.close();
+      opened(code === '' ? connection : undefined, code);
+    };
+    const timer = client.setTimer(() => end('CONNECT_TIMEOUT'), timeoutMs);
+    connection.onLost = () => end('CONNECTION_CLOSED');
+    connection.up(() =>
+      server.whenRunning(() => {
+        const { rejection } = server;
+        if (rejection === '') server.connections.add(connection);
+        connection.down(() => end(rejection));
+      }),
+    );
+    return () => {
+      isOver = true;
+      client.clearTimer(timer);
+      connection.close();
+    };
+  }
+
   get clientHost(): Host {
     return this.client.host;
+  }
+
+  /** Lets the server do something for the client; it resets a connection that it does not know. */
+  ask(work: () => void): void {
+    const { server } = this;
+    this.up(() =>
+      server.whenRunning(() => {
+        if (server.connections.has(this)) work();
+        else this.reset();
+      }),
+    );
   }
 
   /** Sends to the server. */
@@ -118,7 +211,9 @@ export class Connection {
     if (this.isVoid) return;
     const { network } = this;
     const [from, to] =
-      direction === 'up' ? [this.clientHost.name, this.server] : [this.server, this.clientHost.name];
+      direction === 'up'
+        ? [this.clientHost.name, this.server.name]
+        : [this.server.name, this.clientHost.name];
     const link = network.link(from, to);
     const backlog = this.#backlog[direction];
     if (link.isBlocked || backlog.length > 0) {

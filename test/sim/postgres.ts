@@ -1,5 +1,5 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
-import type { Connection, Network } from './network.ts';
+import { type Connection, type Network, Server } from './network.ts';
 import type { Random } from './random.ts';
 import {
   type ApiKey,
@@ -34,7 +34,6 @@ export type Answer = { rows: unknown } | { fault: SqlFault };
 type Work = (server: PgServer) => object[] | object[][];
 
 const LOCK_TIMEOUT_MS = 5_000;
-const STARTING = { message: 'the database system is starting up', code: '57P03', severity: 'FATAL' };
 
 /** State of a data folder. */
 export interface Folder {
@@ -44,51 +43,55 @@ export interface Folder {
 }
 
 /** A PostgreSQL server, primary or replica. */
-export class PgServer {
+export class PgServer extends Server {
   readonly host: Host;
   readonly cluster: PgCluster;
   folder: Folder;
-  timeline: number;
+  timeline = 1;
   role: 'primary' | 'replica';
-  state: 'up' | 'starting' | 'down' = 'up';
-  isFrozen = false;
+  /** which it has in common with its replicas alone */
+  systemId: number;
+  readonly number: number;
+  /** it runs, and rejects connections until it has recovered */
+  isStarting = false;
   startedMs = 0;
-  /** time that a statement takes beyond the usual */
-  slowMs = 0;
   /** until then no statement can read hotels: a lock */
   lockedUntilMs = 0;
   readonly inProgress = new Set<number>();
-  readonly connections = new Set<Connection>();
-  #frozen: (() => void)[] = [];
   /** of the sequencer's table */
   #lock: { waiting: (() => void)[]; isHeld: boolean } = { waiting: [], isHeld: false };
-  /** number of the run of this server: what began in another one is lost */
-  run = 0;
   /** a replica: index in the write-ahead log up to which it has replayed */
   replayed = 0;
   isReplayPaused = false;
   replayDelayMs = 5;
 
-  constructor(cluster: PgCluster, host: Host, role: 'primary' | 'replica', folder: Folder) {
+  constructor(cluster: PgCluster, role: 'primary' | 'replica', folder: Folder, systemId?: number) {
+    const number = cluster.nextServer++;
+    super(`pg${number}`);
     this.cluster = cluster;
-    this.host = host;
+    this.number = number;
+    this.systemId = systemId ?? number;
+    this.host = cluster.world.host(this.name);
     this.role = role;
     this.folder = folder;
-    this.timeline = 1;
     this.startedMs = cluster.world.nowMs;
   }
 
+  override get rejection(): string {
+    return this.isUp && this.isStarting ? '57P03' : super.rejection;
+  }
+
   get wallMs(): number {
-    return this.cluster.world.trueWallMs + this.host.wallAheadMs;
+    return this.host.wallMs();
   }
 
   get serverStarted(): string {
-    const { servers, world } = this.cluster;
-    return String(Math.floor(world.beganWallMs + this.startedMs) * 1_000 + servers.indexOf(this));
+    const { world } = this.cluster;
+    return String(Math.floor(world.beganWallMs + this.startedMs) * 1_000 + this.number);
   }
 
   get place(): string {
-    return `1 ${this.cluster.systemId} ${this.timeline}`;
+    return `1 ${this.systemId} ${this.timeline}`;
   }
 
   get snapshot(): Snapshot {
@@ -113,33 +116,29 @@ export class PgServer {
     this.cluster.committed(this, before);
   }
 
-  /** Does something as soon as the server runs. */
-  whenRunning(work: () => void): void {
-    if (this.isFrozen) this.#frozen.push(work);
-    else work();
-  }
-
-  unfreeze(): void {
-    this.isFrozen = false;
-    for (const work of this.#frozen.splice(0)) work();
-  }
-
   /** Ends all sessions and transactions. */
-  stop(): void {
-    this.state = 'down';
-    this.run++;
+  override stop(): void {
+    super.stop();
     this.inProgress.clear();
-    this.#frozen = [];
-    this.isFrozen = false;
     this.#lock = { waiting: [], isHeld: false };
-    for (const connection of this.connections) connection.reset();
-    this.connections.clear();
+    this.cluster.onReach();
   }
 
-  start(): void {
-    this.state = 'up';
-    this.startedMs = this.cluster.world.nowMs;
+  /** Begins to run; it rejects connections for a while. */
+  start(recoversMs = 0): void {
+    const { world } = this.cluster;
+    this.isUp = true;
+    this.isStarting = recoversMs > 0;
+    this.startedMs = world.nowMs;
     this.folder.latestCompleted = Math.max(this.folder.latestCompleted, this.folder.nextXid - 1);
+    this.cluster.onReach();
+    const { run } = this;
+    if (this.isStarting)
+      world.after(recoversMs, () => {
+        if (run !== this.run) return;
+        this.isStarting = false;
+        this.cluster.onReach();
+      });
   }
 
   /** Executes a message of a client, and answers over its connection. */
@@ -292,17 +291,21 @@ interface WalRecord {
   latestCompleted: number;
 }
 
-/** One primary and its replicas, reached by names that lead to the present server. */
+/** One primary and its replica, reached by names that lead to the present server. */
 export class PgCluster {
   readonly world: World;
   readonly network: Network;
   readonly random: Random;
   readonly sizes: Sizes;
-  readonly servers: PgServer[] = [];
-  systemId = 1;
+  servers: PgServer[] = [];
+  nextServer = 0;
   primary: PgServer;
+  /** machines from which the name of the primary leads elsewhere */
+  readonly leads = new Map<string, PgServer>();
   /** called with what the primary shows from now on */
   onTruth: (data: Data, before: Data | undefined) => void = () => {};
+  /** called when it may have changed who reaches the primary */
+  onReach: () => void = () => {};
   #wal: WalRecord[] = [];
   #draws = 0;
   #number = 1;
@@ -317,7 +320,7 @@ export class PgCluster {
       ...{ keys: new Map(keys.map((key) => [key.sha256, key])), collections: new Set(), members: new Map() },
     };
     const folder: Folder = { data: empty, nextXid: 1_000, latestCompleted: 999 };
-    this.primary = new PgServer(this, world.host('pg0'), 'primary', folder);
+    this.primary = new PgServer(this, 'primary', folder);
     this.servers.push(this.primary);
     const xid = this.primary.beginTransaction();
     const context = {
@@ -327,21 +330,21 @@ export class PgCluster {
     this.primary.endTransaction(xid, commitDrain(empty, newHistory(context)));
   }
 
-  addReplica(): PgServer {
-    const { folder } = this.primary;
-    const replica = new PgServer(this, this.world.host(`pg${this.servers.length}`), 'replica', { ...folder });
+  addReplica(): void {
+    const { folder, systemId, timeline } = this.primary;
+    const replica = new PgServer(this, 'replica', { ...folder }, systemId);
+    replica.timeline = timeline;
     replica.replayed = this.#wal.length;
     this.servers.push(replica);
-    return replica;
   }
 
   get replica(): PgServer | undefined {
-    return this.servers.find((server) => server !== this.primary);
+    return this.servers.find(({ role }) => role === 'replica');
   }
 
-  /** Returns the server that a name leads to at present. */
-  resolve(name: string): PgServer | undefined {
-    return name === 'primary' ? this.primary : this.replica;
+  /** Returns the server that a name leads to from a machine at present. */
+  resolve(name: string, host: string): PgServer | undefined {
+    return name === 'primary' ? (this.leads.get(host) ?? this.primary) : this.replica;
   }
 
   draw(): string {
@@ -364,8 +367,7 @@ export class PgCluster {
 
   /** Lets a replica replay one record, or all that it lacks. */
   replay(replica: PgServer): void {
-    if (replica.role !== 'replica' || replica.isReplayPaused || replica.isFrozen || replica.state !== 'up')
-      return;
+    if (replica.role !== 'replica' || replica.isReplayPaused || replica.isFrozen || !replica.isUp) return;
     if (!this.network.isOpen(this.primary.host.name, replica.host.name)) return;
     const due = Math.max(replica.replayed, this.#wal.length - 0);
     if (due > replica.replayed) this.#replayTo(replica, due);
@@ -382,73 +384,95 @@ export class PgCluster {
     this.#replayTo(replica, Math.max(1, Math.min(replica.replayed, this.#wal.length) - records));
   }
 
-  /** Promotes the replica; the former primary is gone, and comes back as a replica later. */
-  promote(): void {
-    const former = this.primary;
-    const { replica } = this;
-    if (replica?.state !== 'up') return;
-    if (former.state !== 'down') former.stop();
+  /** Promotes the replica. The former primary is gone, but for machines whose address still leads to it. */
+  promote(misled: readonly string[]): void {
+    const { primary: former, replica } = this;
+    if (!replica?.isUp) return;
+    if (misled.length === 0) {
+      former.stop();
+      former.role = 'replica';
+    } else {
+      for (const host of misled) this.leads.set(host, former);
+      for (const connection of former.connections)
+        if (!misled.includes(connection.clientHost.name)) connection.reset();
+    }
     const before = former.folder.data;
     this.primary = replica;
     replica.role = 'primary';
     replica.timeline++;
-    former.role = 'replica';
+    replica.endSessions();
     // transactions of the future that is lost have left no trace
-    replica.folder = { ...replica.folder, latestCompleted: replica.folder.nextXid - 1 };
-    this.#wal = [{ ...replica.folder }];
-    for (const server of this.servers) server.replayed = 0;
-    for (const connection of replica.connections) connection.reset();
-    replica.connections.clear();
-    this.onTruth(replica.folder.data, before);
+    this.#begin({ ...replica.folder, latestCompleted: replica.folder.nextXid - 1 }, before);
   }
 
   /** Brings a server back: as the primary with its data, or as a replica with those of the primary. */
-  startAgain(server: PgServer): void {
-    if (server.state === 'up') return;
-    if (server !== this.primary) {
-      server.folder = { ...this.primary.folder };
-      server.timeline = this.primary.timeline;
-      server.replayed = this.#wal.length;
-    }
-    server.start();
+  startAgain(server: PgServer, afterMs = 0, recoversMs = 0): void {
+    this.world.after(afterMs, () => {
+      if (server.isUp || !this.servers.includes(server)) return;
+      if (server !== this.primary) {
+        server.role = 'replica';
+        server.folder = { ...this.primary.folder };
+        server.timeline = this.primary.timeline;
+        server.replayed = this.#wal.length;
+      }
+      server.start(recoversMs);
+    });
   }
 
   /** Puts an older data folder back while the primary is down; replicas are made anew from it. */
   putBack(folder: Folder): void {
     const before = this.primary.folder.data;
-    this.primary.folder = { ...folder, latestCompleted: folder.nextXid - 1 };
-    this.#wal = [{ ...this.primary.folder }];
+    // rows of two futures with the same position and transaction cannot be told apart: docs/guarantees.md says so
+    const nextXid = folder.nextXid + this.random.whole(1, 50);
+    this.#begin({ ...folder, nextXid, latestCompleted: nextXid - 1 }, before);
     for (const server of this.servers) {
-      server.replayed = 1;
       if (server === this.primary) continue;
       server.stop();
+      server.replayed = 1;
       server.folder = { ...this.primary.folder };
-      server.start();
+      this.startAgain(server);
     }
-    this.onTruth(this.primary.folder.data, before);
   }
 
-  /** Accepts a connection; returns the error of a server that does not. */
-  accept(server: PgServer, connection: Connection): SqlFault | 'refused' | undefined {
-    if (server.state === 'down') return 'refused';
-    if (server.state === 'starting') return STARTING;
-    server.connections.add(connection);
-    return undefined;
+  /** Lets the names lead to another database: a copy of a data folder, or a dump that was restored. */
+  replaceBy(folder: Folder, isDump: boolean): void {
+    const before = this.primary.folder.data;
+    const hasReplica = this.servers.length > 1;
+    for (const server of this.servers) server.stop();
+    this.primary = this.copyOf(folder, isDump);
+    for (const [host, server] of this.leads) if (this.servers.includes(server)) this.leads.delete(host);
+    this.servers = [this.primary];
+    this.#begin(this.primary.folder, before);
+    if (hasReplica) this.addReplica();
   }
 
-  /** Ends all sessions of a server, as an operator does. */
-  terminateSessions(server: PgServer): void {
-    for (const connection of server.connections) connection.reset();
-    server.connections.clear();
+  /** Returns another server with a copy of a data folder, or with its dump. */
+  copyOf({ data, nextXid }: Folder, isDump: boolean): PgServer {
+    // a restore writes the rows anew, and the transactions of the other server have other numbers
+    const next = isDump ? this.random.whole(500, 3_000) : nextXid;
+    const log = isDump ? data.log.map((row) => ({ ...row, xmin: next - 1 })) : data.log;
+    return new PgServer(this, 'primary', {
+      data: { ...data, log },
+      nextXid: next,
+      latestCompleted: next - 1,
+    });
+  }
+
+  /** Continues with what the primary holds now. */
+  #begin(folder: Folder, before: Data): void {
+    this.primary.folder = folder;
+    this.#wal = [{ ...folder }];
+    for (const server of this.servers) server.replayed = 0;
+    this.onReach();
+    this.onTruth(folder.data, before);
   }
 
   /**
    * Runs a transaction of another system: statements at once, the commit after `takesMs`. Its id is older than those of
    * transactions that begin meanwhile and commit before it. Returns false if there is no server.
    */
-  write(statements: Statement[], takesMs: number, aborts = false): boolean {
-    const server = this.primary;
-    if (server.state !== 'up' || server.isFrozen) return false;
+  write(statements: Statement[], takesMs: number, aborts = false, server = this.primary): boolean {
+    if (!server.isUp || server.isStarting || server.isFrozen) return false;
     const xid = server.beginTransaction();
     const { run } = server;
     const atMs = server.wallMs;

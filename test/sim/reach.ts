@@ -19,6 +19,7 @@ export class Reach {
   readonly #network: Network;
   readonly #postgres: PgCluster;
   readonly #away = new Map<string, Span[]>();
+  readonly #misled = new Map<string, Span[]>();
   readonly #disturbed = new Map<string, Span[]>();
 
   constructor(world: World, network: Network, postgres: PgCluster) {
@@ -31,19 +32,32 @@ export class Reach {
   update(hosts: readonly string[]): void {
     const { primary } = this.#postgres;
     for (const host of hosts) {
-      const { name } = primary.host;
+      const { name } = primary;
       // no query and no poll is answered in time over such a link
       const isTooSlow =
         this.#network.roundTripMs(host, name) > DEADLINE_MS || primary.slowMs > 2 * DEADLINE_MS;
-      const isAway =
-        primary.state !== 'up' || primary.isFrozen || isTooSlow || !this.#network.isOpen(host, name);
-      const spans = this.#spansOf(this.#away, host);
-      const last = spans.at(-1);
-      const wasAway = last?.untilMs === Infinity;
-      if (isAway && !wasAway) spans.push({ fromMs: this.#world.nowMs, untilMs: Infinity });
-      if (!isAway && wasAway) last.untilMs = this.#world.nowMs;
-      if (isAway || wasAway) this.disturb([host], 0);
+      const isMisled = this.#postgres.resolve('primary', host) !== primary;
+      const isDown = !primary.isUp || primary.isStarting || primary.isFrozen;
+      const isAway = isMisled || isDown || isTooSlow || !this.#network.isOpen(host, name);
+      this.#mark(this.#misled, host, isMisled);
+      if (this.#mark(this.#away, host, isAway) || isAway) this.disturb([host], 0);
     }
+  }
+
+  /** Begins or ends a span; returns whether one was open. */
+  #mark(map: Map<string, Span[]>, host: string, isSo: boolean): boolean {
+    const spans = this.#spansOf(map, host);
+    const last = spans.at(-1);
+    const wasSo = last?.untilMs === Infinity;
+    if (isSo && !wasSo) spans.push({ fromMs: this.#world.nowMs, untilMs: Infinity });
+    if (!isSo && wasSo) last.untilMs = this.#world.nowMs;
+    return wasSo;
+  }
+
+  /** Returns when a former primary began to answer the host, if it did at or after this time; else the time. */
+  misledSince(host: string, atMs: number): number {
+    const spans = this.#spansOf(this.#misled, host).filter(({ untilMs }) => untilMs >= atMs);
+    return Math.min(atMs, ...spans.map(({ fromMs }) => fromMs));
   }
 
   /** Notes that a fault disturbs hosts for this time. */

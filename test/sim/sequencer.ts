@@ -16,6 +16,8 @@ export interface ApiKey {
   id: string;
   scopes: string[];
   revoked: boolean;
+  /** epoch ms */
+  expiresAtMs: number | null;
   collection: string | null;
 }
 

@@ -1,6 +1,6 @@
 import { retryAfterMs } from '../../src/postgres/connector.ts';
 import { Connection } from './network.ts';
-import type { Answer, SqlFault } from './postgres.ts';
+import type { Answer, PgServer, SqlFault } from './postgres.ts';
 import { present } from './present.ts';
 import { execute } from './statements.ts';
 import type { Process } from './world.ts';
@@ -64,7 +64,7 @@ class PoolConnection {
   state: 'closed' | 'connecting' | 'open' = 'closed';
   #failedAtMs = -Infinity;
   #retryMs = 0;
-  #attempt = 0;
+  #giveUp: (() => void) | undefined;
 
   constructor(pool: Pool) {
     this.#pool = pool;
@@ -89,62 +89,36 @@ class PoolConnection {
   #connect(): void {
     const { process, name } = this.#pool;
     const { network, postgres } = present();
-    const server = postgres.resolve(name);
+    const server = postgres.resolve(name, process.host.name);
     this.state = 'connecting';
-    const attempt = ++this.#attempt;
     if (!server || this.#pool.isEnded) {
-      this.#failed('CONNECT_FAILED', 'connect');
+      this.#failed('CONNECT_FAILED');
       return;
     }
-    const connection = new Connection(network, process, server.host.name);
-    this.#connection = connection;
-    const isOver = () => attempt !== this.#attempt;
-    const timer = process.setTimer(() => {
-      if (isOver()) return;
-      connection.close();
-      this.#failed('CONNECT_TIMEOUT', undefined);
-    }, CONNECT_TIMEOUT_MS);
-    connection.up(() =>
-      server.whenRunning(() => {
-        const fault = postgres.accept(server, connection);
-        connection.down(() => {
-          process.clearTimer(timer);
-          if (isOver()) return;
-          if (fault === 'refused') {
-            connection.close();
-            this.#failed('ECONNREFUSED', 'connect');
-          } else if (fault) {
-            connection.close();
-            this.#failed(fault.code, undefined, fault.severity);
-          } else {
-            this.state = 'open';
-            this.#retryMs = 0;
-            connection.onLost = () => this.#lost('CONNECTION_CLOSED');
-            if (this.asked) this.#send();
-          }
-        });
-      }),
-    );
+    this.#giveUp = Connection.dial(network, process, server, CONNECT_TIMEOUT_MS, (connection, code) => {
+      if (!connection) {
+        this.#failed(code);
+        return;
+      }
+      this.#connection = connection;
+      this.state = 'open';
+      this.#retryMs = 0;
+      connection.onLost = () => this.#lost('CONNECTION_CLOSED');
+      if (this.asked) this.#send();
+    });
   }
 
   #send(): void {
     const connection = this.#connection!;
     const asked = this.asked!;
-    const { postgres } = present();
     const { text, parameters } = asked;
-    const server = postgres.servers.find(({ host }) => host.name === connection.server)!;
-    const { run } = server;
+    const server = connection.server as PgServer;
     const answered = (answer: Answer) => {
       if (this.asked !== asked || this.#connection !== connection) return;
       if ('fault' in answer) this.#answerFault(answer.fault);
       else this.#answer(answer.rows as object[]);
     };
-    connection.up(() =>
-      server.whenRunning(() => {
-        if (run !== server.run || !server.connections.has(connection)) return connection.reset();
-        server.execute(connection, text, (at) => execute(at, text, parameters), answered);
-      }),
-    );
+    connection.ask(() => server.execute(connection, text, (at) => execute(at, text, parameters), answered));
   }
 
   #answer(rows: object[]): void {
@@ -173,26 +147,24 @@ class PoolConnection {
     this.#pool.next();
   }
 
-  #lost(code: string): void {
+  #lost(code: string, more: object = {}): void {
     this.state = 'closed';
     this.#connection = undefined;
-    this.#attempt++;
     const { asked } = this;
-    if (asked) this.#end(() => asked.reject(Object.assign(new Error(`connection: ${code}`), { code })));
+    if (asked)
+      this.#end(() => asked.reject(Object.assign(new Error(`connection: ${code}`), { code, ...more })));
   }
 
-  #failed(code: string, syscall: string | undefined, severity?: string): void {
+  #failed(code: string): void {
     this.#failedAtMs = this.#pool.process.monotonicMs();
     this.#retryMs = retryAfterMs();
-    this.state = 'closed';
-    this.#connection = undefined;
-    this.#attempt++;
-    const { asked } = this;
-    const more = { code, ...(syscall && { syscall }), ...(severity && { severity }) };
-    if (asked) this.#end(() => asked.reject(Object.assign(new Error(`connect: ${code}`), more)));
+    // errors of sockets have a system call, those of the server a severity
+    const isOfSocket = code === 'ECONNREFUSED' || code === 'CONNECT_FAILED';
+    this.#lost(code, isOfSocket ? { syscall: 'connect' } : code === '57P03' ? { severity: 'FATAL' } : {});
   }
 
   destroy(): void {
+    this.#giveUp?.();
     const connection = this.#connection;
     this.#lost('CONNECTION_DESTROYED');
     connection?.close();

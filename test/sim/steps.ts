@@ -1,5 +1,6 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
 import type { Episode } from './episode.ts';
+import { Instance } from './instance.ts';
 import { Random } from './random.ts';
 import type { RedisServer } from './redis.ts';
 import { sortedHotels } from './sequencer.ts';
@@ -23,30 +24,25 @@ function lastsMs(random: Random): number {
 
 const hostOf = (episode: Episode, random: Random) => random.pick(episode.instances).name;
 
-/** Stops processes, and lets them go on. */
-function stopFor(episode: Episode, processes: Process[], forMs: number): void {
-  for (const process of processes) process.stop();
+/** Lets processes stand still, and go on. */
+function haltFor(episode: Episode, processes: Process[], how: NonNullable<Process['stop']>, forMs: number) {
+  const halted = processes.filter((process) => process.halt(how));
   episode.world.after(forMs, () => {
-    for (const process of processes) process.goOn();
+    for (const process of halted) process.goOn();
   });
 }
 
-function block(episode: Episode, from: string, to: string, forMs: number): void {
-  const link = episode.network.link(from, to);
-  link.block();
+/** Changes something about which instances reach PostgreSQL, and changes it back. */
+function forAWhile(episode: Episode, forMs: number, begin: () => void, end: () => void): void {
+  begin();
+  episode.reached();
   episode.world.after(forMs, () => {
-    link.open();
+    end();
     episode.reached();
   });
-  episode.reached();
 }
 
 const redisOf = (episode: Episode, random: Random): RedisServer => random.pick(episode.redis.servers);
-
-function forAWhile(episode: Episode, forMs: number, begin: () => void, end: () => void): void {
-  begin();
-  episode.world.after(forMs, end);
-}
 
 const WRITES = {
   write: (episode, random) => {
@@ -89,36 +85,28 @@ const POSTGRES = {
     const server = episode.postgres.primary;
     const forMs = lastsMs(random);
     server.stop();
-    episode.reached();
-    episode.world.after(forMs, () => {
-      episode.postgres.startAgain(server);
-      episode.reached();
-    });
+    episode.postgres.startAgain(server, forMs, random.chance(0.5) ? random.between(10, 1_500) : 0);
     return `${forMs.toFixed(0)} ms`;
   },
   'postgres freezes': (episode, random) => {
     const server = episode.postgres.primary;
     const forMs = lastsMs(random);
-    server.isFrozen = true;
-    episode.reached();
-    episode.world.after(forMs, () => {
-      server.unfreeze();
-      episode.reached();
-    });
+    const begin = () => {
+      server.isFrozen = true;
+    };
+    forAWhile(episode, forMs, begin, () => server.unfreeze());
     return `${forMs.toFixed(0)} ms`;
   },
   'postgres is slow': (episode, random) => {
     const server = episode.postgres.primary;
     const forMs = lastsMs(random);
-    server.slowMs = random.pick([30, 150, 500, 1_500]);
-    episode.disturb(forMs);
-    episode.reached();
-    episode.world.after(forMs, () => {
-      server.slowMs = 0;
-      episode.reached();
-      episode.disturb(2_000);
-    });
-    return `${server.slowMs} ms more, for ${forMs.toFixed(0)} ms`;
+    const slowMs = random.pick([30, 150, 500, 1_500]);
+    episode.disturb(forMs + 2_000);
+    const set = (ms: number) => () => {
+      server.slowMs = ms;
+    };
+    forAWhile(episode, forMs, set(slowMs), set(0));
+    return `${slowMs} ms more, for ${forMs.toFixed(0)} ms`;
   },
   'hotels are locked': (episode, random) => {
     const server = episode.postgres.primary;
@@ -128,47 +116,77 @@ const POSTGRES = {
     return `${forMs.toFixed(0)} ms`;
   },
   'sessions are ended': (episode) => {
-    episode.postgres.terminateSessions(episode.postgres.primary);
+    episode.postgres.primary.endSessions();
     episode.disturb(0);
     return '';
   },
   'replica is promoted': (episode, random) => {
-    const { postgres } = episode;
-    const { replica } = postgres;
-    if (replica?.state !== 'up' || replica.isFrozen) return undefined;
+    const { postgres, world } = episode;
+    const { replica, primary: former } = postgres;
+    if (!replica?.isUp || replica.isFrozen) return undefined;
     const lost = random.chance(0.7) ? random.whole(0, 4) : 0;
     postgres.setBack(replica, lost);
-    const former = postgres.primary;
-    postgres.promote();
-    episode.reached();
+    const forMs = lastsMs(random);
+    // the former primary may go on, and answer instances whose address still leads to it
+    const misled = random.chance(0.3) ? episode.hostNames.filter(() => random.chance(0.5)) : [];
+    postgres.promote(misled);
     episode.disturb(0);
-    const backMs = lastsMs(random);
-    episode.world.after(backMs, () => postgres.startAgain(former));
-    return `without its last ${lost} records`;
+    const end = () => {
+      if (misled.length > 0 && former !== postgres.primary) former.stop();
+      for (const host of misled) postgres.leads.delete(host);
+    };
+    forAWhile(episode, forMs, () => {}, end);
+    world.after(forMs, () => postgres.startAgain(former));
+    return `without its last ${lost} records; ${former.name} goes on for ${misled}`;
   },
   'folder is put back': (episode, random) => {
-    const { postgres, world } = episode;
+    const { postgres } = episode;
     const server = postgres.primary;
     const folder = random.pick(episode.folders);
-    if (!folder || server.state !== 'up') return undefined;
+    if (!folder || !server.isUp) return undefined;
     const forMs = Math.min(lastsMs(random), 3_000);
     server.stop();
     postgres.putBack(folder.folder);
-    episode.reached();
-    world.after(forMs, () => {
-      postgres.startAgain(server);
-      episode.reached();
-    });
+    postgres.startAgain(server, forMs);
     return `of ${folder.atMs.toFixed(0)}, after ${forMs.toFixed(0)} ms`;
+  },
+  /** A dump is restored elsewhere, and the address leads there from now on. */
+  'database is another': (episode, random) => {
+    const { postgres } = episode;
+    const folder = random.pick(episode.folders);
+    if (!folder) return undefined;
+    const isDump = random.chance(0.5);
+    postgres.replaceBy(folder.folder, isDump);
+    episode.reached();
+    return `${isDump ? 'restored' : 'copied'} as of ${folder.atMs.toFixed(0)}`;
+  },
+  /** Another deployment uses a copy of the database from now on, and the same Redis. Its answers are not judged. */
+  'copy is used elsewhere': (episode, random) => {
+    const { postgres, world, names } = episode;
+    if (episode.stranger || random.chance(0.5)) return undefined;
+    const copy = postgres.copyOf(postgres.primary.folder, random.chance(0.5));
+    postgres.leads.set('x0', copy);
+    const { options } = episode.instances[0]!;
+    episode.stranger = new Instance(world, 'x0', { ...options, hasReplica: false, workers: 1 });
+    episode.stranger.start();
+    const goOn = () => {
+      const { data } = copy.folder;
+      const { maxPiece } = postgres.sizes;
+      postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
+      for (let n = 0; n < names.hotels; n++) episode.clients?.visit(episode.stranger!, `h${n}`);
+      world.after(random.between(50, 400), goOn);
+    };
+    goOn();
+    return copy.name;
   },
   /** A hotel changes twice; the second change is read everywhere, and is lost before it has a position. */
   'future is lost': (episode, random) => {
     const { postgres, world } = episode;
     const { replica, primary } = postgres;
     const id = random.pick(sortedHotels(primary.folder.data))?.id;
-    if (id === undefined || primary.state !== 'up' || primary.isFrozen) return undefined;
+    if (id === undefined || !primary.isUp || primary.isFrozen) return undefined;
     // an older folder whose log ends where the present one does cannot be told from a restart: not promised
-    if (replica?.state !== 'up' || replica.isFrozen) return undefined;
+    if (!replica?.isUp || replica.isFrozen) return undefined;
     const change = (row: HotelRow) => ({ ...row, room_count: random.whole(1, 999) });
     postgres.write([update([id], change)], 0);
     world.after(random.between(30, 60), () => {
@@ -177,16 +195,13 @@ const POSTGRES = {
       episode.silentUntilMs = world.nowMs + 8_000;
       for (let i = 0; i < 6; i++) world.after(random.between(0, 8), () => episode.clients?.readAt(id));
       world.after(random.between(4, 12), () => {
-        if (postgres.primary !== primary || primary.state !== 'up') return;
+        if (postgres.primary !== primary || !primary.isUp || replica !== postgres.replica) return;
         primary.stop();
         replica.folder = folder;
-        postgres.promote();
+        postgres.promote([]);
         episode.reached();
         episode.disturb(0);
-        world.after(random.between(10, 2_000), () => {
-          for (const server of postgres.servers) postgres.startAgain(server);
-          episode.reached();
-        });
+        postgres.startAgain(primary, random.between(10, 2_000));
       });
     });
     return `${id}, by a promotion`;
@@ -202,26 +217,19 @@ const POSTGRES = {
     if (!replica) return undefined;
     const forMs = lastsMs(random);
     const how = random.pick(['pause', 'delay', 'freeze', 'stop'] as const);
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        if (how === 'pause') replica.isReplayPaused = true;
-        else if (how === 'delay') replica.replayDelayMs = random.between(50, 3_000);
-        else if (how === 'freeze') replica.isFrozen = true;
-        else if (replica.role === 'replica') replica.stop();
-      },
-      () => {
-        replica.isReplayPaused = false;
-        replica.replayDelayMs = 5;
-        if (how === 'freeze') {
-          replica.unfreeze();
-          episode.reached();
-        }
-        if (how === 'stop' && replica.role === 'replica') episode.postgres.startAgain(replica);
-        episode.postgres.replay(replica);
-      },
-    );
+    const begin = () => {
+      if (how === 'pause') replica.isReplayPaused = true;
+      else if (how === 'delay') replica.replayDelayMs = random.between(50, 3_000);
+      else if (how === 'freeze') replica.isFrozen = true;
+      else if (replica.role === 'replica') replica.stop();
+    };
+    forAWhile(episode, forMs, begin, () => {
+      replica.isReplayPaused = false;
+      replica.replayDelayMs = 5;
+      if (how === 'freeze') replica.unfreeze();
+      if (how === 'stop' && replica.role === 'replica') episode.postgres.startAgain(replica);
+      episode.postgres.replay(replica);
+    });
     return `${how}, ${forMs.toFixed(0)} ms`;
   },
 } satisfies Record<string, Does>;
@@ -230,10 +238,17 @@ const NETWORK = {
   'link breaks': (episode, random) => {
     const host = hostOf(episode, random);
     const forMs = lastsMs(random);
-    const server = random.chance(0.7) ? episode.postgres.primary.host.name : episode.redis.of(host).name;
+    const server = random.chance(0.7) ? episode.postgres.primary.name : redisOf(episode, random).name;
     const how = random.pick(['both', 'up', 'down'] as const);
-    if (how !== 'down') block(episode, host, server, forMs);
-    if (how !== 'up') block(episode, server, host, forMs);
+    const { network } = episode;
+    const links = [
+      ...(how === 'down' ? [] : [network.link(host, server)]),
+      ...(how === 'up' ? [] : [network.link(server, host)]),
+    ];
+    const each = (does: 'block' | 'open') => () => {
+      for (const link of links) link[does]();
+    };
+    forAWhile(episode, forMs, each('block'), each('open'));
     return `${host} ${how} ${server}, ${forMs.toFixed(0)} ms`;
   },
   'connections are half-open': (episode, random) => {
@@ -252,27 +267,36 @@ const NETWORK = {
   },
   'link is slow': (episode, random) => {
     const host = hostOf(episode, random);
-    const server = episode.postgres.primary.host.name;
+    const server = episode.postgres.primary.name;
     const forMs = lastsMs(random);
     const delayMs = random.pick([20, 80, 300, 900]);
     const links = [episode.network.link(host, server), episode.network.link(server, host)];
-    episode.disturb(forMs, [host]);
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        for (const link of links) link.delayMs = delayMs;
-        episode.reached();
-      },
-      () => {
-        for (const link of links) link.delayMs = 0.2;
-        episode.reached();
-        episode.disturb(2_000, [host]);
-      },
-    );
+    episode.disturb(forMs + 2_000, [host]);
+    const set = (ms: number) => () => {
+      for (const link of links) link.delayMs = ms;
+    };
+    forAWhile(episode, forMs, set(delayMs), set(0.2));
     return `${host}, ${delayMs} ms, for ${forMs.toFixed(0)} ms`;
   },
 } satisfies Record<string, Does>;
+
+/** A property of a Redis server that has another value for a while. */
+const redisFor =
+  <Key extends 'isFrozen' | 'rejectsWrites' | 'losesWrites' | 'delaysWrites' | 'slowMs'>(
+    property: Key,
+    values: readonly RedisServer[Key][],
+  ): Does =>
+  (episode, random) => {
+    const server = redisOf(episode, random);
+    const forMs = lastsMs(random);
+    const usual = server[property];
+    server[property] = random.pick(values);
+    episode.world.after(forMs, () => {
+      server[property] = usual;
+      server.unfreeze();
+    });
+    return `${server.name}, ${server[property]}, ${forMs.toFixed(0)} ms`;
+  };
 
 const REDIS = {
   'redis stops': (episode, random) => {
@@ -286,51 +310,11 @@ const REDIS = {
     });
     return `${server.name}, ${forMs.toFixed(0)} ms, back ${old ? 'as it was' : 'empty'}`;
   },
-  'redis freezes': (episode, random) => {
-    const server = redisOf(episode, random);
-    const forMs = lastsMs(random);
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        server.isFrozen = true;
-      },
-      () => server.unfreeze(),
-    );
-    return `${server.name}, ${forMs.toFixed(0)} ms`;
-  },
-  'redis loses writes': (episode, random) => {
-    const server = redisOf(episode, random);
-    const forMs = lastsMs(random);
-    const share = random.pick([0.3, 1]);
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        server.losesWrites = share;
-      },
-      () => {
-        server.losesWrites = 0;
-      },
-    );
-    return `${server.name}, ${share}, ${forMs.toFixed(0)} ms`;
-  },
-  'redis writes late': (episode, random) => {
-    const server = redisOf(episode, random);
-    const forMs = lastsMs(random);
-    const share = random.pick([0.2, 0.7]);
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        server.delaysWrites = share;
-      },
-      () => {
-        server.delaysWrites = 0;
-      },
-    );
-    return `${server.name}, ${share}, ${forMs.toFixed(0)} ms`;
-  },
+  'redis freezes': redisFor('isFrozen', [true]),
+  'redis is slow': redisFor('slowMs', [5, 60, 200]),
+  'redis rejects writes': redisFor('rejectsWrites', [true]),
+  'redis loses writes': redisFor('losesWrites', [0.3, 1]),
+  'redis writes late': redisFor('delaysWrites', [0.2, 0.7]),
   'redis is copied': (episode, random) => {
     const server = redisOf(episode, random);
     episode.dumps.push(server.copy());
@@ -349,12 +333,22 @@ const REDIS = {
     server.evict(random.pick([0.3, 1]));
     return server.name;
   },
+  /** One server for each instance: another one. A cluster: slots move, or a node is lost for good and another has its slots. */
   'redis is another': (episode, random) => {
-    const host = hostOf(episode, random);
+    const { redis, network } = episode;
     const server = redisOf(episode, random);
-    episode.redis.lead(host, server);
-    for (const connection of [...episode.network.connections])
-      if (connection.clientHost.name === host && connection.server.startsWith('redis')) connection.reset();
+    if (redis.owners) {
+      const from = redisOf(episode, random);
+      const isLost = random.chance(0.5);
+      if (isLost) from.values.clear();
+      redis.move(from, server, isLost ? 1 : random.next());
+      return `${from.name}, ${isLost ? 'lost' : 'some slots of it'}: ${server.name}`;
+    }
+    const host = hostOf(episode, random);
+    redis.lead(host, server);
+    for (const connection of [...network.connections])
+      if (connection.clientHost.name === host && connection.server.name.startsWith('redis'))
+        connection.reset();
     return `${server.name} for ${host}`;
   },
 } satisfies Record<string, Does>;
@@ -365,32 +359,33 @@ const PROCESSES = {
     const worker = random.pick(instance.ready);
     if (!worker) return undefined;
     const forMs = lastsMs(random);
+    const how = random.pick(['signal', 'freezer', 'endless'] as const);
     episode.disturb(forMs, [instance.name]);
-    stopFor(episode, [worker.process], forMs);
-    return `${worker.process.name}, ${forMs.toFixed(0)} ms`;
+    haltFor(episode, [worker.process], how, forMs);
+    return `${worker.process.name} by ${how}, ${forMs.toFixed(0)} ms`;
   },
   'primary stops': (episode, random) => {
     const instance = random.pick(episode.instances);
     if (!instance.primary) return undefined;
     const forMs = lastsMs(random);
     episode.disturb(forMs, [instance.name]);
-    stopFor(episode, [instance.primary], forMs);
+    haltFor(episode, [instance.primary], 'signal', forMs);
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   },
   'instance stops': (episode, random) => {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
     episode.disturb(forMs, [instance.name]);
-    stopFor(episode, instance.processes, forMs);
+    haltFor(episode, instance.processes, 'freezer', forMs);
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   },
   'machine sleeps': (episode, random) => {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
     const { host, processes } = instance;
-    if (processes.some(({ isStopped }) => isStopped)) return undefined;
+    if (processes.some(({ stop }) => stop)) return undefined;
     episode.disturb(forMs, [instance.name]);
-    for (const process of processes) process.stop();
+    for (const process of processes) process.halt('freezer');
     episode.world.after(forMs, () => {
       host.sleptMs += forMs;
       episode.checker.woken(instance.name);
@@ -399,11 +394,10 @@ const PROCESSES = {
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   },
   'worker dies': (episode, random) => {
-    const instance = random.pick(episode.instances);
-    const index = random.whole(0, instance.options.workers - 1);
-    if (!instance.workers[index]?.isListening) return undefined;
-    instance.killWorker(index);
-    return `${instance.name} ${index + 1}`;
+    const worker = random.pick([...random.pick(episode.instances).workers]);
+    if (!worker) return undefined;
+    worker.process.kill();
+    return worker.process.name;
   },
   'instance restarts': (episode, random) => {
     const instance = random.pick(episode.instances);
@@ -418,8 +412,7 @@ const CLOCKS = {
   'clock is set': (episode, random) => {
     const host = hostOf(episode, random);
     const byMs = random.pick([-1, 1]) * random.pick([500, 3_000, 60_000, 3_600_000, 30 * 3_600_000]);
-    const machine = episode.world.host(host);
-    machine.wallAheadMs += byMs;
+    episode.world.host(host).wallAheadMs += byMs;
     episode.checker.clockSteps.set(host, episode.world.nowMs);
     return `${host}, ${byMs} ms`;
   },

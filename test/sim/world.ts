@@ -4,6 +4,7 @@ import { Random } from './random.ts';
 
 /** Kinds of events of a process: what its event loop runs in separate phases. */
 type Kind = 'timer' | 'iteration' | 'io';
+type Stop = 'signal' | 'freezer' | 'endless';
 
 interface Event {
   atMs: number;
@@ -20,20 +21,39 @@ const ITERATION_MS = 0.01;
 /** Events that one iteration of the real event loop runs. */
 const EVENTS_AT_ONCE = 200;
 const HOUR_MS = 3_600_000;
+/** Drift of a clock that nothing corrects: twice what NTP assumes at most. */
+const MAX_DRIFT = 1e-3;
 
 /** A machine: its clocks, on which all its processes agree. */
 export class Host {
   readonly name: string;
-  /** what its wall clock is ahead of the true time */
+  /** what its wall clock was set ahead of the true time */
   wallAheadMs = 0;
   /** time for which it has slept: its monotonic clock stood still */
   sleptMs = 0;
   readonly processes: Process[] = [];
-  readonly bootedMs: number;
+  /** how fast its clocks run: its oscillator drifts */
+  readonly rate: number;
+  readonly #world: World;
+  readonly #bootedMs: number;
 
-  constructor(name: string, bootedMs: number) {
+  constructor(world: World, name: string) {
+    this.#world = world;
     this.name = name;
-    this.bootedMs = bootedMs;
+    this.#bootedMs = world.random.between(1, 100) * HOUR_MS;
+    this.rate = 1 + world.random.between(-MAX_DRIFT, MAX_DRIFT);
+  }
+
+  systemMs(): number {
+    return this.#bootedMs + (this.#world.nowMs - this.sleptMs) * this.rate;
+  }
+
+  uptimeMs(): number {
+    return this.systemMs() + this.sleptMs * this.rate;
+  }
+
+  wallMs(): number {
+    return Math.floor(this.#world.beganWallMs + this.#world.nowMs * this.rate + this.wallAheadMs);
   }
 }
 
@@ -42,8 +62,15 @@ export class Process implements Clock {
   readonly name: string;
   readonly host: Host;
   readonly watch: Clock['watch'] = { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] };
+  readonly pid: number;
   isDead = false;
-  isStopped = false;
+  /** how it stands still at present: by a signal, with its container, or because it does something endless */
+  stop: Stop | undefined;
+  #stoppedMs = 0;
+  /** called when something has ended it */
+  onKilled: (() => void) | undefined;
+  /** a primary process: starts a worker */
+  fork: (() => unknown) | undefined;
   readonly #world: World;
   readonly #random: Random;
   readonly #startedMs: number;
@@ -55,7 +82,8 @@ export class Process implements Clock {
     this.#world = world;
     this.host = host;
     this.name = name;
-    this.#random = new Random(`${world.seed} ${name} ${world.processes++}`);
+    this.pid = ++world.processes;
+    this.#random = new Random(`${world.seed} ${name} ${this.pid}`);
     this.#startedMs = this.systemMs();
     host.processes.push(this);
   }
@@ -65,15 +93,20 @@ export class Process implements Clock {
   }
 
   systemMs(): number {
-    return this.#world.nowMs - this.host.sleptMs + this.host.bootedMs;
+    return this.host.systemMs();
   }
 
   wallMs(): number {
-    return Math.floor(this.#world.trueWallMs + this.host.wallAheadMs);
+    return this.host.wallMs();
   }
 
   uptimeMs(): number {
-    return this.#world.nowMs + this.host.bootedMs;
+    return this.host.uptimeMs();
+  }
+
+  /** Processor time that it uses while it does something endless. */
+  get processorMs(): number {
+    return this.stop === 'endless' ? this.#world.nowMs - this.#stoppedMs : 0;
   }
 
   random(): number {
@@ -82,17 +115,22 @@ export class Process implements Clock {
 
   setTimer(callback: () => void, delayMs: number): Timer {
     // as in Node: whole milliseconds, at least one; a little late
-    const waitMs = Math.max(1, Math.trunc(delayMs)) + this.#random.between(0, 0.4);
+    const waitMs = Math.max(1, Math.trunc(delayMs)) / this.host.rate + this.#random.between(0, 0.4);
     return this.#handle(this.#world.schedule(this.#world.nowMs + waitMs, this, 'timer', callback));
   }
 
   setRepeating(callback: () => void, intervalMs: number): Timer {
     const timer = { event: undefined as Event | undefined, unref: () => timer };
     const next = () => {
-      timer.event = this.#world.schedule(this.#world.nowMs + intervalMs, this, 'timer', () => {
-        next();
-        callback();
-      });
+      timer.event = this.#world.schedule(
+        this.#world.nowMs + intervalMs / this.host.rate,
+        this,
+        'timer',
+        () => {
+          next();
+          callback();
+        },
+      );
     };
     next();
     return timer;
@@ -131,14 +169,17 @@ export class Process implements Clock {
     this.#held.push(event);
   }
 
-  stop(): void {
-    this.isStopped = true;
+  /** Lets it stand still until `goOn`. Returns false if it does already. */
+  halt(how: Stop): boolean {
+    if (this.stop !== undefined || this.isDead) return false;
+    this.stop = how;
+    this.#stoppedMs = this.#world.nowMs;
+    return true;
   }
 
   /** Goes on with what is due: first the timers, or first what has arrived. */
   goOn(): void {
-    if (!this.isStopped) return;
-    this.isStopped = false;
+    this.stop = undefined;
     const order: Kind[] = this.#random.chance(0.5)
       ? ['timer', 'iteration', 'io']
       : ['io', 'iteration', 'timer'];
@@ -149,10 +190,13 @@ export class Process implements Clock {
         if (event.kind === kind && event.run) this.#world.reschedule(event, this.#world.nowMs);
   }
 
-  die(): void {
+  /** Ends it at once, as SIGKILL does. */
+  kill(): void {
+    if (this.isDead) return;
     this.isDead = true;
     this.#held = [];
     this.host.processes.splice(this.host.processes.indexOf(this), 1);
+    this.onKilled?.();
   }
 }
 
@@ -192,19 +236,19 @@ export class World {
   host(name: string): Host {
     let host = this.hosts.get(name);
     if (!host) {
-      host = new Host(name, this.random.between(1, 100) * HOUR_MS);
+      host = new Host(this, name);
       this.hosts.set(name, host);
     }
     return host;
   }
 
-  /** Begins a process on a host; `main` runs in it. */
-  spawn(host: Host, name: string, main: () => void): Process {
+  /** Begins a process on a host; `main` runs in it once it has loaded. */
+  spawn(host: Host, name: string, main: () => void, loadsMs = 0): Process {
     const process = new Process(this, host, name);
     process.receive(() => {
       watchClocks();
       main();
-    });
+    }, loadsMs);
     return process;
   }
 
@@ -286,7 +330,7 @@ export class World {
     if (!run) return;
     this.nowMs = Math.max(this.nowMs, event.atMs);
     if (process?.isDead) return;
-    if (process?.isStopped) {
+    if (process?.stop) {
       process.hold(event);
       return;
     }

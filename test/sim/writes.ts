@@ -264,6 +264,8 @@ export function drawStatements(
       { revoked: !known.revoked },
       { scopes: known.scopes.length > 0 ? [] : ['registry'] },
       { collection: random.pick([null, ...COLLECTIONS]) },
+      { expiresAtMs: wallMs + random.between(-2_000, 10_000) },
+      { expiresAtMs: null },
     ]);
     return [setKey({ ...known, ...change }, sha256)];
   }
@@ -281,7 +283,7 @@ export function drawStatements(
 
 export function newKey(random: Random, sha256: string, collection?: string | null): ApiKey {
   return {
-    ...{ sha256, id: `key${sha256.slice(0, 6)}`, revoked: false },
+    ...{ sha256, id: `key${sha256.slice(0, 6)}`, revoked: false, expiresAtMs: null },
     scopes: random.chance(0.6) ? ['registry'] : [],
     collection: collection === undefined ? random.pick([null, null, ...COLLECTIONS]) : collection,
   };

@@ -1,0 +1,133 @@
+import type { WarmUpResult } from '../cache/warm-up.ts';
+import {
+  clearTimer,
+  fromSystemMs,
+  onClockStep,
+  pause,
+  random,
+  setTimer,
+  type Timer,
+  toSystemMs,
+  wallMs,
+} from '../lib/clock.ts';
+import { loginOf } from '../redis/store.ts';
+import { buildWorker } from './build-worker.ts';
+import type { Start, ToPrimary, ToWorker } from './messages.ts';
+import type { ProcessContext } from './process-context.ts';
+
+/** Time that the worker waits for Redis at its start. */
+const REDIS_TIMEOUT_MS = 500;
+/** The same for PostgreSQL: cached hotels can be served without it. */
+const POSTGRES_TIMEOUT_MS = 300;
+/** Time that the worker waits for the list of existing keys at its start. */
+const PRELOAD_TIMEOUT_MS = 200;
+const PRELOAD_RETRY_MS = 1_000;
+/** Mean interval in which an instance saves ids in use for instances that start. */
+const SAVE_HOT_IDS_MS = 60_000;
+/** Time for running queries when the connections are replaced. */
+const RECONNECT_S = 1;
+
+/**
+ * Builds a worker that follows its primary process: `receive` handles the messages, `start` warms it up and opens its port.
+ * Nothing here depends on how the two processes are connected.
+ */
+export function runWorker(
+  context: ProcessContext,
+  { documents, number, pooled, warmUpMs, log, lateAnswerMs }: Omit<Start, 'config'>,
+  send: (message: ToPrimary) => void,
+) {
+  const { config, shutdown, events } = context;
+  context.secret.use(log.secret);
+  const parts = buildWorker(
+    context,
+    { documents, number, pooled },
+    (requests) => send({ type: 'leases', requests }),
+    (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
+  );
+  const { postgres, origin, redis, hotIds, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
+
+  context.onAddressChange((name) => {
+    if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
+    if (name === 'DATABASE_URL') postgres.reconnect(RECONNECT_S);
+    if (name === 'DATABASE_REPLICA_URLS') origin.reconnect(RECONNECT_S);
+  });
+  onClockStep((byMs, sleptMs) => {
+    if (sleptMs > 0) freshness.slept(sleptMs);
+    // entries of a midnight that the clock has gone back before
+    const nowMs = wallMs();
+    const isOtherDay = new Date(nowMs - byMs).getUTCDate() !== new Date(nowMs).getUTCDate();
+    if (byMs < 0 && isOtherDay) local?.clear();
+  });
+  logApplier.start(log);
+  if (lateAnswerMs !== undefined) freshness.answered(fromSystemMs(lateAnswerMs));
+
+  let preloading: Timer | undefined;
+  shutdown.push('preload of keys', () => clearTimer(preloading));
+  const preloadKeys = () =>
+    apiKeys.preload().catch(() => {
+      clearTimer(preloading);
+      preloading = setTimer(preloadKeys, PRELOAD_RETRY_MS);
+    });
+  let saving: Timer | undefined;
+  shutdown.push('ids in use', () => clearTimer(saving));
+  /** Saves the ids in use after this share of the interval, and again after each. */
+  const saveHotIds = (share: number) => {
+    if (!hotIds) return;
+    saving = setTimer(
+      () => hotIds.save().then(() => saveHotIds(1)),
+      share * config.WORKERS * SAVE_HOT_IDS_MS,
+    );
+  };
+  let warmedUp: WarmUpResult | undefined;
+  const start = async () => {
+    const [isRedisUp = true] = await Promise.all([
+      redis?.connected(REDIS_TIMEOUT_MS),
+      postgres.connected(POSTGRES_TIMEOUT_MS),
+      Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
+      origin.connected(POSTGRES_TIMEOUT_MS),
+    ]);
+    // without its Redis, an instance must not load the more from PostgreSQL
+    if (parts.warmUp && warmUpMs > 0 && isRedisUp) {
+      warmedUp = await parts.warmUp.run(warmUpMs);
+      events.warmedUp(warmedUp);
+    }
+    // the worker may have received a stop meanwhile
+    if (pipeline.closing) return;
+    await parts.server.listen(config.HOST, config.PORT);
+    events.listening(config.PORT);
+    send({ type: 'listening' });
+    parts.hotelList.index.prepare();
+    saveHotIds(random());
+  };
+  const receive = (message: ToWorker) => {
+    switch (message.type) {
+      case 'log':
+        logApplier.apply(message.news);
+        break;
+      case 'learned':
+        logApplier.learn(message.rows, message.floor);
+        break;
+      case 'reachable':
+        postgres.reachable();
+        break;
+      case 'restarted':
+        logApplier.serverRestarted(message.prefix);
+        break;
+      case 'history':
+        context.secret.use(message.secret);
+        logApplier.begin(message.history, message.position, message.prefix);
+        // a connection to the previous server may be open
+        postgres.reconnect(RECONNECT_S);
+        origin.reconnect(RECONNECT_S);
+        preloadKeys();
+        break;
+      case 'grant':
+        limiter.receive(message.grants);
+        break;
+      case 'grants of others':
+        limiter.receiveOfOthers(message.grants);
+        break;
+    }
+  };
+  return { parts, start, receive, warmedUp: () => warmedUp };
+}

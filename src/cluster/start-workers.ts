@@ -1,0 +1,52 @@
+import { writeDocuments } from '../api-docs/documents.ts';
+import { followLog } from './follow-log.ts';
+import type { ProcessContext } from './process-context.ts';
+import { Workers } from './workers.ts';
+
+/** Margin for the drain of the workers beyond its deadline. */
+const DRAIN_MARGIN_MS = 2_000;
+/** Margin for the exit of a worker that was killed after it. */
+const KILL_MARGIN_MS = 1_000;
+
+/**
+ * Follows the log, and starts the workers of an instance as soon as its history is known. Returns undefined if the instance
+ * stops before.
+ */
+export async function startWorkers(
+  context: ProcessContext,
+  pooled: boolean,
+  isStopping: () => boolean,
+): Promise<Workers | undefined> {
+  const { config, shutdown, metrics, events } = context;
+  let workers: Workers | undefined;
+  const log = followLog(context, pooled, (message) => workers?.broadcast(message));
+  await log.follower.start();
+  if (isStopping()) return undefined;
+  const documents = writeDocuments({
+    basePath: config.BASE_PATH,
+    publicUrl: config.PUBLIC_URL,
+    supportEmail: config.SUPPORT_EMAIL,
+  });
+  const started = new Workers(
+    config.WORKERS,
+    (number, mayWarmUp) => ({
+      type: 'start',
+      number,
+      warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
+      config,
+      documents,
+      pooled,
+      log: log.state(),
+      lateAnswerMs: workers?.lateAnswerMs,
+    }),
+    metrics,
+    events,
+    config.RATE_LIMIT_SCOPE === 'redis' && log.redis
+      ? (name, use) => log.redis!.countWindow(`${log.prefixOf()}:l:${name}`, use)
+      : undefined,
+  );
+  workers = started;
+  const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
+  shutdown.push('workers', () => started.stop(drainMs), drainMs + KILL_MARGIN_MS);
+  return started;
+}

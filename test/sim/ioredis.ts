@@ -1,0 +1,320 @@
+import { EventEmitter } from 'node:events';
+import slotOf from 'cluster-key-slot';
+import type { Timer } from '../../src/lib/clock.ts';
+import { SET_EACH } from '../../src/redis/scripts.ts';
+import { Connection } from './network.ts';
+import { present } from './present.ts';
+import { commandsOf, type RedisServer, type Reply, written } from './redis.ts';
+import type { Process } from './world.ts';
+
+type Word = string | number | Buffer | Uint8Array;
+
+interface Options {
+  host?: string;
+  port?: number;
+  connectTimeout?: number;
+  socketTimeout?: number;
+  retryStrategy?: (attempt: number) => number;
+  scripts?: Record<string, { lua: string }>;
+}
+
+type Send = (commands: Buffer[][], answered: (replies: Reply[]) => void) => void;
+
+/** Socket of a client, for what is written past its queue of commands. */
+class Stream extends EventEmitter {
+  readonly #connection: Connection;
+  readonly #send: Send;
+
+  constructor(connection: Connection, send: Send) {
+    super();
+    this.#connection = connection;
+    this.#send = send;
+  }
+
+  get writable(): boolean {
+    return !this.#connection.isClosed;
+  }
+
+  write(bytes: Buffer, onSent?: () => void): void {
+    // the caller uses its buffer again
+    const commands = commandsOf(Buffer.from(bytes));
+    if (onSent) queueMicrotask(onSent);
+    this.#send(commands, (replies) => {
+      const answer = Buffer.concat(replies.map(written));
+      // the bytes arrive in two parts
+      for (const part of [answer.subarray(0, answer.length >> 1), answer.subarray(answer.length >> 1)])
+        if (part.length > 0) this.emit('data', part);
+    });
+  }
+
+  destroy(): void {
+    if (!this.writable) return;
+    this.#connection.close();
+    this.#connection.onLost?.();
+  }
+}
+
+/** Stands for `Redis` of ioredis. */
+export class Redis extends EventEmitter {
+  readonly options: Options & { host: string; port: number };
+  status: 'connecting' | 'ready' | 'close' | 'end' = 'connecting';
+  stream!: Stream;
+  readonly #process: Process;
+  #connection: Connection | undefined;
+  #giveUp: (() => void) | undefined;
+  #attempt = 0;
+  #retry: Timer | undefined;
+  readonly #pending = new Set<(error: Error) => void>();
+
+  constructor(url: string | Options, options: Options = {}) {
+    super();
+    const address = typeof url === 'string' ? { host: new URL(url).hostname, port: 6379 } : {};
+    this.options = { host: '', port: 6379, ...(typeof url === 'string' ? options : url), ...address };
+    this.#process = present().world.current!;
+    this.#connect();
+  }
+
+  /** Executes a script that `options.scripts` has. */
+  setEach(keyCount: number, ...rest: Word[]): Promise<Reply> {
+    return this.call('eval', SET_EACH, keyCount, ...rest);
+  }
+
+  countWindow(keyCount: number, key: string, ...rest: Word[]): Promise<Reply> {
+    return this.call('eval', this.options.scripts!.countWindow!.lua, keyCount, key, ...rest);
+  }
+
+  ping(): Promise<Reply> {
+    return this.call('ping');
+  }
+
+  pipeline(commands: Word[][]): { exec: () => Promise<[Error | null, Reply?][]> } {
+    return {
+      exec: () =>
+        Promise.all(
+          commands.map((words) =>
+            this.call(...words).then(
+              (reply): [null, Reply] => [null, reply],
+              (error: Error): [Error] => [error],
+            ),
+          ),
+        ),
+    };
+  }
+
+  async call(...words: Word[]): Promise<Reply> {
+    if (this.status !== 'ready')
+      throw new Error("Stream isn't writeable and enableOfflineQueue options is false");
+    const command = words.map((word) =>
+      typeof word === 'object' ? Buffer.from(word) : Buffer.from(String(word)),
+    );
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+    this.#pending.add(reject);
+    const { socketTimeout } = this.options;
+    const timer =
+      socketTimeout === undefined
+        ? undefined
+        : this.#process.setTimer(() => this.stream.destroy(), socketTimeout);
+    this.#send([command], ([reply]) => {
+      if (reply instanceof Error) reject(reply);
+      else resolve(reply!);
+    });
+    return promise.finally(() => {
+      this.#pending.delete(reject);
+      this.#process.clearTimer(timer);
+    });
+  }
+
+  disconnect(reconnect = false): void {
+    if (!reconnect) this.status = 'end';
+    this.#giveUp?.();
+    this.#process.clearTimer(this.#retry);
+    if (this.#connection) this.stream.destroy();
+    else this.#closed(reconnect);
+  }
+
+  #send(commands: Buffer[][], answered: (replies: Reply[]) => void): void {
+    const connection = this.#connection!;
+    const server = connection.server as RedisServer;
+    const { world } = present();
+    connection.ask(() => {
+      const { run } = server;
+      world.after(server.delayMs, () =>
+        server.whenRunning(() => {
+          if (run !== server.run) return;
+          const replies = commands.map((command) => server.execute(command));
+          connection.down(() => this.#connection === connection && answered(replies));
+        }),
+      );
+    });
+  }
+
+  #connect(): void {
+    const { network, redis } = present();
+    const process = this.#process;
+    const server = redis.resolve(this.options.host, process.host.name);
+    this.status = 'connecting';
+    this.#giveUp = Connection.dial(
+      network,
+      process,
+      server,
+      this.options.connectTimeout!,
+      (connection, code) => {
+        if (!connection) {
+          this.emit('error', new Error(`connect ${code}`));
+          this.#closed(true);
+          return;
+        }
+        this.#connection = connection;
+        this.#attempt = 0;
+        connection.onLost = () => {
+          if (this.#connection === connection) this.#closed(true);
+        };
+        this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
+        this.emit('connect');
+        this.status = 'ready';
+        this.emit('ready');
+      },
+    );
+  }
+
+  #closed(mayRetry: boolean): void {
+    this.#connection = undefined;
+    for (const reject of [...this.#pending]) reject(new Error('Connection is closed.'));
+    this.#pending.clear();
+    if (this.status !== 'end') this.status = 'close';
+    this.emit('close');
+    const { retryStrategy } = this.options;
+    if (this.status === 'end' || !mayRetry || !retryStrategy) {
+      this.status = 'end';
+      this.emit('end');
+      return;
+    }
+    this.#retry = this.#process.setTimer(() => this.#connect(), retryStrategy(++this.#attempt));
+  }
+}
+
+interface ClusterOptions {
+  redisOptions: Options;
+  clusterRetryStrategy: (attempt: number) => number;
+  slotsRefreshTimeout: number;
+  slotsRefreshInterval: number;
+  maxRedirections: number;
+}
+
+/** Stands for `Cluster` of ioredis: the slot map, and a client for each node. */
+export class Cluster extends EventEmitter {
+  status: 'connecting' | 'ready' | 'end' = 'connecting';
+  slots: string[][] = [];
+  readonly #options: ClusterOptions;
+  readonly #startup: string[];
+  readonly #process = present().world.current!;
+  readonly #nodes = new Map<string, Redis>();
+  #isRefreshing = false;
+  #attempt = 0;
+
+  constructor(addresses: { host: string; port: number }[], options: ClusterOptions) {
+    super();
+    this.#options = options;
+    this.#startup = addresses.map(({ host, port }) => `${host}:${port}`);
+    this.#process.receive(() => this.refreshSlotsCache(() => {}));
+    this.#process.setRepeating(() => this.refreshSlotsCache(() => {}), options.slotsRefreshInterval);
+  }
+
+  nodes(_: 'all'): Redis[] {
+    return [...this.#nodes.values()];
+  }
+
+  /** Asks nodes for the slot map, one after the other until one answers. */
+  refreshSlotsCache(done: (error?: Error) => void): void {
+    if (this.#isRefreshing || this.status === 'end') return;
+    this.#isRefreshing = true;
+    void this.#readSlots().then((names) => {
+      this.#isRefreshing = false;
+      if (this.status === 'end') return;
+      if (!names) {
+        this.status = 'connecting';
+        done(new Error('Failed to refresh slots cache.'));
+        const retryMs = this.#options.clusterRetryStrategy(++this.#attempt);
+        this.#process.setTimer(() => this.refreshSlotsCache(() => {}), retryMs);
+        return;
+      }
+      this.#attempt = 0;
+      const lists = new Map(names.map((name) => [name, [name]]));
+      this.slots = names.map((name) => lists.get(name)!);
+      for (const name of lists.keys()) this.#open(name);
+      this.status = 'ready';
+      this.emit('refresh');
+      done();
+    });
+  }
+
+  async call(...words: Word[]): Promise<Reply> {
+    let name = this.slots[slotOf(String(words[1]))]?.[0] ?? this.#startup[0]!;
+    for (let left = this.#options.maxRedirections; ; left--) {
+      try {
+        return await this.#open(name).call(...words);
+      } catch (error) {
+        const [, target] = /^MOVED \d+ (.*)/.exec((error as Error).message) ?? [];
+        if (!target || left === 0) throw error;
+        this.refreshSlotsCache(() => {});
+        name = target;
+      }
+    }
+  }
+
+  mgetBuffer(key: string): Promise<Reply> {
+    return this.call('mget', key);
+  }
+
+  disconnect(): void {
+    this.status = 'end';
+    for (const node of this.#nodes.values()) node.disconnect();
+  }
+
+  #open(name: string): Redis {
+    let client = this.#nodes.get(name);
+    if (client) return client;
+    const [host, port] = name.split(':') as [string, string];
+    client = new Redis({ ...this.#options.redisOptions, host, port: Number(port) });
+    client.on('error', () => {});
+    client.once('end', () => {
+      this.#nodes.delete(name);
+      if (this.status !== 'end') this.emit('-node', client);
+    });
+    this.#nodes.set(name, client);
+    this.emit('+node', client);
+    return client;
+  }
+
+  /** Returns the name of the node of each slot; undefined if no node answers. */
+  async #readSlots(): Promise<string[] | undefined> {
+    const { network, redis } = present();
+    const names = new Set([...this.#nodes.keys(), ...this.#startup]);
+    for (const name of names) {
+      const server = redis.resolve(name.split(':')[0]!, this.#process.host.name);
+      const { promise, resolve } = Promise.withResolvers<string[] | undefined>();
+      const { slotsRefreshTimeout } = this.#options;
+      Connection.dial(network, this.#process, server, slotsRefreshTimeout, (connection) => {
+        if (!connection) return resolve(undefined);
+        const end = (found: string[] | undefined) => {
+          connection.close();
+          server.connections.delete(connection);
+          this.#process.clearTimer(timer);
+          resolve(found);
+        };
+        const timer = this.#process.setTimer(() => end(undefined), slotsRefreshTimeout);
+        connection.onLost = () => end(undefined);
+        connection.ask(() => {
+          const found = redis.owners!.map((owner) => `${owner.name}:6379`);
+          connection.down(() => end(found));
+        });
+      });
+      const found = await promise;
+      if (found) return found;
+    }
+    return undefined;
+  }
+}
+
+/** What the connectors of the service extend: a simulated client has no sockets. */
+export class AbstractConnector {}
