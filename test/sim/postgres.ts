@@ -55,6 +55,8 @@ export class PgServer extends Server {
   /** it runs, and rejects connections until it has recovered */
   isStarting = false;
   startedMs = 0;
+  /** a former primary that goes on: other systems write to the present one */
+  rejectsWrites = false;
   /** until then no statement can read hotels: a lock */
   lockedUntilMs = 0;
   readonly inProgress = new Set<number>();
@@ -127,6 +129,7 @@ export class PgServer extends Server {
   /** Begins to run; it rejects connections for a while. */
   start(recoversMs = 0): void {
     const { world } = this.cluster;
+    this.rejectsWrites = false;
     this.isUp = true;
     this.isStarting = recoversMs > 0;
     this.startedMs = world.nowMs;
@@ -392,6 +395,7 @@ export class PgCluster {
       former.stop();
       former.role = 'replica';
     } else {
+      former.rejectsWrites = true;
       for (const host of misled) this.leads.set(host, former);
       for (const connection of former.connections)
         if (!misled.includes(connection.clientHost.name)) connection.reset();
@@ -478,7 +482,7 @@ export class PgCluster {
     const atMs = server.wallMs;
     const commit = () => {
       if (run !== server.run) return;
-      if (aborts) return server.endTransaction(xid);
+      if (aborts || server.rejectsWrites) return server.endTransaction(xid);
       try {
         let { data } = server.folder;
         const rows: QueueRow[] = [];
