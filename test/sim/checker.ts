@@ -58,7 +58,10 @@ export class Checker {
     this.#wokenMs.set(host, this.#world.nowMs);
   }
 
-  violate(kind: string, text: string): void {
+  /** Notes a broken promise, unless nothing is promised to the instance that was asked. */
+  violate(kind: string, text: string, asked?: Asked): void {
+    if (asked && this.#world.nowMs - (this.#wokenMs.get(asked.host.name) ?? -Infinity) < WOKEN_MS) return;
+    if (asked && this.#reach.wasMisled(asked.host.name, asked.atMs - FAULT_BOUND_MS)) return;
     this.violations.push({ atMs: this.#world.nowMs, kind, text });
   }
 
@@ -70,12 +73,16 @@ export class Checker {
   refused(asked: Asked, forMs = RETURN_MS): void {
     this.counts.refused++;
     if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs, forMs)) return;
-    this.violate('refused', `${asked.what} on ${asked.host.name} got 503 while nothing was broken`);
+    this.violate('refused', `${asked.what} on ${asked.host.name} got 503 while nothing was broken`, asked);
   }
 
   late(asked: Asked): void {
     if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs)) return;
-    this.violate('late', `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} was not answered`);
+    this.violate(
+      'late',
+      `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} was not answered`,
+      asked,
+    );
   }
 
   /**
@@ -129,9 +136,10 @@ export class Checker {
       if (!isTrue) this.#stale(kind, asked, `${namespace} ${key} of ${collection}`, body, boundMs, line);
       const { id } = JSON.parse(body) as { id: string };
       const members = this.#truth.member(collection, id);
-      // never too much: within a second even under faults, reachable or not, unless a former primary answers
-      const fromMs = this.#reach.misledSince(asked.host.name, asked.atMs - BOUND_MS);
-      const isMemberNow = [...members.within(fromMs, this.#world.nowMs)].some(({ value }) => value);
+      // never too much: within a second even under faults, reachable or not
+      const isMemberNow = [...members.within(asked.atMs - BOUND_MS, this.#world.nowMs)].some(
+        ({ value }) => value,
+      );
       if (!isMemberNow)
         this.#stale('outside', asked, `member ${id} of ${collection}`, 'shown', BOUND_MS, members);
     }
@@ -193,7 +201,11 @@ export class Checker {
     // changes meanwhile may be seen in part
     if (new Set(lists.map((all) => all.join())).size > 1) return;
     const pages = [...new Set(lists.map(page))].join(' or ');
-    this.violate('list', `${asked.what} of ${collection} on ${asked.host.name}: ${found}, not ${pages}`);
+    this.violate(
+      'list',
+      `${asked.what} of ${collection} on ${asked.host.name}: ${found}, not ${pages}`,
+      asked,
+    );
   }
 
   /** Tables that were true for a request between `lowMs` and now, or were replaced by less than the bound before. */
@@ -225,6 +237,7 @@ export class Checker {
     this.violate(
       'mirror',
       `${name} after ${asked.what} on ${asked.host.name} differs in ${nearest?.slice(0, 5).join(', ')}`,
+      asked,
     );
   }
 
@@ -244,6 +257,7 @@ export class Checker {
     this.violate(
       'mirror late',
       `${name} waited on ${asked.host.name} since ${asked.atMs.toFixed(0)} and was told late`,
+      asked,
     );
   }
 
@@ -255,10 +269,9 @@ export class Checker {
     boundMs: number,
     line: Timeline<Value>,
   ): void {
-    if (this.#world.nowMs - (this.#wokenMs.get(asked.host.name) ?? -Infinity) < WOKEN_MS) return;
     const spans = line.spans.slice(-6).map(({ fromMs, value }) => `${fromMs.toFixed(0)}: ${short(value)}`);
     const text = `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} showed ${name} as ${short(seen)}${asked.rights ? ` to ${asked.rights}` : ''}; bound ${boundMs}; truth ${spans.join(' | ')}`;
-    this.violate(kind, text);
+    this.violate(kind, text, asked);
   }
 }
 

@@ -71,7 +71,7 @@ export class Episode {
           maxScanned: 7,
           maxDeleted: 30,
           maxAgeMs: 1e12,
-          minAgeMs: 40_000,
+          minAgeMs: 4_000,
           maxIds: 40,
         }
       : {
@@ -91,7 +91,7 @@ export class Episode {
     );
     this.postgres = new PgCluster(world, this.network, sizes, hotels, keys);
     const isCluster = random.chance(0.25);
-    this.redis = new RedisServers(world, isCluster ? 3 : random.chance(0.7) ? 1 : 2, isCluster);
+    this.redis = new RedisServers(world, isCluster ? 3 : random.chance(0.5) ? 1 : 2, isCluster);
     this.reach = new Reach(world, this.network, this.postgres);
     this.checker = new Checker(world, this.truth, this.reach);
     this.truth.changed(-1, this.postgres.primary.folder.data, undefined);
@@ -113,7 +113,7 @@ export class Episode {
     const hasReplica = random.chance(0.5);
     if (hasReplica) this.postgres.addReplica();
     const options = {
-      ...{ workers: random.whole(1, 2), redisUrl: random.chance(0.85) ? this.redis.url : '', hasReplica },
+      ...{ workers: random.whole(1, 2), redisUrl: random.chance(0.75) ? this.redis.url : '', hasReplica },
       ...{ localBytes: random.chance(0.8) ? 1024 * 1024 : 0, poolSize: random.pick([2, 8]) },
       warmUpMs: random.chance(0.5) ? 2_000 : 0,
     };

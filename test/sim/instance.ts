@@ -192,6 +192,7 @@ export class Instance {
 
   /** Starts the primary process, which starts workers once it follows the log. */
   start(): void {
+    if (this.primary) return;
     const world = this.#world;
     const primary = world.spawn(this.host, `${this.name}.primary`, () => {
       const context = new Context(this.options, `${this.name}.primary`, world);

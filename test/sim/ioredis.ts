@@ -228,10 +228,10 @@ export class Cluster extends EventEmitter {
   refreshSlotsCache(done: (error?: Error) => void): void {
     if (this.#isRefreshing || this.status === 'end') return;
     this.#isRefreshing = true;
-    void this.#readSlots().then((names) => {
+    void this.#readSlots().then((slots) => {
       this.#isRefreshing = false;
       if (this.status === 'end') return;
-      if (!names) {
+      if (!slots) {
         this.status = 'connecting';
         done(new Error('Failed to refresh slots cache.'));
         const retryMs = this.#options.clusterRetryStrategy(++this.#attempt);
@@ -239,9 +239,8 @@ export class Cluster extends EventEmitter {
         return;
       }
       this.#attempt = 0;
-      const lists = new Map(names.map((name) => [name, [name]]));
-      this.slots = names.map((name) => lists.get(name)!);
-      for (const name of lists.keys()) this.#open(name);
+      this.slots = slots;
+      for (const [name] of new Set(slots)) this.#open(name!);
       this.status = 'ready';
       this.emit('refresh');
       done();
@@ -286,17 +285,17 @@ export class Cluster extends EventEmitter {
     return client;
   }
 
-  /** Returns the name of the node of each slot; undefined if no node answers. */
-  async #readSlots(): Promise<string[] | undefined> {
+  /** Returns the slot map; undefined if no node answers. */
+  async #readSlots(): Promise<string[][] | undefined> {
     const { network, redis } = present();
     const names = new Set([...this.#nodes.keys(), ...this.#startup]);
     for (const name of names) {
       const server = redis.resolve(name.split(':')[0]!, this.#process.host.name);
-      const { promise, resolve } = Promise.withResolvers<string[] | undefined>();
+      const { promise, resolve } = Promise.withResolvers<string[][] | undefined>();
       const { slotsRefreshTimeout } = this.#options;
       Connection.dial(network, this.#process, server, slotsRefreshTimeout, (connection) => {
         if (!connection) return resolve(undefined);
-        const end = (found: string[] | undefined) => {
+        const end = (found: string[][] | undefined) => {
           connection.close();
           server.connections.delete(connection);
           this.#process.clearTimer(timer);
@@ -305,7 +304,7 @@ export class Cluster extends EventEmitter {
         const timer = this.#process.setTimer(() => end(undefined), slotsRefreshTimeout);
         connection.onLost = () => end(undefined);
         connection.ask(() => {
-          const found = redis.owners!.map((owner) => `${owner.name}:6379`);
+          const found = redis.slots;
           connection.down(() => end(found));
         });
       });

@@ -34,6 +34,8 @@ export type Answer = { rows: unknown } | { fault: SqlFault };
 type Work = (server: PgServer) => object[] | object[][];
 
 const LOCK_TIMEOUT_MS = 5_000;
+/** Time by which some queries are late: with it they still end before their deadline. */
+const LATE_MS = 220;
 
 /** State of a data folder. */
 export interface Folder {
@@ -57,6 +59,8 @@ export class PgServer extends Server {
   startedMs = 0;
   /** a former primary that goes on: other systems write to the present one */
   rejectsWrites = false;
+  /** share of the queries that take long, before or after their snapshot, while polls do not */
+  lateShare = 0.002;
   /** until then no statement can read hotels: a lock */
   lockedUntilMs = 0;
   readonly inProgress = new Set<number>();
@@ -156,7 +160,11 @@ export class PgServer extends Server {
     };
     const serve = (first: number, then: () => void) =>
       world.after(first, () => this.whenRunning(() => !isOver() && then()));
-    const timeMs = () => random.between(0.05, random.chance(0.03) ? 25 : 1) + random.between(0, this.slowMs);
+    const isPoll = text.includes('hotel_api_poll(');
+    const timeMs = () =>
+      random.between(0.05, random.chance(0.03) ? 25 : 1) +
+      random.between(0, this.slowMs) +
+      (!isPoll && random.chance(this.lateShare) ? random.between(0, LATE_MS) : 0);
     const readNow = () => {
       try {
         const rows = work(this);

@@ -54,10 +54,9 @@ export class Reach {
     return wasSo;
   }
 
-  /** Returns when a former primary began to answer the host, if it did at or after this time; else the time. */
-  misledSince(host: string, atMs: number): number {
-    const spans = this.#spansOf(this.#misled, host).filter(({ untilMs }) => untilMs >= atMs);
-    return Math.min(atMs, ...spans.map(({ fromMs }) => fromMs));
+  /** Returns true if the address of PostgreSQL led the host elsewhere at or after this time. */
+  wasMisled(host: string, sinceMs: number): boolean {
+    return this.#spansOf(this.#misled, host).some(({ untilMs }) => untilMs >= sinceMs);
   }
 
   /** Notes that a fault disturbs hosts for this time. */

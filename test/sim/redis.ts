@@ -135,6 +135,7 @@ export class RedisServers {
   /** a cluster: the node of each slot */
   readonly owners: RedisServer[] | undefined;
   readonly #byHost = new Map<string, RedisServer>();
+  #slots: string[][] | undefined;
 
   constructor(world: World, count: number, isCluster: boolean) {
     this.servers = Array.from({ length: count }, (_, i) => new RedisServer(this, world, `redis${i}`));
@@ -159,10 +160,18 @@ export class RedisServers {
     this.#byHost.set(host, server);
   }
 
+  /** A cluster: the names of the nodes of each slot, as ioredis knows them. */
+  get slots(): string[][] {
+    const lists = new Map(this.servers.map((server) => [server, [`${server.name}:6379`]]));
+    this.#slots ??= this.owners!.map((owner) => lists.get(owner)!);
+    return this.#slots;
+  }
+
   /** Gives slots of a node to another one, with the values that it has of them. */
   move(from: RedisServer, to: RedisServer, share: number): void {
     const { owners } = this;
     const moved = owners!.flatMap((owner, slot) => (owner === from ? [slot] : []));
+    this.#slots = undefined;
     for (const slot of moved.slice(0, share * moved.length)) owners![slot] = to;
     for (const [key, stored] of from.values) if (owners![slotOf(key)] === to) to.values.set(key, stored);
   }

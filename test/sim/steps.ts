@@ -108,6 +108,16 @@ const POSTGRES = {
     forAWhile(episode, forMs, set(slowMs), set(0));
     return `${slowMs} ms more, for ${forMs.toFixed(0)} ms`;
   },
+  'queries are late': (episode, random) => {
+    const server = episode.postgres.primary;
+    const forMs = lastsMs(random);
+    const usual = server.lateShare;
+    server.lateShare = random.pick([0.2, 0.6]);
+    episode.world.after(forMs, () => {
+      server.lateShare = usual;
+    });
+    return `${server.lateShare}, for ${forMs.toFixed(0)} ms`;
+  },
   'hotels are locked': (episode, random) => {
     const server = episode.postgres.primary;
     const forMs = Math.min(lastsMs(random), 4_000);
@@ -178,6 +188,45 @@ const POSTGRES = {
     };
     goOn();
     return copy.name;
+  },
+  /** The address leads an instance to a copy for a while, which others use and change. */
+  'address is wrong': (episode, random) => {
+    const { postgres, world, names } = episode;
+    const host = hostOf(episode, random);
+    if (postgres.leads.has(host)) return undefined;
+    const former = postgres.primary;
+    const copy = postgres.copyOf(former.folder, random.chance(0.3));
+    const forMs = lastsMs(random);
+    const write = () => {
+      if (!copy.isUp) return;
+      const { data } = copy.folder;
+      const { maxPiece } = postgres.sizes;
+      postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
+      world.after(random.between(20, 200), write);
+    };
+    write();
+    const reconnect = () => {
+      for (const connection of [...episode.network.connections])
+        if (
+          connection.clientHost.name === host &&
+          connection.server.name.startsWith('pg') &&
+          random.chance(0.7)
+        )
+          connection.reset();
+    };
+    forAWhile(
+      episode,
+      forMs,
+      () => {
+        postgres.leads.set(host, copy);
+        reconnect();
+      },
+      () => {
+        if (postgres.leads.get(host) === copy) postgres.leads.delete(host);
+        copy.stop();
+      },
+    );
+    return `${host} to ${copy.name}, ${forMs.toFixed(0)} ms`;
   },
   /** A hotel changes twice; the second change is read everywhere, and is lost before it has a position. */
   'future is lost': (episode, random) => {
@@ -433,7 +482,7 @@ export function drawSteps(random: Random, untilMs: number): Step[] {
   const steps: Step[] = [];
   let draw = 0;
   const add = (atMs: number, kind: Kind) => steps.push({ atMs, kind, draw: draw++ });
-  const gapMs = random.pick([60, 200, 600]);
+  const gapMs = random.pick([25, 60, 200, 600]);
   for (let atMs = 300; atMs < untilMs; atMs += random.between(0.1, 2) * gapMs) add(atMs, 'write');
   for (let atMs = 4_000; atMs < untilMs; atMs += random.between(3_000, 9_000)) add(atMs, 'refill');
   const families = [POSTGRES, POSTGRES, NETWORK, REDIS, PROCESSES, CLOCKS].map(

@@ -157,7 +157,7 @@ export const setKey =
 export const setMember =
   (collection: string, ids: readonly string[], isIn: boolean): Statement =>
   (data) => {
-    if (!data.collections.has(collection)) throw new Rejected('no such collection');
+    if (isIn && !data.collections.has(collection)) throw new Rejected('no such collection');
     const members = new Map(data.members);
     const set = new Set(members.get(collection));
     const changed = ids.filter((id) => set.has(id) !== isIn);
@@ -170,16 +170,17 @@ export const setMember =
     return { data: { ...data, members }, queued: [queuedOf('members', changed, { collection })] };
   };
 
+/** `keepsMembers`: foreign keys are off for this statement. */
 export const setCollection =
-  (collection: string, exists: boolean): Statement =>
+  (collection: string, exists: boolean, keepsMembers = false): Statement =>
   (data) => {
     if (data.collections.has(collection) === exists) throw new Rejected('no row');
     const collections = new Set(data.collections);
     const members = new Map(data.members);
     const queued: Queued[] = [];
     if (exists) collections.add(collection);
-    else {
-      collections.delete(collection);
+    else collections.delete(collection);
+    if (!exists && !keepsMembers) {
       // the foreign key deletes its members
       const ids = [...(members.get(collection) ?? [])];
       members.set(collection, new Set());
@@ -278,7 +279,7 @@ export function drawStatements(
     return [setMember(collection, [...new Set(chosen)], random.chance(0.55))];
   }
   if (what < 0.985) return [truncateMembers];
-  return [setCollection(collection, !data.collections.has(collection))];
+  return [setCollection(collection, !data.collections.has(collection), random.chance(0.5))];
 }
 
 export function newKey(random: Random, sha256: string, collection?: string | null): ApiKey {
