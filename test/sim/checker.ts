@@ -53,14 +53,14 @@ export class Checker {
     this.#reach = reach;
   }
 
-  /** A machine has woken. Its processes find that out within `WOKEN_MS`; what they answer before is not judged. */
+  /** A machine has woken. Its processes find that out within `WOKEN_MS`; what they have read before is not judged. */
   woken(host: string): void {
     this.#wokenMs.set(host, this.#world.nowMs);
   }
 
   /** Notes a broken promise, unless nothing is promised to the instance that was asked. */
   violate(kind: string, text: string, asked?: Asked): void {
-    if (asked && this.#world.nowMs - (this.#wokenMs.get(asked.host.name) ?? -Infinity) < WOKEN_MS) return;
+    if (asked && asked.atMs < (this.#wokenMs.get(asked.host.name) ?? -Infinity) + WOKEN_MS) return;
     if (asked && this.#reach.wasMisled(asked.host.name, asked.atMs - FAULT_BOUND_MS)) return;
     this.violations.push({ atMs: this.#world.nowMs, kind, text });
   }

@@ -185,9 +185,14 @@ export class Process implements Clock {
       : ['io', 'iteration', 'timer'];
     const held = this.#held;
     this.#held = [];
+    // nothing takes no time
+    let atMs = this.#world.nowMs;
     for (const kind of order)
       for (const event of held)
-        if (event.kind === kind && event.run) this.#world.reschedule(event, this.#world.nowMs);
+        if (event.kind === kind && event.run) {
+          atMs += 0.001;
+          this.#world.reschedule(event, atMs);
+        }
   }
 
   /** Ends it at once, as SIGKILL does. */
