@@ -329,6 +329,14 @@ describe('another history', () => {
     await until(() => heard.includes('news of b'));
   });
 
+  it('follows a call of the sequencer: a copy shows that of its original, and begins its own by it', async () => {
+    const before = database.calls.length;
+    database.history = 'of the original';
+    await until(() => heard.includes('history of the original from 1, start 1'));
+    const calls = database.calls.slice(before).filter((call) => !call.startsWith('before'));
+    expect(calls[calls.indexOf('start') - 1]).toBe('sequence, after null');
+  });
+
   it('begins if the database lacks the row that was applied last', async () => {
     database.isContinued = false;
     await until(() => database.history === 'begun');

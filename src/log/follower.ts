@@ -179,8 +179,11 @@ export class LogFollower {
   }
 
   async #begin(connection: LogConnection, poll: Poll): Promise<void> {
-    // a restored or copied database begins a history of its own before anything is read from it
-    if (poll.isDue) await withDeadline(connection.sequenceAndPoll(undefined), SEQUENCE_TIMEOUT_MS);
+    // A copied or restored database begins a history of its own before anything is read from it. The history that it shows
+    // until then may be one that was followed before: Redis has values of a future that the copy lacks. The first poll of
+    // all compares the place of the database, later ones leave that to the sequencer.
+    if (poll.isDue || this.#history !== undefined)
+      await withDeadline(connection.sequenceAndPoll(undefined), SEQUENCE_TIMEOUT_MS);
     const start = await withDeadline(connection.historyStart(), POLL_TIMEOUT_MS);
     if (this.#history !== undefined && this.#history !== start.history) {
       this.#options.metrics.historyChanges.inc();
