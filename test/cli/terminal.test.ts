@@ -27,7 +27,7 @@ describe.skipIf(withoutTerminal)('on a terminal', () => {
   test('an import draws a bar with its progress, its rate and the remaining time, and removes it', async () => {
     // rate and remaining time are shown after a second; the first of two batches takes longer
     const path = await FaultProxy.before(program.database.ownerUrl);
-    path.delay(100);
+    path.delay(40);
     const output = await shown('import hotels.ndjson', { DATABASE_URL: path.url });
     const drawn = stripVTControlCharacters(output);
     expect(drawn).toMatch(/reading hotels\.ndjson ━* +\d+ % · [\d.]+ of [\d.]+ MB/);

@@ -428,7 +428,7 @@ describe('a mirror of a collection', () => {
     await untilApplied(service);
     const first = await Promise.all(keys.map((key) => service.get('/changes', { key })));
     const answers = Promise.all(
-      keys.map((key, i) => service.get(`/changes?wait=10&after=${first[i]!.json().next}`, { key })),
+      keys.map((key, i) => service.get(`/changes?wait=5&after=${first[i]!.json().next}`, { key })),
     );
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(60);
     const queries = () =>

@@ -13,7 +13,8 @@ let service: Service;
 const seen = new Set<string>();
 
 beforeAll(async () => {
-  service = await startService({ hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }] });
+  const hotels = [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }];
+  service = await startService({ hotels, env: { DATABASE_TIMEOUT_MS: '2000' } });
 });
 
 /** Fails unless the response has this code, and the headers that its status requires. */
@@ -93,8 +94,6 @@ describe('x-error-code', () => {
       expectCode(await service.post('/hotels/h1', 'x', { method }), 400, 'body_not_allowed');
     const twice = { headers: { 'content-length': ['2', '2'] as never } };
     expectCode(await service.post(CHANNEL, '{}', twice), 400, 'framing_ambiguous');
-    const cut = { headers: { 'content-length': 100 } };
-    expectCode(await service.post(CHANNEL, '{}', cut), 408, 'body_too_slow');
   });
 
   it('is present on rate-limited responses', async () => {
@@ -174,8 +173,8 @@ it('x-error-code is present on failures of the service', async () => {
 
 it('every code of the table was received', () => {
   const codes = Object.values(publicErrors).map(({ code }) => code);
-  // of a token older than the retention: the tests of the changes wait for one
-  expect(codes.filter((code) => !seen.has(code))).toEqual(['token_expired']);
+  // of a token older than the retention, and of a body that does not end: other tests wait for these
+  expect(codes.filter((code) => !seen.has(code)).sort()).toEqual(['body_too_slow', 'token_expired']);
 });
 
 it.each([

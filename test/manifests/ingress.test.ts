@@ -4,12 +4,14 @@ import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { ownPort } from '../support/own-port.ts';
+import { exchange } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ingressConfiguration } from './ingress.ts';
 
 await needs('nginx', 'kubectl');
 
 let service: Service;
+let port: number;
 let edge: Client;
 
 beforeAll(async () => {
@@ -20,7 +22,7 @@ beforeAll(async () => {
   }));
   service = await startService({ workers: 2, hotels });
   // the second pod has just exited, and nginx has not noticed
-  const port = await startNginx([service.port, await ownPort()], await ingressConfiguration());
+  port = await startNginx([service.port, await ownPort()], await ingressConfiguration());
   edge = new Client(port, { full: service.fullKey, narrow: service.narrowKey });
   closeAtEnd('connections to nginx', async () => edge.close());
 });
@@ -62,7 +64,7 @@ it.each([
   ['a header without a name', `GET /hotels/h1 HTTP/1.1\r\nHEAD: empty\r\nX-After: 1\r\n\r\n`],
 ])('rejected by nginx: %s', async (_, request) => {
   const before = await service.metrics();
-  const answer = (await edge.raw(request.replace('HEAD', head()), false)).toString();
+  const answer = (await exchange(port, request.replace('HEAD', head()))).toString();
   expect(answer).toMatch(/^HTTP\/1\.1 (400|501) /);
   const requests = (metrics: string) => metrics.match(/^hotel_api_request_duration_seconds_count.*$/gm);
   expect(requests(await service.metrics())).toEqual(requests(before));

@@ -1,5 +1,4 @@
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
-import { connect } from 'node:net';
 
 export interface HttpResponse {
   status: number;
@@ -18,7 +17,6 @@ export interface RequestOptions {
   method?: string;
 }
 
-const SILENCE_MS = 2_000;
 const PIECE_BYTES = 65_536;
 
 /** Client of one port. Paths are sent unchanged; responses are neither decompressed nor retried. */
@@ -95,21 +93,6 @@ export class Client {
       await Promise.race([new Promise((resolve) => outgoing.write(piece, resolve)), failing]);
     }
     if (!answered && !failed) outgoing.end();
-    return promise;
-  }
-
-  /** Sends these bytes and returns all that is received until the connection closes, or until this long a silence. */
-  async raw(bytes: Buffer | string, half = false, silenceMs = SILENCE_MS): Promise<Buffer> {
-    const { promise, resolve } = Promise.withResolvers<Buffer>();
-    const chunks: Buffer[] = [];
-    const socket = connect({ port: this.#port, host: '127.0.0.1', allowHalfOpen: true });
-    socket.on('data', (chunk) => chunks.push(chunk));
-    socket.on('end', () => socket.end());
-    socket.on('error', () => {});
-    socket.on('close', () => resolve(Buffer.concat(chunks)));
-    socket.setTimeout(silenceMs, () => socket.destroy());
-    if (half) socket.end(bytes);
-    else socket.write(bytes);
     return promise;
   }
 

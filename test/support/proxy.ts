@@ -6,19 +6,13 @@ import { closeAtEnd } from './cleanup.ts';
 /** One direction of a connection with its delayed bytes. */
 interface Direction {
   to: Socket;
-  /** first bytes of the connection, as far as they arrived together */
-  began: () => string;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
   /** the far side has disappeared without notice: no byte passes any more, even after healing */
   isHalfOpen: boolean;
-  /** time until which a limited rate is used up */
-  busyUntilMs: number;
 }
 
 const KEEPALIVE_MS = 25_000;
-/** Bytes of a connection with a limited rate that pass at once. */
-const PACKET_BYTES = 1_400;
 
 /**
  * TCP proxy with faults of a network: delay, blackout, reset, rejection, no server behind it. During a blackout bytes are
@@ -26,14 +20,12 @@ const PACKET_BYTES = 1_400;
  */
 export class FaultProxy {
   readonly #server: Server;
-  #target: { host: string; port: number };
+  readonly #target: { host: string; port: number };
   readonly #sockets = new Set<Socket>();
   readonly #serverEnds = new Set<Socket>();
   readonly #directions = new Set<Direction>();
   #delayMs = 0;
-  #bytesPerSecond = Number.POSITIVE_INFINITY;
   #isBlackout = false;
-  #affectedPrefix = '';
   #isRejecting = false;
   #isEnding = false;
   port = 0;
@@ -61,52 +53,27 @@ export class FaultProxy {
     return proxy;
   }
 
-  /** Sends new connections to another server, as after a change of address; resets the present ones. */
-  moveTo(port: number): void {
-    this.leadTo(port);
-    this.reset();
-  }
-
-  /** Sends new connections to another server; the present ones remain. */
-  leadTo(port: number): void {
-    this.#target = { ...this.#target, port };
-  }
-
   /** Ends all faults and delivers buffered bytes. */
   async heal(): Promise<void> {
     this.#isBlackout = false;
     this.#isEnding = false;
     this.#delayMs = 0;
-    this.#bytesPerSecond = Number.POSITIVE_INFINITY;
-    this.#affectedPrefix = '';
     if (this.#isRejecting) await this.#listen();
     this.#isRejecting = false;
     for (const direction of this.#directions) {
       for (const each of direction.waiting) each.dueAtMs = 0;
-      direction.busyUntilMs = 0;
       this.#deliver(direction);
     }
   }
 
-  /**
-   * Delays every byte from now on. With `beganWith` only on connections whose first bytes contain this text, for example
-   * the application name sent to PostgreSQL.
-   */
-  delay(ms: number, beganWith = ''): void {
+  /** Delays every byte from now on. */
+  delay(ms: number): void {
     this.#delayMs = ms;
-    this.#affectedPrefix = beganWith;
   }
 
-  /** Lets this many bytes a second pass in each direction of a connection. `beganWith` as for `delay`. */
-  throttle(bytesPerSecond: number, beganWith = ''): void {
-    this.#bytesPerSecond = bytesPerSecond;
-    this.#affectedPrefix = beganWith;
-  }
-
-  /** Stops all bytes in both directions, on old and new connections, without notice. `beganWith` as for `delay`. */
-  blackout(beganWith = ''): void {
+  /** Stops all bytes in both directions, on old and new connections, without notice. */
+  blackout(): void {
     this.#isBlackout = true;
-    this.#affectedPrefix = beganWith;
   }
 
   /**
@@ -172,23 +139,21 @@ export class FaultProxy {
       this.#sockets.add(socket);
       socket.on('error', () => {});
     }
-    let began = '';
-    client.once('data', (bytes: Buffer) => (began = bytes.toString('latin1')));
     let isUsed = false;
     server.once('data', () => {
       isUsed = true;
     });
     const resets = () => isUsed && this.resetsRequest();
-    this.#pipe(client, server, () => began, resets);
-    this.#pipe(server, client, () => began);
+    this.#pipe(client, server, resets);
+    this.#pipe(server, client);
   }
 
-  #pipe(from: Socket, to: Socket, began: () => string, resets = () => false): void {
-    const direction: Direction = { to, began, waiting: [], ended: false, isHalfOpen: false, busyUntilMs: 0 };
+  #pipe(from: Socket, to: Socket, resets = () => false): void {
+    const direction: Direction = { to, waiting: [], ended: false, isHalfOpen: false };
     this.#directions.add(direction);
     from.on('data', (bytes) => {
       if (resets()) return void from.resetAndDestroy();
-      this.#queue(direction, bytes);
+      direction.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
       this.#deliver(direction);
     });
     from.on('end', () => {
@@ -202,32 +167,13 @@ export class FaultProxy {
     });
   }
 
-  #queue(direction: Direction, bytes: Buffer): void {
-    const nowMs = performance.now();
-    const isAffected = this.#isAffected(direction);
-    if (!isAffected || this.#bytesPerSecond === Number.POSITIVE_INFINITY) {
-      direction.waiting.push({ bytes, dueAtMs: nowMs + (isAffected ? this.#delayMs : 0) });
-      return;
-    }
-    for (let from = 0; from < bytes.length; from += PACKET_BYTES) {
-      const packet = bytes.subarray(from, from + PACKET_BYTES);
-      direction.busyUntilMs =
-        Math.max(direction.busyUntilMs, nowMs) + (1_000 * packet.length) / this.#bytesPerSecond;
-      direction.waiting.push({ bytes: packet, dueAtMs: direction.busyUntilMs });
-    }
-  }
-
-  #isAffected(direction: Direction): boolean {
-    return direction.began().includes(this.#affectedPrefix);
-  }
-
   #deliver(direction: Direction): void {
     if (direction.isHalfOpen) {
       direction.waiting.length = 0;
       if (direction.ended) this.#directions.delete(direction);
       return;
     }
-    if (this.#isBlackout && this.#isAffected(direction)) return;
+    if (this.#isBlackout) return;
     const nowMs = performance.now();
     while (direction.waiting[0] && direction.waiting[0].dueAtMs <= nowMs) {
       const { bytes } = direction.waiting.shift()!;

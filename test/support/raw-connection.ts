@@ -99,3 +99,28 @@ export class RawConnection {
     return this.#chunks[0]!;
   }
 }
+
+const SILENCE_MS = 2_000;
+
+/**
+ * Sends bytes on a connection of its own, with `half` followed by the end of the writing side. Returns all that is received until
+ * the connection closes, or until this long a silence.
+ */
+export function exchange(
+  port: number,
+  bytes: Buffer | string,
+  half = false,
+  silenceMs = SILENCE_MS,
+): Promise<Buffer> {
+  const { promise, resolve } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  socket.on('data', (chunk) => chunks.push(chunk));
+  socket.on('end', () => socket.end());
+  socket.on('error', () => {});
+  socket.on('close', () => resolve(Buffer.concat(chunks)));
+  socket.setTimeout(silenceMs, () => socket.destroy());
+  if (half) socket.end(bytes);
+  else socket.write(bytes);
+  return promise;
+}

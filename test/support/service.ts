@@ -14,6 +14,7 @@ import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { ownPort } from './own-port.ts';
 import { FaultProxy } from './proxy.ts';
+import { exchange } from './raw-connection.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -182,12 +183,12 @@ export class Service {
     return this.#client.request(path, { method: 'POST', ...options }, bytes);
   }
 
-  /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `Client.raw`. */
+  /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `exchange`. */
   raw(
     bytes: Buffer | string,
     { half, silenceMs }: { half?: boolean; silenceMs?: number } = {},
   ): Promise<Buffer> {
-    return this.#client.raw(bytes, half, silenceMs);
+    return exchange(this.port, bytes, half, silenceMs);
   }
 
   /** Sends a GET to the admin port, without a key. */

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 
 /** States of a trigger in the catalog, and their SQL. */
-export const FIRING = { O: 'enable', R: 'enable replica', A: 'enable always', D: 'disable' };
+const FIRING = { O: 'enable', R: 'enable replica', A: 'enable always', D: 'disable' };
 
 /** Runs `work` without the triggers of hotels and API keys, as restores with --disable-triggers do. */
 export async function withoutTriggers<T>(sql: Sql, work: (sql: Sql) => Promise<T>): Promise<T> {
