@@ -76,6 +76,14 @@ export class Checker {
     this.violate('refused', `${asked.what} on ${asked.host.name} got 503 while nothing was broken`, asked);
   }
 
+  /** Judges a rejection while PostgreSQL is away: what was served since then has to be served on. */
+  refusedInOutage(asked: Asked, servedAtMs: number): void {
+    const sinceMs = this.#reach.outageSinceMs(asked.host.name);
+    const steppedMs = this.clockSteps.get(asked.host.name) ?? -Infinity;
+    if (servedAtMs <= sinceMs || steppedMs > sinceMs) return;
+    this.violate('refused', `${asked.what} on ${asked.host.name} was served in this outage before`, asked);
+  }
+
   late(asked: Asked): void {
     if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs)) return;
     this.violate(

@@ -14,6 +14,8 @@ const STARTS_MS = 2_500;
 export class Clients {
   readonly #episode: Episode;
   readonly #keys: { key: string; sha256: string }[];
+  /** when a worker last served something to a key */
+  readonly #served = new Map<string, number>();
 
   constructor(episode: Episode) {
     this.#episode = episode;
@@ -122,12 +124,26 @@ export class Clients {
       isOver = true;
       world.trace(`${worker.process.name} ${asked.what}: ${answer.status} ${answer.body.length}`);
       this.#judge(asked, sha256, http.route, answer, keys, offset, limit);
+      if (http.route === 'hotel') this.#judgeOutage(worker, asked, sha256, answer);
     });
     world.after(LATE_MS, () => {
       if (isOver || worker.process.isDead) return;
       isOver = true;
       checker.late(asked);
     });
+  }
+
+  /** The key of a collection is rejected soon, so it is not judged. */
+  #judgeOutage({ process, instance }: Worker, asked: Asked, sha256: string, { status }: HttpAnswer): void {
+    const { checker, postgres, world } = this.#episode;
+    if (
+      instance.options.localBytes === 0 ||
+      postgres.primary.folder.data.keys.get(sha256)?.collection !== null
+    )
+      return;
+    const what = `${process.pid} ${sha256} ${asked.what}`;
+    if (status === 200) this.#served.set(what, world.nowMs);
+    if (status === 503) checker.refusedInOutage(asked, this.#served.get(what) ?? -Infinity);
   }
 
   #judge(

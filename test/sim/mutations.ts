@@ -1,16 +1,17 @@
 import { spawn } from 'node:child_process';
 import type { Replacement } from './hooks.ts';
 
+const MAIN = new URL('main.ts', import.meta.url).pathname;
+
 interface Mutation extends Replacement {
   /** what it breaks */
   name: string;
+  /** seed with which it is found; undefined: it is not */
+  seed: number | undefined;
 }
 
-const mutation = (name: string, file: string, from: string, to: string): Mutation => ({
-  name,
-  file,
-  from,
-  to,
+const mutation = (name: string, file: string, from: string, to: string, seed?: number): Mutation => ({
+  ...{ name, file, from, to, seed },
 });
 
 /** Faults of the service, one line each, that a simulation must find. */
@@ -176,12 +177,6 @@ export const MUTATIONS: Mutation[] = [
     'if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs) + 5_000);',
   ),
   mutation(
-    'a poll that finds changes outside of the log makes the instance current',
-    'src/log/follower.ts',
-    'await this.#apply(connection, first, first.isUnread ? undefined : beganMs);',
-    'await this.#apply(connection, first, beganMs);',
-  ),
-  mutation(
     'the sequencer is not called',
     'src/log/follower.ts',
     'const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);',
@@ -228,6 +223,12 @@ export const MUTATIONS: Mutation[] = [
     'src/log/freshness.ts',
     'if (nowMs - this.#seenMs > STOPPED_MS) this.#mayHaveMissed(nowMs);',
     '',
+  ),
+  mutation(
+    'an outage forgives nothing',
+    'src/log/freshness.ts',
+    'this.#asOfMs > -Infinity && (this.#lateAnswerMs === undefined || nowMs - this.#lateAnswerMs < GRACE_MS)',
+    'false',
   ),
   mutation('a sleep of the machine is not noticed', 'src/log/freshness.ts', 'this.#asOfMs -= ms;', ''),
   mutation(
@@ -288,28 +289,29 @@ export const MUTATIONS: Mutation[] = [
   ),
 ];
 
-/** Simulates one mutation until it is found; returns what was found, undefined if nothing. */
-export function find(mutated: Mutation, forS: number, seed = 1): Promise<string | undefined> {
+/** Runs the simulation with a mutation, or without; returns what it printed, undefined if every promise was kept. */
+export function simulate(mutated: Replacement | undefined, args: string[]): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  const args = [new URL('main.ts', import.meta.url).pathname, '--seed', String(seed), '--for', `${forS}s`];
-  const { file, from, to } = mutated;
-  const env = { ...process.env, SIM_MUTATION: JSON.stringify({ file, from, to }) };
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...process.env, ...(mutated && { SIM_MUTATION: JSON.stringify(mutated) }) };
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
   child.on('close', (code) => resolve(code === 0 ? undefined : output));
   return promise;
 }
 
+/** Looks for seeds: `node test/sim/mutations.ts [part of a name]`. */
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  const [only] = process.argv.slice(2);
-  for (const mutated of MUTATIONS) {
-    if (only !== undefined && !mutated.name.includes(only)) continue;
+  const [only = '', forS = '60'] = process.argv.slice(2);
+  for (const { name, seed, ...mutated } of MUTATIONS) {
+    if (!name.includes(only)) continue;
     const beganMs = Date.now();
-    const found = await find(mutated, 60);
+    const found = await simulate(mutated, ['--seed', '1', '--for', `${forS}s`]);
+    const [, at] = /^seed (\d+) FAILED/m.exec(found ?? '') ?? [];
     const line = found?.split('\n').find((each) => /^ {2}\d|Error/.test(each)) ?? found?.split('\n')[0];
+    const tookS = ((Date.now() - beganMs) / 1000).toFixed(0);
     console.log(
-      `${found ? 'found' : 'NOT FOUND'} in ${((Date.now() - beganMs) / 1000).toFixed(0)} s: ${mutated.name}: ${line?.slice(0, 160)}`,
+      `${found ? `seed ${at}` : 'NOT FOUND'} in ${tookS} s (stored ${seed}): ${name}: ${line?.slice(0, 160)}`,
     );
   }
 }

@@ -60,7 +60,7 @@ export class PgServer extends Server {
   /** a former primary that goes on: other systems write to the present one */
   rejectsWrites = false;
   /** share of the queries that take long, before or after their snapshot, while polls do not */
-  lateShare = 0.002;
+  lateShare: number;
   /** until then no statement can read hotels: a lock */
   lockedUntilMs = 0;
   readonly inProgress = new Set<number>();
@@ -81,6 +81,7 @@ export class PgServer extends Server {
     this.role = role;
     this.folder = folder;
     this.startedMs = cluster.world.nowMs;
+    this.lateShare = cluster.lateShare;
   }
 
   override get rejection(): string {
@@ -311,6 +312,8 @@ export class PgCluster {
   servers: PgServer[] = [];
   nextServer = 0;
   primary: PgServer;
+  /** usual share of late queries */
+  readonly lateShare: number;
   /** machines from which the name of the primary leads elsewhere */
   readonly leads = new Map<string, PgServer>();
   /** called with what the primary shows from now on */
@@ -326,6 +329,7 @@ export class PgCluster {
     this.network = network;
     this.random = world.randomOf('postgres');
     this.sizes = sizes;
+    this.lateShare = this.random.pick([0.002, 0.002, 0.15]);
     const empty: Data = {
       ...{ hotels: new Map(hotels.map((hotel) => [hotel.id, hotel])), queue: [], log: [], secret: '' },
       ...{ keys: new Map(keys.map((key) => [key.sha256, key])), collections: new Set(), members: new Map() },

@@ -54,6 +54,16 @@ export class Reach {
     return wasSo;
   }
 
+  /** Returns since when PostgreSQL alone is away from a host, and nothing else disturbs it; Infinity: not so. */
+  outageSinceMs(host: string): number {
+    const away = this.#spansOf(this.#away, host).at(-1);
+    if (away?.untilMs !== Infinity || this.#spansOf(this.#misled, host).at(-1)?.untilMs === Infinity)
+      return Infinity;
+    // its beginning disturbs the host too
+    const isAlone = this.#spansOf(this.#disturbed, host).every(({ untilMs }) => untilMs <= away.fromMs);
+    return isAlone ? away.fromMs : Infinity;
+  }
+
   /** Returns true if the address of PostgreSQL led the host elsewhere at or after this time. */
   wasMisled(host: string, sinceMs: number): boolean {
     return this.#spansOf(this.#misled, host).some(({ untilMs }) => untilMs >= sinceMs);

@@ -186,12 +186,12 @@ export class Process implements Clock {
     const held = this.#held;
     this.#held = [];
     // nothing takes no time
-    let atMs = this.#world.nowMs;
+    let atMs = this.#world.nowMs + 0.001;
     for (const kind of order)
       for (const event of held)
         if (event.kind === kind && event.run) {
-          atMs += 0.001;
           this.#world.reschedule(event, atMs);
+          atMs += 0.001;
         }
   }
 
