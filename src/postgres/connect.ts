@@ -36,6 +36,7 @@ export const SETTINGS = {
   bytea_output: 'hex',
   extra_float_digits: '1',
   standard_conforming_strings: 'on',
+  array_nulls: 'on',
   default_transaction_isolation: 'read committed',
   // without statistics, queries of many parts are compiled, for 500 ms each time
   jit: 'off',
