@@ -4,7 +4,8 @@ import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
 import { detectFormat } from './import/format.ts';
-import { Importer, type ImportOptions } from './import/importer.ts';
+import type { ImportOptions } from './import/guards.ts';
+import { Importer } from './import/importer.ts';
 import { describe } from './import/summary.ts';
 
 export function addCommand(program: CliCommand): void {

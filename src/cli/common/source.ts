@@ -8,8 +8,6 @@ import { createGunzip } from 'node:zlib';
 import { Failure } from '../../lib/failure.ts';
 
 const PIECE_BYTES = 256 * 1024;
-/** First bytes of gzip. */
-const GZIP = 0x1f8b;
 
 /** Source of an import: bytes that can be read again from any offset; gzip is unpacked. */
 export class Source {
@@ -43,10 +41,8 @@ export class Source {
       const facts = await given?.stat({ bigint: true });
       if (given && facts?.isFile()) return new Source(given, path, path, Number(facts.size), facts);
       const copy = await spool(given?.createReadStream() ?? process.stdin);
-      const { size } = await copy.stat();
-      return given
-        ? new Source(copy, path, basename(path), size)
-        : new Source(copy, 'standard input', 'stdin', size);
+      const [name, prefix] = given ? [path, basename(path)] : ['standard input', 'stdin'];
+      return new Source(copy, name, prefix, (await copy.stat()).size);
     } catch (error) {
       throw new Failure(
         `cannot read ${path}: ${(error as Error).message}. Name an NDJSON or CSV file, or - for standard input.`,
@@ -64,10 +60,8 @@ export class Source {
   /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
   async *read(start: number): AsyncGenerator<Buffer> {
     const { buffer } = await this.#handle.read(Buffer.alloc(2), 0, 2, 0);
-    if (buffer.readUInt16BE() !== GZIP) {
-      yield* this.#stored(start);
-      return;
-    }
+    const isGzip = buffer.readUInt16BE() === 0x1f8b;
+    if (!isGzip) return yield* this.#stored(start);
     let skip = start;
     try {
       for (let member = 0; member < this.sizeBytes; ) {

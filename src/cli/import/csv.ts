@@ -1,14 +1,12 @@
 import { parse } from 'csv-parse/sync';
 import type { Line } from '../common/lines.ts';
-import type { Format } from './format.ts';
+import type { Format } from './records.ts';
 
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set(['latitude', 'longitude', 'star_rating', 'room_count']);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 /** Texts of databases and spreadsheets for null. */
 const NULLS = new Set(['NULL', '\\N']);
-/** Fields without null. */
-const REQUIRED = new Set(['id', 'name']);
 
 /**
  * Returns the format of rows below a header row with commas, semicolons or tabs; undefined if the line has no field `id`. A
@@ -57,7 +55,7 @@ function readRow(cells: string[], columns: string[]): unknown {
 }
 
 function readCell(column: string, cell: string): unknown {
-  if (NULLS.has(cell) && !REQUIRED.has(column)) return column === 'images' ? [] : '';
+  if (NULLS.has(cell) && column !== 'id' && column !== 'name') return column === 'images' ? [] : '';
   // an invalid number or JSON stays text, so that the check of the field reports it
   if (NUMBERS.has(column)) return NUMBER.test(cell) ? Number(cell) : cell;
   // spreadsheets write integers with decimals

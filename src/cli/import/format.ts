@@ -1,27 +1,11 @@
 import { Failure } from '../../lib/failure.ts';
-import { BEGINNING, type Line, type Mark, readLines } from '../common/lines.ts';
+import { BEGINNING, type Line, readLines } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import { csvBelow } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import { NDJSON } from './json.ts';
+import type { Format } from './records.ts';
 import { rejectWrongKind } from './wrong-kind.ts';
-
-/** Format of a source: how its lines are joined and read. */
-export interface Format {
-  name: 'ndjson' | 'csv';
-  /** header row of CSV, verbatim with its newline */
-  header: string;
-  /** position of the first hotel */
-  mark: Mark;
-  /** what opens a record of several lines */
-  opener: string;
-  /** returns the test for the last line of the record that this line begins; undefined if the line is a whole record */
-  opens(text: string): ((text: string) => boolean) | undefined;
-  /** returns false for joined lines that are no record */
-  isRecord(text: string): boolean;
-  /** Returns each record as an object, an `Error` with its fault, or undefined if it has no hotel. */
-  read(texts: string[]): unknown[];
-}
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
 

@@ -1,6 +1,17 @@
 import { parseAmount } from '../common/arguments.ts';
-import type { ImportOptions } from './importer.ts';
 import type { Summary } from './summary.ts';
+
+export interface ImportOptions {
+  dryRun?: boolean;
+  deleteMissing?: boolean;
+  /** returns how many of the hotels of the table may be deleted */
+  deleteAtMost?: (hotels: number) => number;
+  multiline?: boolean;
+  expectLines?: number;
+  /** false: fails instead of waiting for another import */
+  wait: boolean;
+  json?: boolean;
+}
 
 /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
 export function whyRefused(

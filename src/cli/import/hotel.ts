@@ -71,12 +71,7 @@ const fields: Record<string, Partial<Described>> = {
   }),
   images: {
     type: 'array',
-    items: {
-      type: 'object',
-      properties: image,
-      required: ['url'],
-      additionalProperties: false,
-    },
+    items: { type: 'object', properties: image, required: ['url'], additionalProperties: false },
     maxItems: MAX_IMAGES,
     must: 'an array of at most 3 images, each {"url","caption"}',
   },

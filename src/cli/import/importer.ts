@@ -5,24 +5,12 @@ import { bytes, count, Progress } from '../common/progress.ts';
 import { rejectedPath, removeRejected, writeRejected } from '../common/rejects.ts';
 import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
-import type { Format } from './format.ts';
-import { whyRefused } from './guards.ts';
+import { type ImportOptions, whyRefused } from './guards.ts';
 import { compare, write } from './merge.ts';
+import type { Format } from './records.ts';
 import { fillStaging, openStaging, type Staging } from './staging.ts';
 import { type Summary, summarize } from './summary.ts';
 import { type InTransaction, inTurn } from './turn.ts';
-
-export interface ImportOptions {
-  dryRun?: boolean;
-  deleteMissing?: boolean;
-  /** returns how many of the hotels of the table may be deleted */
-  deleteAtMost?: (hotels: number) => number;
-  multiline?: boolean;
-  expectLines?: number;
-  /** false: fails instead of waiting for another import */
-  wait: boolean;
-  json?: boolean;
-}
 
 /** Maximum number of faults that a dry run prints. */
 const FIRST_FAULTS = 20;

@@ -1,5 +1,5 @@
 import { BEGINNING } from '../common/lines.ts';
-import type { Format } from './format.ts';
+import type { Format } from './records.ts';
 
 /**
  * NDJSON. Lines may also be elements of an array, with its brackets and commas around, and a hotel may span lines between

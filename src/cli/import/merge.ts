@@ -43,14 +43,12 @@ export async function compare(
     where h.id is null or (${of('h', PLAIN)}) is distinct from (${of('i', PLAIN)})
       or (h.images is distinct from i.images and ${SHOWN_IMAGES} is distinct from i.images)`);
   await transaction`analyze changes`;
-  const [counts] = await transaction.unsafe<[Omit<Counts, 'deleted'>]>(`
+  const [counts] = await transaction.unsafe<[Counts]>(`
     select count(*) filter (where is_new)::float8 as inserted, count(*) filter (where not is_new)::float8 as updated,
-      (select count(*) from candidates)::float8 - count(*)::float8 as unchanged
+      (select count(*) from candidates)::float8 - count(*)::float8 as unchanged,
+      (select count(*) from hotels h where ${deleteMissing} and ${isMissing(table)})::float8 as deleted
     from changes`);
-  const [missing] = deleteMissing
-    ? await transaction.unsafe(`select count(*)::float8 as count from hotels h where ${isMissing(table)}`)
-    : [];
-  return { ...counts, deleted: missing?.count ?? 0 };
+  return counts;
 }
 
 /**

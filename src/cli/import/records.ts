@@ -2,8 +2,24 @@ import { LINE_LIMIT_BYTES, type Line, type Mark, readLines } from '../common/lin
 import { printable } from '../common/printable.ts';
 import { count } from '../common/progress.ts';
 import type { Source } from '../common/source.ts';
-import type { Format } from './format.ts';
 import { type Checked, readHotel } from './hotel.ts';
+
+/** Format of a source: how its lines are joined and read. */
+export interface Format {
+  name: 'ndjson' | 'csv';
+  /** header row of CSV, verbatim with its newline */
+  header: string;
+  /** position of the first hotel */
+  mark: Mark;
+  /** what opens a record of several lines */
+  opener: string;
+  /** returns the test for the last line of the record that this line begins; undefined if the line is a whole record */
+  opens(text: string): ((text: string) => boolean) | undefined;
+  /** returns false for joined lines that are no record */
+  isRecord(text: string): boolean;
+  /** Returns each record as an object, an `Error` with its fault, or undefined if it has no hotel. */
+  read(texts: string[]): unknown[];
+}
 
 /** Record of the source. Neither hotel nor fault: a row that repeats the header. */
 export interface ImportRecord extends Checked {

@@ -3,9 +3,8 @@ import type { Sql } from 'postgres';
 import { copyIn, copyRow } from '../common/copy.ts';
 import type { Mark } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
-import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import { type ImportRecord, readRecords } from './records.ts';
+import { type Format, type ImportRecord, readRecords } from './records.ts';
 import type { InTransaction } from './turn.ts';
 
 /** Version of the staging format; a release does not resume the staging of another version. */

@@ -11,9 +11,9 @@ const COUNTERS = {
   ],
   multiline: ['(lines > 1)::int', 'record', 'over several lines'],
   repeated_headers: ['(i.id is null and fault is null)::int', 'repeated header row', 'left out'],
-  nulls: ['case when fault is null then nulls else 0 end', 'text', 'read as null (empty, NULL, \\N)'],
+  nulls: ['(fault is null)::int * nulls', 'text', 'read as null (empty, NULL, \\N)'],
   converted_uris: [
-    'case when fault is null then converted_uris else 0 end',
+    '(fault is null)::int * converted_uris',
     'IRI',
     'converted to URIs (percent-encoding, punycode)',
   ],
