@@ -196,7 +196,7 @@ function stateOf(server: PgServer, position: number | null, collection: string |
     new Date(s.day * 86_400_000).toISOString().slice(0, 10),
     s.pending.length > 0 || s.flipsAfter !== null,
     queue.length === 0
-      ? false
+      ? null
       : queue.length === MAX_QUEUED || queue.some((row) => isOfKey(row.kind, row.collection)),
     queue.length === 0 ? null : queue.some(({ kind }) => all.includes(kind)),
     collection !== null && isOrphaned(data, collection),
@@ -284,7 +284,7 @@ function walk(
     .filter((hotel) => hotel.id > id && (collection === undefined || isMember(data, collection, hotel.id)))
     .slice(0, limit);
   if (hotels.length === 0) return [{ state, id: null }];
-  return hotels.map((hotel) => ({ state, ...copyOf(hotel) }));
+  return hotels.map((hotel) => ({ state, place: hotel.id, ...copyOf(hotel) }));
 }
 
 /** `AFFECTED` of src/changes/log-queries.ts. */

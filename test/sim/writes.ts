@@ -149,9 +149,11 @@ export const setKey =
   (key: ApiKey | null, sha256: string): Statement =>
   (data) => {
     const keys = new Map(data.keys);
+    // an update notes the key before and after it
+    const ids = key && keys.has(sha256) ? [sha256, sha256] : [sha256];
     if (key) keys.set(sha256, key);
     else if (!keys.delete(sha256)) throw new Rejected('no row');
-    return { data: { ...data, keys }, queued: [queuedOf('keys', [sha256])] };
+    return { data: { ...data, keys }, queued: [queuedOf('keys', ids)] };
   };
 
 export const setMember =
