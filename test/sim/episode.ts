@@ -63,7 +63,7 @@ export class Episode {
     const world = new World(seed, beganWallMs, isTraced);
     this.world = world;
     this.network = new Network(world);
-    this.names = { hotels: random.pick([8, 20, 40]), keys: 6 };
+    this.names = { hotels: random.pick([8, 8, 20, 40]), keys: 6 };
     const sizes: Sizes = random.chance(0.6)
       ? {
           maxPiece: 5,
@@ -114,7 +114,10 @@ export class Episode {
     if (hasReplica) this.postgres.addReplica();
     const options = {
       ...{ workers: random.whole(1, 2), redisUrl: random.chance(0.75) ? this.redis.url : '', hasReplica },
-      ...{ localBytes: random.chance(0.8) ? 1024 * 1024 : 0, poolSize: random.pick([2, 8]) },
+      ...{
+        localBytes: random.chance(0.8) ? 1024 * 1024 : 0,
+        poolSize: this.postgres.lateShare > 0.01 ? 8 : random.pick([2, 8]),
+      },
       warmUpMs: random.chance(0.5) ? 2_000 : 0,
     };
     const count = random.whole(1, 3);

@@ -35,7 +35,7 @@ type Work = (server: PgServer) => object[] | object[][];
 
 const LOCK_TIMEOUT_MS = 5_000;
 /** Time by which some queries are late: with it they still end before their deadline. */
-const LATE_MS = 220;
+const LATE_MS = 320;
 
 /** State of a data folder. */
 export interface Folder {
@@ -329,7 +329,7 @@ export class PgCluster {
     this.network = network;
     this.random = world.randomOf('postgres');
     this.sizes = sizes;
-    this.lateShare = this.random.pick([0.002, 0.002, 0.15]);
+    this.lateShare = this.random.pick([0.002, 0.05]);
     const empty: Data = {
       ...{ hotels: new Map(hotels.map((hotel) => [hotel.id, hotel])), queue: [], log: [], secret: '' },
       ...{ keys: new Map(keys.map((key) => [key.sha256, key])), collections: new Set(), members: new Map() },

@@ -36,6 +36,7 @@ const USAGE = `Usage: node test/sim/main.ts [options]
   --shrink 60s     looks for fewer steps after which a failure is still found, for this time
   --save FILE      writes these steps
   --steps FILE     runs these steps instead of those that the seed draws
+  --mutations      instead: holds the simulation to its mutations of the service, each with its seed
 
 Exit code: 0 if every promise was kept, 1 if one was broken, 2 for wrong options.`;
 
