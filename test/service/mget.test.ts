@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { Redis as Client } from 'ioredis';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../../src/lib/clock.fixture.ts';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import type { Values } from '../../src/redis/reply-parser.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
@@ -23,6 +24,8 @@ async function connectTo(url: string): Promise<{ connection: MgetConnection; cli
   await once(client, 'ready');
   return { connection, client };
 }
+
+const fakeTimeouts = () => fakeTimers(() => 0, { toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 
 /** Ignores errors on the way there. */
 const nextReady = (client: Client) => new Promise<void>((resolve) => client.once('ready', resolve));
@@ -125,7 +128,7 @@ describe('on the wire', () => {
     ({ connection, client } = await connectTo(server.url));
   });
   afterEach(() => {
-    vi.useRealTimers();
+    realClocks();
     expect(server.requested, 'reads that no test took').toEqual([]);
   });
 
@@ -204,7 +207,7 @@ describe('on the wire', () => {
   });
 
   test('a late reply is never used for the next read', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTimeouts();
     const late = await read('late');
     const halfLate = await read('half late');
     vi.advanceTimersByTime(DEADLINE_MS - 1);
@@ -221,13 +224,13 @@ describe('on the wire', () => {
   });
 
   test('a completed read leaves no timer', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTimeouts();
     await expectAnswers();
     expect(vi.getTimerCount()).toBe(0);
   });
 
   test('a connection silent for more than two deadlines is closed and reopened', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTimeouts();
     const before = server.connections;
     for (let deadline = 1; deadline <= 2; deadline++) {
       const { values } = await read('a');

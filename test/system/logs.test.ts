@@ -2,12 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { runGuarded } from '../../src/demo/servers/guarded.ts';
-import { childrenOf } from '../../src/demo/servers/processes.ts';
-import { withoutTerminal } from '../cli/terminal.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { freshDatabase } from '../support/database.ts';
-import { ownPort } from '../support/own-port.ts';
 import { type Service, startBehindProxy, startService } from '../support/service.ts';
 
 const HOTELS = [{ id: 'private-id', channel_id: 'PRIVATE-CHANNEL', registry_id: 70_707_070 }];
@@ -250,31 +245,4 @@ describe('a log without a reader', () => {
     expect(lines.at(-1)).toMatchObject({ msg: 'log lines dropped' });
     expect(lines.at(-1).lines + lines.length - 1).toBe(LINES);
   });
-});
-
-it.skipIf(withoutTerminal)('the log on a terminal is human-readable', async () => {
-  const database = await freshDatabase();
-  const lines: string[] = [];
-  const terminal = await runGuarded(
-    {
-      command: ['script', '-qec', `exec ${process.execPath} src/main.ts serve`, '/dev/null'],
-      env: {
-        ...{ PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'dumb', DATABASE_URL: database.url },
-        ...{ HOST: '127.0.0.1', ADMIN_HOST: '127.0.0.1', WORKERS: '1', DRAIN_WAIT_MS: '0' },
-        ...{ PORT: String(await ownPort()), ADMIN_PORT: String(await ownPort()) },
-      },
-      stopSignal: 'SIGTERM',
-      killAfterMs: 5_000,
-    },
-    (line) => lines.push(line),
-  );
-  closeAtEnd('a service on a terminal', async () => void (await terminal.stop()));
-  await expect.poll(() => lines.join('\n'), { interval: 50, timeout: 60_000 }).toContain('worker started');
-  const [service] = await childrenOf(terminal.pid);
-  process.kill(service!, 'SIGTERM');
-  await terminal.exited;
-  const printed = lines.join('\n').replaceAll(/\u001b\[\d+m/g, '');
-  expect(printed).toMatch(/^\[[\d:. +-]+\] INFO: starting$/m);
-  expect(printed).toContain('stopped');
-  expect(printed).not.toContain('{"');
 });
