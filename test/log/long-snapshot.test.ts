@@ -142,9 +142,8 @@ it.each(PLANS)(
     }
     const [row] = await sql<[{ left: number }]>`select count(*)::integer as left from hotel_api_queue`;
     expect(row.left).toBeGreaterThan(1_000);
-    // the first fills the caches of the session
-    const later = deleting.slice(1);
-    expect(Math.max(...later)).toBeLessThanOrEqual(Math.min(...later) + 3 * A_FEW);
+    // walking them would take more blocks with each call; single calls take more for other reasons
+    expect(Math.min(...deleting.slice(-5))).toBeLessThanOrEqual(Math.min(...deleting) + 3 * A_FEW);
     await holder`rollback`;
   },
 );
