@@ -1,6 +1,6 @@
 import type { Asked } from './checker.ts';
 import type { Episode } from './episode.ts';
-import { type HttpAnswer, request } from './http.ts';
+import { type HttpAnswer, type HttpRequest, request } from './http.ts';
 import type { Instance, Worker } from './instance.ts';
 import type { Random } from './random.ts';
 import type { ApiKey } from './sequencer.ts';
@@ -10,10 +10,50 @@ import { hashOf, keyNumber } from './writes.ts';
 const LATE_MS = 3_000;
 const STARTS_MS = 2_500;
 
+type Namespace = 'id' | 'channel' | 'registry';
+type View = 'full' | 'narrow';
+type Key = { key: string; sha256: string };
+
+/** What a request asks for: a hotel, a batch, or a page of the list. */
+interface Wanted {
+  namespace: Namespace;
+  keys: string[];
+  isBatch?: boolean;
+  page?: { offset: number; limit: number };
+}
+
+/** The n-th id. */
+const NTH: Record<Namespace, (n: number) => string> = {
+  id: (n) => `h${n}`,
+  channel: (n) => `c${n}`,
+  registry: (n) => `${1_000 + n}`,
+};
+const SINGLE = { id: 'hotel', channel: 'hotelByChannel', registry: 'hotelByRegistry' } as const;
+
+/** Returns a request as it is named in traces, and as it is sent. */
+function httpOf({ namespace, keys, isBatch, page }: Wanted): [string, Omit<HttpRequest, 'key'>] {
+  if (page) {
+    const query = `limit=${page.limit}&offset=${page.offset}`;
+    return [`list ${query}`, { route: 'list', query }];
+  }
+  if (!isBatch) {
+    const parameter = keys[0]!;
+    return [
+      `${namespace === 'id' ? 'hotel' : namespace} ${parameter}`,
+      { route: SINGLE[namespace], parameter },
+    ];
+  }
+  const body =
+    namespace === 'channel'
+      ? ({ route: 'batchByChannel', body: JSON.stringify({ channel_ids: keys }) } as const)
+      : ({ route: 'batchByRegistry', body: JSON.stringify({ registry_ids: keys.map(Number) }) } as const);
+  return [`batch ${keys.join()}`, body];
+}
+
 /** Clients of all instances: readers of all kinds, and mirrors. */
 export class Clients {
   readonly #episode: Episode;
-  readonly #keys: { key: string; sha256: string }[];
+  readonly #keys: Key[];
   /** when a worker last served something to a key */
   readonly #served = new Map<string, number>();
 
@@ -45,13 +85,8 @@ export class Clients {
 
   /** Reads a hotel at every worker. */
   readAt(id: string): void {
-    const { instances, world } = this.#episode;
-    const { key, sha256 } = this.#keys[0]!;
-    for (const { host, ready } of instances)
-      for (const worker of ready) {
-        const asked: Asked = { host, what: `hotel ${id}`, atMs: world.nowMs };
-        this.#ask(worker, asked, sha256, { route: 'hotel', parameter: id, key }, [['id', id]]);
-      }
+    for (const { ready } of this.#episode.instances)
+      for (const worker of ready) this.#ask(worker, this.#keys[0]!, { namespace: 'id', keys: [id] });
   }
 
   /** Reads a hotel at every worker of an instance that nobody judges. */
@@ -63,67 +98,38 @@ export class Clients {
   #read(instance: Instance, random: Random): void {
     const worker = random.pick(instance.ready);
     if (!worker) return;
-    const { names, world, checker } = this.#episode;
-    const { key, sha256 } = random.chance(0.6) ? this.#keys[0]! : random.pick(this.#keys);
+    const { names, checker } = this.#episode;
+    const key = random.chance(0.6) ? this.#keys[0]! : random.pick(this.#keys);
     const n = () => Math.floor((names.hotels + 1) * random.next() ** 1.5);
-    const asked: Asked = { host: instance.host, what: '', atMs: world.nowMs };
     const what = random.next();
-    if (what < 0.3) {
-      const id = `h${n()}`;
-      this.#ask(worker, { ...asked, what: `hotel ${id}` }, sha256, { route: 'hotel', parameter: id, key }, [
-        ['id', id],
-      ]);
-    } else if (what < 0.45) {
-      const id = `c${n()}`;
-      const http = { route: 'hotelByChannel', parameter: id, key } as const;
-      this.#ask(worker, { ...asked, what: `channel ${id}` }, sha256, http, [['channel', id]]);
-    } else if (what < 0.55) {
-      const id = `${1_000 + n()}`;
-      const http = { route: 'hotelByRegistry', parameter: id, key } as const;
-      this.#ask(worker, { ...asked, what: `registry ${id}` }, sha256, http, [['registry', id]]);
+    if (what < 0.55) {
+      const namespace = what < 0.3 ? 'id' : what < 0.45 ? 'channel' : 'registry';
+      this.#ask(worker, key, { namespace, keys: [NTH[namespace](n())] });
     } else if (what < 0.85) {
-      const isChannel = random.chance(0.6);
+      const namespace = random.chance(0.6) ? 'channel' : 'registry';
       const count = random.chance(0.8) ? random.whole(1, 10) : names.hotels;
-      const keys = [
-        ...new Set(Array.from({ length: count }, () => (isChannel ? `c${n()}` : `${1_000 + n()}`))),
-      ];
-      const body = JSON.stringify(isChannel ? { channel_ids: keys } : { registry_ids: keys.map(Number) });
-      const http = { route: isChannel ? 'batchByChannel' : 'batchByRegistry', body, key } as const;
-      const namespace = isChannel ? 'channel' : 'registry';
-      this.#ask(
-        worker,
-        { ...asked, what: `batch ${keys.join()}` },
-        sha256,
-        http,
-        keys.map((each) => [namespace, each]),
-      );
+      const keys = [...new Set(Array.from({ length: count }, () => NTH[namespace](n())))];
+      this.#ask(worker, key, { namespace, keys, isBatch: true });
     } else {
       const limit = random.whole(1, 20);
-      const offset = random.chance(0.5) ? 0 : random.whole(0, names.hotels);
-      const query = `limit=${limit}&offset=${offset}`;
-      this.#ask(worker, { ...asked, what: `list ${query}` }, sha256, { route: 'list', query, key }, 'list', [
-        offset,
-        limit,
-      ]);
+      this.#ask(worker, key, {
+        ...{ namespace: 'id', keys: [] },
+        page: { limit, offset: random.chance(0.5) ? 0 : random.whole(0, names.hotels) },
+      });
     }
     checker.counts.judged++;
   }
 
-  #ask(
-    worker: Worker,
-    asked: Asked,
-    sha256: string,
-    http: Parameters<typeof request>[1],
-    keys: ['id' | 'channel' | 'registry', string][] | 'list',
-    [offset, limit]: [number, number] = [0, 0],
-  ): void {
+  #ask(worker: Worker, { key, sha256 }: Key, wanted: Wanted): void {
     const { world, checker } = this.#episode;
+    const [what, http] = httpOf(wanted);
+    const asked: Asked = { host: worker.instance.host, what, atMs: world.nowMs };
     let isOver = false;
-    request(worker, http, (answer) => {
+    request(worker, { ...http, key }, (answer) => {
       if (isOver) return;
       isOver = true;
-      world.trace(`${worker.process.name} ${asked.what}: ${answer.status} ${answer.body.length}`);
-      this.#judge(asked, sha256, http.route, answer, keys, offset, limit);
+      world.trace(`${worker.process.name} ${what}: ${answer.status} ${answer.body.length}`);
+      this.#judge(asked, sha256, wanted, answer);
       if (http.route === 'hotel') this.#judgeOutage(worker, asked, sha256, answer);
     });
     world.after(LATE_MS, () => {
@@ -136,69 +142,40 @@ export class Clients {
   /** The key of a collection is rejected soon, so it is not judged. */
   #judgeOutage({ process, instance }: Worker, asked: Asked, sha256: string, { status }: HttpAnswer): void {
     const { checker, postgres, world } = this.#episode;
-    if (
-      instance.options.localBytes === 0 ||
-      postgres.primary.folder.data.keys.get(sha256)?.collection !== null
-    )
-      return;
+    const key = postgres.primary.folder.data.keys.get(sha256);
+    if (instance.options.localBytes === 0 || key?.collection !== null) return;
     const what = `${process.pid} ${sha256} ${asked.what}`;
     if (status === 200) this.#served.set(what, world.nowMs);
     if (status === 503) checker.refusedInOutage(asked, this.#served.get(what) ?? -Infinity);
   }
 
-  #judge(
-    asked: Asked,
-    sha256: string,
-    route: string,
-    { status, body }: HttpAnswer,
-    keys: ['id' | 'channel' | 'registry', string][] | 'list',
-    offset: number,
-    limit: number,
-  ): void {
+  #judge(asked: Asked, sha256: string, wanted: Wanted, { status, body }: HttpAnswer): void {
     const { checker } = this.#episode;
-    if (status === 503) {
-      checker.refused(asked);
-      return;
-    }
-    if (status === 401) {
-      checker.key(asked, sha256, (key) => checker.mayReject(asked, key), 'rejected');
-      return;
-    }
-    const needsRegistry = route === 'hotelByRegistry' || route === 'batchByRegistry';
     const isValid = (key: ApiKey | null) => checker.mayAccept(asked, key);
-    if (status === 403) {
-      checker.key(asked, sha256, (key) => isValid(key) && key!.scopes.length === 0, 'forbidden');
-      return;
-    }
-    if (status !== 200 && status !== 404) {
-      checker.violate('status', `${asked.what}: ${status} ${body}`);
-      return;
-    }
+    const isNarrow = (key: ApiKey | null) => isValid(key) && key!.scopes.length === 0;
+    if (status === 503) checker.refused(asked);
+    else if (status === 401) checker.key(asked, sha256, (key) => checker.mayReject(asked, key), 'rejected');
+    else if (status === 403) checker.key(asked, sha256, isNarrow, 'forbidden');
+    else if (status !== 200 && status !== 404) checker.violate('status', `${asked.what}: ${status} ${body}`);
+    else this.#judgeRights(asked, sha256, wanted, status === 404 ? null : body);
+  }
+
+  #judgeRights(asked: Asked, sha256: string, wanted: Wanted, body: string | null): void {
+    const { checker } = this.#episode;
+    const needsRegistry = wanted.namespace === 'registry';
     // the rights by which it was answered are those of a moment; they decide what may be shown
     const rights = this.#rightsOf(asked, sha256, needsRegistry);
     if (rights.length === 0) {
-      checker.key(
-        asked,
-        sha256,
-        (key) => isValid(key) && (!needsRegistry || key!.scopes.length > 0),
-        `${status}`,
-      );
-      return;
+      const isRight = (key: ApiKey | null) =>
+        checker.mayAccept(asked, key) && (!needsRegistry || key!.scopes.length > 0);
+      checker.key(asked, sha256, isRight, body === null ? '404' : '200');
     }
     // an answer that any of them explains is right; mostly there is one
     const before = checker.violations.length;
     for (const [i, { view, collection }] of rights.entries()) {
       const trial = checker.violations.length;
-      this.#judgeBody(
-        { ...asked, rights: `${view} of ${collection}, key ${sha256.slice(0, 6)}` },
-        status,
-        body,
-        keys,
-        offset,
-        limit,
-        view,
-        collection,
-      );
+      const by = { ...asked, rights: `${view} of ${collection}, key ${sha256.slice(0, 6)}` };
+      this.#judgeBody(by, wanted, body, view, collection);
       if (checker.violations.length === trial) {
         checker.violations.length = before;
         return;
@@ -207,56 +184,42 @@ export class Clients {
     }
   }
 
+  /** `body`: null for 404. */
   #judgeBody(
     asked: Asked,
-    status: number,
-    body: string,
-    keys: ['id' | 'channel' | 'registry', string][] | 'list',
-    offset: number,
-    limit: number,
-    view: 'full' | 'narrow',
+    { namespace, keys, isBatch, page }: Wanted,
+    body: string | null,
+    view: View,
     collection: string | null,
   ): void {
     const { checker } = this.#episode;
-    if (keys === 'list') {
-      const hotels = JSON.parse(body) as { id: string }[];
-      checker.list(
-        asked,
-        offset,
-        limit,
-        hotels.map(({ id }) => id),
-        collection,
-      );
+    if (!page && !isBatch) {
+      checker.hotel(asked, namespace, keys[0]!, view, body, collection);
+      return;
+    }
+    const hotels = JSON.parse(body!) as {
+      id: string;
+      channel_id: string | null;
+      registry_id: number | null;
+    }[];
+    if (page) {
+      const ids = hotels.map(({ id }) => id);
+      checker.list(asked, page.offset, page.limit, ids, collection);
       for (const hotel of hotels)
         checker.hotel(asked, 'id', hotel.id, view, JSON.stringify(hotel), collection, 'hotel in list');
-    } else if (keys.length === 1 && keys[0] && !body.startsWith('[')) {
-      const [namespace, key] = keys[0];
-      checker.hotel(asked, namespace, key, view, status === 404 ? null : body, collection);
-    } else {
-      const hotels = JSON.parse(body) as { channel_id: string | null; registry_id: number | null }[];
-      const namespace = keys[0]![0];
-      const byKey = new Map(
-        hotels.map((hotel) => [
-          namespace === 'channel' ? hotel.channel_id : String(hotel.registry_id),
-          hotel,
-        ]),
-      );
-      for (const [, key] of keys) {
-        const hotel = byKey.get(key);
-        checker.hotel(
-          asked,
-          namespace,
-          key,
-          view,
-          hotel ? JSON.stringify(hotel) : null,
-          collection,
-          'hotel in batch',
-        );
-        byKey.delete(key);
-      }
-      if (byKey.size > 0)
-        checker.violate('batch', `${asked.what} got hotels of other keys: ${[...byKey.keys()]}`);
+      return;
     }
+    const byKey = new Map(
+      hotels.map((hotel) => [namespace === 'channel' ? hotel.channel_id : String(hotel.registry_id), hotel]),
+    );
+    for (const key of keys) {
+      const hotel = byKey.get(key);
+      const found = hotel ? JSON.stringify(hotel) : null;
+      checker.hotel(asked, namespace, key, view, found, collection, 'hotel in batch');
+      byKey.delete(key);
+    }
+    if (byKey.size > 0)
+      checker.violate('batch', `${asked.what} got hotels of other keys: ${[...byKey.keys()]}`);
   }
 
   /** Returns the rights that the key may have had for this request. */
@@ -282,13 +245,13 @@ export class Clients {
 class Mirror {
   readonly #episode: Episode;
   readonly #name: string;
-  readonly #key: { key: string; sha256: string };
+  readonly #key: Key;
   readonly #random: Random;
   readonly #hotels = new Map<string, string>();
   #token: string | undefined;
   #isWhole = false;
 
-  constructor(episode: Episode, name: string, key: { key: string; sha256: string }, random: Random) {
+  constructor(episode: Episode, name: string, key: Key, random: Random) {
     this.#episode = episode;
     this.#name = name;
     this.#key = key;

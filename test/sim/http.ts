@@ -1,7 +1,7 @@
 import type { Server, Worker } from './instance.ts';
 
 /** Request as the handlers of the service read it. */
-interface HttpRequest {
+export interface HttpRequest {
   route:
     | 'list'
     | 'changes'
