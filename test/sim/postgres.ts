@@ -5,8 +5,10 @@ import {
   type ApiKey,
   commitDrain,
   type Data,
+  type Drain,
   newHistory,
   type QueueRow,
+  type SequencerContext,
   type Sizes,
   type Snapshot,
   sequence,
@@ -177,13 +179,34 @@ export class PgServer extends Server {
     };
     const read = () =>
       serve(timeMs() / 2, () => (/\bhotels\b/.test(text) ? this.#unlocked(run, readNow) : readNow()));
-    if (text.includes('hotel_api_sequence()'))
-      this.#withLock(run, reply, (done) => this.#sequence(serve, timeMs, done, read));
-    else if (text.includes('hotel_api_begin_history('))
+    const write = (drainOf: (context: SequencerContext) => Drain | undefined, then: () => void) =>
       this.#withLock(run, reply, (done) =>
-        this.#beginHistory(text, serve, timeMs, done, () => reply({ rows: [] })),
+        serve(timeMs(), () => {
+          const shown = this.snapshot;
+          const xid = this.beginTransaction();
+          const drain = drainOf(this.contextOf(shown, xid));
+          serve(timeMs(), () => {
+            this.endTransaction(xid, drain && commitDrain(this.folder.data, drain));
+            done();
+            then();
+          });
+        }),
+      );
+    const begin = /begin_history\('([^']*)', (\d+), (\d+)\)/.exec(text);
+    if (text.includes('hotel_api_sequence()')) write(sequence, read);
+    else if (begin)
+      write(
+        (context) => beginHistory(context, begin),
+        () => reply({ rows: [] }),
       );
     else read();
+  }
+
+  /** What a transaction of the sequencer sees. */
+  contextOf(shown: Snapshot, xid: number): SequencerContext {
+    const { cluster, folder, wallMs, place } = this;
+    const { sizes } = cluster;
+    return { data: folder.data, shown, xid, nowMs: wallMs, place, sizes, draw: () => cluster.draw() };
   }
 
   #unlocked(run: number, then: () => void): void {
@@ -230,61 +253,17 @@ export class PgServer extends Server {
       reply({ fault: { message: 'lock timeout', code: '55P03', severity: 'ERROR' } });
     });
   }
+}
 
-  #sequence(
-    serve: (ms: number, then: () => void) => void,
-    timeMs: () => number,
-    done: () => void,
-    then: () => void,
-  ): void {
-    serve(timeMs(), () => {
-      const { cluster } = this;
-      const shown = this.snapshot;
-      const xid = this.beginTransaction();
-      const { data } = this.folder;
-      const context = {
-        ...{ data, shown, xid, nowMs: this.wallMs, place: this.place, sizes: cluster.sizes },
-        draw: () => cluster.draw(),
-      };
-      const drain = sequence(context);
-      serve(timeMs(), () => {
-        this.endTransaction(xid, drain && commitDrain(this.folder.data, drain));
-        done();
-        then();
-      });
-    });
-  }
-
-  #beginHistory(
-    text: string,
-    serve: (ms: number, then: () => void) => void,
-    timeMs: () => number,
-    done: () => void,
-    then: () => void,
-  ): void {
-    const [, known, after, transaction] = /begin_history\('([^']*)', (\d+), (\d+)\)/.exec(text)!;
-    serve(timeMs(), () => {
-      const { data } = this.folder;
-      const { state } = data.log.at(-1)!;
-      const isThere = data.log.some(
-        (row) => row.position === Number(after) && String(row.transaction) === transaction,
-      );
-      const isLost = state!.history === known && Number(after) > state!.logFrom && !isThere;
-      const shown = this.snapshot;
-      const xid = this.beginTransaction();
-      const { cluster } = this;
-      const context = {
-        ...{ data, shown, xid, nowMs: this.wallMs, place: this.place, sizes: cluster.sizes },
-        draw: () => cluster.draw(),
-      };
-      const drain = isLost ? newHistory(context) : undefined;
-      serve(timeMs(), () => {
-        this.endTransaction(xid, drain && commitDrain(this.folder.data, drain));
-        done();
-        then();
-      });
-    });
-  }
+/** `hotel_api_begin_history`. */
+function beginHistory(context: SequencerContext, [, known, after, transaction]: string[]): Drain | undefined {
+  const { log } = context.data;
+  const { state } = log.at(-1)!;
+  const isThere = log.some(
+    (row) => row.position === Number(after) && String(row.transaction) === transaction,
+  );
+  const isLost = state!.history === known && Number(after) > state!.logFrom && !isThere;
+  return isLost ? newHistory(context) : undefined;
 }
 
 /** Thrown by a statement: the server answers with this error. */
@@ -338,10 +317,7 @@ export class PgCluster {
     this.primary = new PgServer(this, 'primary', folder);
     this.servers.push(this.primary);
     const xid = this.primary.beginTransaction();
-    const context = {
-      ...{ data: empty, shown: this.primary.snapshot, xid, nowMs: this.primary.wallMs, sizes },
-      ...{ place: this.primary.place, draw: () => this.draw() },
-    };
+    const context = this.primary.contextOf(this.primary.snapshot, xid);
     this.primary.endTransaction(xid, commitDrain(empty, newHistory(context)));
   }
 
