@@ -69,7 +69,7 @@ export class Clients {
     const { world, instances } = this.#episode;
     for (const instance of instances) {
       const random = world.randomOf(`clients of ${instance.name}`);
-      const gapMs = random.pick([8, 25, 80]);
+      const gapMs = random.pick([12, 40, 120]);
       const next = () => {
         this.#read(instance, random);
         if (world.nowMs < untilMs) world.after(random.between(0.1, 2) * gapMs, next);

@@ -482,7 +482,7 @@ export function drawSteps(random: Random, untilMs: number): Step[] {
   const steps: Step[] = [];
   let draw = 0;
   const add = (atMs: number, kind: Kind) => steps.push({ atMs, kind, draw: draw++ });
-  const gapMs = random.pick([25, 25, 60, 200, 600]);
+  const gapMs = random.pick([25, 60, 200, 600]);
   for (let atMs = 300; atMs < untilMs; atMs += random.between(0.1, 2) * gapMs) add(atMs, 'write');
   for (let atMs = 4_000; atMs < untilMs; atMs += random.between(3_000, 9_000)) add(atMs, 'refill');
   const families = [POSTGRES, POSTGRES, NETWORK, REDIS, PROCESSES, CLOCKS].map(
