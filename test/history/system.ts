@@ -2,13 +2,14 @@ import type { Sql } from 'postgres';
 import { FakeClock } from '../support/fake-clock.ts';
 import { type FaultySystem, faultySystem } from '../support/faulty-system.ts';
 import { insertKey } from '../support/key.ts';
+import { ownRedis } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import type { Service } from '../support/service.ts';
 
 /** Collection of some of the mirrors. */
 export const COLLECTION = 'mirrored';
 
-/** Two services under one clock, which reach a PostgreSQL and a Redis of their own by proxies. */
+/** Two services under one clock, which reach a PostgreSQL and one or two Redis servers of their own. */
 export interface System extends FaultySystem {
   services: Service[];
   sql: Sql;
@@ -24,7 +25,8 @@ export type View = 'full' | 'narrow' | 'collection';
 /** Returns integers from 0 below a bound. */
 export type Random = (below: number) => number;
 
-export async function startSystem(): Promise<System> {
+/** Starts the system; the second service has the Redis of the first, which faults are put on, or one of its own. */
+export async function startSystem(hasTwoRedis: boolean): Promise<System> {
   const clock = await FakeClock.make((await pathOf('faketime'))!);
   // the sequencer takes the day from its server
   const servers = await faultySystem({}, clock.env);
@@ -38,7 +40,11 @@ export async function startSystem(): Promise<System> {
     collection: await insertKey(sql, [], COLLECTION),
   };
   const env = { ...clock.env, DATABASE_TIMEOUT_MS: '2000' };
-  const services = [await servers.start({ workers: 2, env }), await servers.start({ env })];
+  const other: Record<string, string> = hasTwoRedis ? { REDIS_URL: (await ownRedis()).url } : {};
+  const services = [
+    await servers.start({ workers: 2, env }),
+    await servers.start({ env: { ...env, ...other } }),
+  ];
   return { ...servers, services, sql, clock, keys, floor: new Map() };
 }
 
