@@ -2,10 +2,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
-import { idsOf } from '../support/ids.ts';
 import { insertKey } from '../support/key.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
+import { idsOf } from '../support/responses.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** Hotels h000 to h599; every third is in the collection. */

@@ -1,10 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse, RequestOptions } from '../support/client.ts';
-import { CODINGS, DECODERS } from '../support/decoders.ts';
+import { CODINGS, type Coding, DECODERS } from '../support/decoders.ts';
+import { comparableHeaders } from '../support/responses.ts';
 import { type Service, startService } from '../support/service.ts';
-import { titled } from '../support/titled.ts';
 
 const KIB = 1024;
+const LONG = 'Ein Haus am See. é😀 '.repeat(200);
+const BATCH = '/hotels/channel/batch';
 
 let service: Service;
 
@@ -12,12 +14,7 @@ beforeAll(async () => {
   service = await startService({
     hotels: [
       { id: 'small', channel_id: 'CH-small', registry_id: 500001 },
-      {
-        id: 'large',
-        channel_id: 'CH-large',
-        registry_id: 500002,
-        description: 'Ein Haus am See. é😀 '.repeat(200),
-      },
+      { id: 'large', channel_id: 'CH-large', registry_id: 500002, description: LONG },
       { id: 'unmapped', channel_id: 'CH-unmapped' },
       // found by trial: the tag of its JSON ends in "-br"
       { id: 'suffix', name: 'N275569' },
@@ -28,20 +25,13 @@ beforeAll(async () => {
 
 /** Every GET of the contract, over and under 1 KiB. */
 const READS = [
-  '/hotels',
-  '/hotels?limit=1',
-  '/hotels?offset=1000',
-  '/hotels?registry_id=500001',
-  '/hotels/small',
-  '/hotels/large',
-  '/hotels/channel/CH-small',
-  '/hotels/channel/CH-large',
-  '/hotels/registry/500001',
+  ...['/hotels', '/hotels?limit=1', '/hotels?offset=1000', '/hotels?registry_id=500001', '/hotels/small'],
+  ...['/hotels/large', '/hotels/channel/CH-small', '/hotels/channel/CH-large', '/hotels/registry/500001'],
   '/hotels/registry/500002',
 ];
+const keysFor = (path: string) => (path.includes('registry') ? ['full'] : ['full', 'narrow']);
 
 const tagOf = (response: HttpResponse) => String(response.headers.etag);
-const varyOf = (response: HttpResponse) => String(response.headers.vary).toLowerCase().split(/, */).sort();
 
 async function good(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
   const response = await service.get(path, options);
@@ -50,30 +40,25 @@ async function good(path: string, options: RequestOptions = {}): Promise<HttpRes
 }
 
 describe('every 200 of a GET', () => {
-  it.each(READS)('has its tag, its length and its cache directives: %s', async (path) => {
-    for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
+  it.each(READS)('has a tag that stays, its length and its cache directives: %s', async (path) => {
+    for (const key of keysFor(path)) {
       const response = await good(path, { key });
-      expect(tagOf(response)).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
-      expect(response.headers['cache-control']).toBe('private, no-cache');
-      expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
-      expect(response.headers['content-type']).toBe('application/json');
-      expect(response.headers['content-length']).toBe(String(response.body.length));
+      expect(response.headers).toMatchObject({
+        etag: expect.stringMatching(/^(W\/)?"[\x21\x23-\x7e]+"$/),
+        'cache-control': 'private, no-cache',
+        vary: 'accept-encoding, x-api-key',
+        'content-type': 'application/json',
+        'content-length': String(response.body.length),
+      });
+      expect(tagOf(await good(path, { key }))).toBe(tagOf(response));
     }
   });
 
-  it.each(READS)('has its tag as the only validator: %s', async (path) => {
-    expect(tagOf(await good(path))).toBe(tagOf(await good(path)));
-  });
-
-  it('carries one tag per header', async () => {
+  it('carries each header once', async () => {
     const head = `GET /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nConnection: close\r\n\r\n`;
-    const [lines] = (await service.raw(head)).toString().split('\r\n\r\n');
-    const names = lines!
-      .toLowerCase()
-      .split('\r\n')
-      .slice(1)
-      .map((line) => line.split(':')[0]);
-    expect(names).toEqual([...new Set(names)]);
+    const [lines] = (await service.raw(head)).toString().toLowerCase().split('\r\n\r\n');
+    const names = lines!.split('\r\n').slice(1);
+    expect(new Set(names.map((line) => line.split(':')[0])).size).toBe(names.length);
   });
 });
 
@@ -90,38 +75,19 @@ describe('the tag', () => {
   );
 
   it('differs between pages and between hotels', async () => {
-    const tags = await Promise.all(
-      [
-        '/hotels?limit=2',
-        '/hotels?limit=3',
-        '/hotels?limit=2&offset=1',
-        '/hotels/small',
-        '/hotels/large',
-        '/hotels/unmapped',
-      ].map(async (path) => tagOf(await good(path))),
-    );
+    const paths = ['?limit=2', '?limit=3', '?limit=2&offset=1', '/small', '/large', '/unmapped'];
+    const tags = await Promise.all(paths.map(async (path) => tagOf(await good(`/hotels${path}`))));
     expect(new Set(tags).size).toBe(tags.length);
   });
 
-  it('changes within a second of a change of the hotel', async () => {
-    const id = await service.insert({ name: 'Before' });
-    const before = tagOf(await good(`/hotels/${id}`));
-    await service.sql`update hotels set name = 'After' where id = ${id}`;
-    const headers = { 'if-none-match': before };
-    await expect.poll(async () => (await service.get(`/hotels/${id}`, { headers })).status).toEqual(200);
-    const after = await good(`/hotels/${id}`);
-    expect(after.json().name).toBe('After');
-    expect(tagOf(after)).not.toBe(before);
-  });
-
-  it('of a list changes within a second of a change of one of its hotels', async () => {
-    const id = await service.insert({ id: '!first', name: 'Before' });
-    await expect.poll(async () => (await good('/hotels?limit=1')).json()[0].name).toEqual('Before');
-    const headers = { 'if-none-match': tagOf(await good('/hotels?limit=1')) };
-    await service.sql`update hotels set name = 'After' where id = ${id}`;
-    await expect.poll(async () => (await service.get('/hotels?limit=1', { headers })).status).toEqual(200);
-    await service.sql`delete from hotels where id = ${id}`;
-    await expect.poll(async () => (await good('/hotels?limit=1')).json()[0].id).not.toBe(id);
+  it.each(['/hotels/!first', '/hotels?limit=1'])('changes with a hotel: %s', async (path) => {
+    await service.sql`insert into hotels (id, name) values ('!first', 'Before')
+      on conflict (id) do update set name = excluded.name`;
+    await expect.poll(async () => (await service.get(path)).text).toContain('Before');
+    const headers = { 'if-none-match': tagOf(await good(path)) };
+    await service.sql`update hotels set name = 'After' where id = '!first'`;
+    await expect.poll(async () => (await service.get(path, { headers })).status).toBe(200);
+    expect((await good(path)).text).toContain('After');
   });
 });
 
@@ -145,20 +111,10 @@ describe('If-None-Match', () => {
   ];
 
   it.each(conditions)('with %s results in %s', async (_, status, condition) => {
-    for (const path of [
-      '/hotels/small',
-      '/hotels/large',
-      '/hotels',
-      '/hotels/channel/CH-small',
-      '/hotels/registry/500002',
-    ]) {
+    for (const path of ['/hotels/small', '/hotels/large', '/hotels', '/hotels/registry/500002']) {
       const plain = await good(path);
       const response = await service.get(path, { headers: { 'if-none-match': condition(tagOf(plain)) } });
-      expect(response.status).toBe(status);
-      expect(tagOf(response)).toBe(tagOf(plain));
-      expect(response.headers['cache-control']).toBe('private, no-cache');
-      expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
-      expect(response.text).toBe(status === 304 ? '' : plain.text);
+      expect([response.status, response.text]).toEqual([status, status === 304 ? '' : plain.text]);
     }
   });
 
@@ -167,42 +123,19 @@ describe('If-None-Match', () => {
     expect((await service.get('/hotels/suffix', { headers })).status).toBe(304);
   });
 
-  it('has the same result for HEAD as for GET', async () => {
-    const headers = { 'if-none-match': tagOf(await good('/hotels/small')) };
-    const response = await service.get('/hotels/small', { method: 'HEAD', headers });
-    expect([response.status, response.text]).toEqual([304, '']);
-  });
-
   it('results in 304 without a content type, and with all other headers of the 200', async () => {
-    const ofHotel = ({ headers }: HttpResponse): Record<string, unknown> => {
-      const { date: _, 'x-request-id': __, 'content-type': ___, 'content-length': ____, ...rest } = headers;
-      return rest;
-    };
-    for (const path of [...READS, '/docs', '/openapi.json']) {
-      for (const method of ['GET', 'HEAD']) {
+    for (const path of [...READS, '/hotels?limit=2&offset=2', '/docs', '/openapi.json'])
+      for (const method of ['GET', 'HEAD'])
         for (const accept of ['identity', 'gzip', 'zstd, br']) {
           const headers = { 'accept-encoding': accept };
           const plain = await good(path, { method, headers });
-          const same = await service.get(path, {
-            method,
-            headers: { ...headers, 'if-none-match': plain.headers.etag },
-          });
+          const conditional = { ...headers, 'if-none-match': plain.headers.etag };
+          const same = await service.get(path, { method, headers: conditional });
           expect([same.status, same.text]).toEqual([304, '']);
-          expect(same.headers).not.toHaveProperty('content-type');
-          expect(ofHotel(same)).toEqual(ofHotel(plain));
+          expect(comparableHeaders(same, 'content-length')).toEqual(
+            comparableHeaders(plain, 'content-length', 'content-type'),
+          );
         }
-      }
-    }
-  });
-
-  it('results in the links of the page, for 200 and 304', async () => {
-    const page = '/hotels?limit=2&offset=2';
-    const { headers } = await good(page);
-    expect(headers.link).toMatch(/rel="first".*rel="prev".*rel="next"/);
-    for (const method of ['GET', 'HEAD']) {
-      const same = await service.get(page, { method, headers: { 'if-none-match': headers.etag } });
-      expect([same.status, same.headers.link]).toEqual([304, headers.link]);
-    }
   });
 
   it('does not bypass checks of the key, the scope, the values and the existence of the hotel', async () => {
@@ -211,65 +144,45 @@ describe('If-None-Match', () => {
       const headers = { 'if-none-match': condition };
       const status = async (path: string, key?: string) => (await service.get(path, { key, headers })).status;
       expect(await status('/hotels/small', 'none')).toBe(401);
-      expect(await status('/hotels/small', 'nonsense')).toBe(401);
-      expect(await status('/hotels', 'none')).toBe(401);
+      expect(await status('/hotels', 'nonsense')).toBe(401);
       expect(await status('/hotels/registry/500001', 'narrow')).toBe(403);
       expect(await status('/hotels?registry_id=500001', 'narrow')).toBe(403);
       expect(await status('/hotels/registry/abc')).toBe(400);
       expect(await status('/hotels?limit=0')).toBe(400);
       expect(await status('/hotels/nowhere')).toBe(404);
-      expect(await status('/nowhere')).toBe(404);
     }
   });
 
   it('has no effect on a batch', async () => {
     const headers = { 'if-none-match': '*' };
-    expect(
-      (await service.post('/hotels/channel/batch', { channel_ids: ['CH-small'] }, { headers })).status,
-    ).toBe(200);
+    expect((await service.post(BATCH, { channel_ids: ['CH-small'] }, { headers })).status).toBe(200);
   });
 });
 
 describe('x-request-id', () => {
+  const MADE = /^[A-Za-z0-9._-]{8,64}$/;
+  const idFor = async (path: string, id: string, key = 'full') =>
+    (await service.get(path, { key, headers: { 'x-request-id': id } })).headers['x-request-id'];
+
   it.each(['a', '7f0c4b1e-6b0f-4a3c-9d25-0e6f4f0a2b11', '7f3c-_.~+/=:@Z', 'x'.repeat(128)])(
     'is echoed if it is well-formed: %s',
     async (id) => {
-      for (const path of ['/hotels/small', '/hotels', '/hotels/nowhere', '/nowhere']) {
-        expect((await service.get(path, { headers: { 'x-request-id': id } })).headers['x-request-id']).toBe(
-          id,
-        );
-      }
-      const rejected = await service.get('/hotels', { key: 'none', headers: { 'x-request-id': id } });
-      expect(rejected.headers['x-request-id']).toBe(id);
-      const batch = await service.post(
-        '/hotels/channel/batch',
-        { channel_ids: [] },
-        { headers: { 'x-request-id': id } },
-      );
+      for (const path of ['/hotels/small', '/hotels', '/hotels/nowhere', '/nowhere'])
+        expect(await idFor(path, id)).toBe(id);
+      expect(await idFor('/hotels', id, 'none')).toBe(id);
+      const headers = { 'x-request-id': id };
+      const batch = await service.post(BATCH, { channel_ids: [] }, { headers });
       expect(batch.headers['x-request-id']).toBe(id);
     },
   );
 
-  it.each(
-    [
-      '',
-      'a b',
-      'a;b',
-      'a,b',
-      "a'b",
-      '%0a',
-      'x'.repeat(129),
-      '"quoted"',
-      'a\tb',
-      'é',
-      '<script>',
-      'a\u00a0b',
-      '{"a":1}',
-    ].map(titled),
-  )('is replaced if it is malformed: %s', async (_, id) => {
-    const { headers } = await service.get('/hotels/small', { headers: { 'x-request-id': id } });
-    expect(headers['x-request-id']).not.toBe(id);
-    expect(headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{8,64}$/);
+  it.each([
+    ...['', 'a b', 'a;b', 'a,b', "a'b", '%0a', 'x'.repeat(129), '"quoted"', 'a\tb', 'é', '<script>'],
+    ...['a\u00a0b', '{"a":1}'],
+  ])('is replaced if it is malformed: %j', async (id) => {
+    const made = await idFor('/hotels/small', id);
+    expect(made).not.toBe(id);
+    expect(made).toMatch(MADE);
   });
 
   it('is generated if it is missing, differently for each request', async () => {
@@ -277,17 +190,15 @@ describe('x-request-id', () => {
       Array.from({ length: 50 }, async () => (await service.get('/hotels/small')).headers['x-request-id']),
     );
     expect(new Set(ids).size).toBe(50);
-    for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9._-]{8,64}$/);
+    for (const id of ids) expect(id).toMatch(MADE);
   });
 
   it('is in the log line of a failed request', async () => {
     await service.sql`revoke select on hotels from hotel_api_serve`;
     try {
-      const response = await service.get('/hotels/never-asked', { headers: { 'x-request-id': 'find-me-1' } });
-      expect(response.status).toBeGreaterThanOrEqual(500);
-      expect(response.headers['x-request-id']).toBe('find-me-1');
+      expect(await idFor('/hotels/never-asked', 'find-me-1')).toBe('find-me-1');
       const made = await service.get('/hotels/never-asked');
-      expect(made.status).toBeGreaterThanOrEqual(500);
+      expect(made.status).toBe(500);
       const printed = () => service.logs().join('\n');
       await expect.poll(printed).toContain('find-me-1');
       await expect.poll(printed).toContain(made.headers['x-request-id']);
@@ -297,85 +208,61 @@ describe('x-request-id', () => {
   });
 });
 
+// test/contract/errors.test.ts compares HEAD and GET for each error
 describe('HEAD', () => {
   it.each(READS)('has the headers of GET, including the length, without the body: %s', async (path) => {
-    for (const headers of [{}, { 'accept-encoding': 'gzip' }, { 'accept-encoding': 'zstd, br' }]) {
+    for (const accept of ['identity', 'gzip', 'zstd, br']) {
+      const headers = { 'accept-encoding': accept };
       const [get, head] = [await good(path, { headers }), await good(path, { headers, method: 'HEAD' })];
       expect(head.body).toHaveLength(0);
-      expect(head.headers['content-length']).toBe(String(get.body.length));
-      expect(ofEveryAnswer(head)).toEqual(ofEveryAnswer(get));
+      expect(comparableHeaders(head)).toEqual(comparableHeaders(get));
     }
-  });
-
-  it.each([
-    ['/hotels', 'none', 401],
-    ['/hotels/registry/500001', 'narrow', 403],
-    ['/hotels/registry/abc', 'full', 400],
-    ['/hotels/nowhere', 'full', 404],
-    ['/hotels/channel/nowhere', 'full', 404],
-    ['/hotels/registry/1', 'full', 404],
-    ['/hotels?limit=0', 'full', 400],
-    ['/nowhere', 'full', 404],
-  ])('of %s with the key "%s" is %s, as GET', async (path, key, status) => {
-    const [get, head] = [await service.get(path, { key }), await service.get(path, { key, method: 'HEAD' })];
-    expect([get.status, head.status, head.text]).toEqual([status, status, '']);
-    expect(head.headers['content-length']).toBe(String(get.body.length));
-    expect(ofEveryAnswer(head)).toEqual(ofEveryAnswer(get));
   });
 
   it('leaves the connection synchronised', async () => {
     const head = (method: string, last = '') =>
       `${method} /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n${last}\r\n`;
     await good('/hotels/small');
-    const text = (
-      await service.raw(head('HEAD') + head('HEAD') + head('GET', 'Connection: close\r\n'))
-    ).toString();
+    const requests = head('HEAD') + head('HEAD') + head('GET', 'Connection: close\r\n');
+    const text = (await service.raw(requests)).toString();
     expect(text.match(/HTTP\/1\.1 200 /g)).toHaveLength(3);
     expect(text.match(/"id":"small"/g)).toHaveLength(1);
   });
-
-  /** Removes what differs between responses. */
-  function ofEveryAnswer({ headers }: HttpResponse): Record<string, unknown> {
-    const { date: _, 'x-request-id': __, ...rest } = headers;
-    return rest;
-  }
 });
 
 describe('compression', () => {
   const LARGE = ['/hotels/large', '/hotels', '/hotels/channel/CH-large', '/hotels/registry/500002'];
   const SMALL = ['/hotels/small', '/hotels?limit=1', '/hotels?offset=1000'];
-  const encodingOf = async (path: string, accept: string) =>
-    (await good(path, { headers: { 'accept-encoding': accept } })).headers['content-encoding'] ?? 'identity';
+  const encodingOf = async (path: string, accept?: string) =>
+    (await good(path, accept === undefined ? {} : { headers: { 'accept-encoding': accept } })).headers[
+      'content-encoding'
+    ] ?? 'identity';
 
-  it.each(CODINGS)('by %s preserves the bytes', async (coding) => {
-    for (const path of LARGE) {
-      for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
-        const plain = await good(path, { key });
-        for (let round = 0; round < 2; round++) {
-          const response = await good(path, { key, headers: { 'accept-encoding': coding } });
-          expect(response.headers['content-encoding']).toBe(coding);
-          expect(response.headers['content-type']).toBe('application/json');
-          expect(response.headers['content-length']).toBe(String(response.body.length));
-          expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
-          expect(response.body.length).toBeLessThan(plain.body.length);
-          expect(DECODERS[coding](response.body).equals(plain.body)).toBe(true);
-        }
-      }
-    }
-  });
-
-  it.each(CODINGS)('by %s applies to batches', async (coding) => {
-    const body = { channel_ids: ['CH-large', 'CH-small'] };
-    const plain = await service.post('/hotels/channel/batch', body);
+  it.each(CODINGS)('by %s preserves the bytes, at the first and at later requests', async (coding) => {
     const headers = { 'accept-encoding': coding };
-    const response = await service.post('/hotels/channel/batch', body, { headers });
-    expect([plain.headers['content-encoding'], response.headers['content-encoding']]).toEqual([
-      undefined,
-      coding,
-    ]);
-    expect(varyOf(plain)).toEqual(['accept-encoding', 'x-api-key']);
-    expect(DECODERS[coding](response.body).equals(plain.body)).toBe(true);
+    for (const path of LARGE)
+      for (const key of keysFor(path)) {
+        const plain = await good(path, { key });
+        for (let round = 0; round < 3; round++)
+          expectPacked(await good(path, { key, headers }), coding, plain.body);
+      }
+    const body = { channel_ids: ['CH-large', 'CH-small'] };
+    const plain = await service.post(BATCH, body);
+    expect(plain.headers).toMatchObject({ vary: 'accept-encoding, x-api-key' });
+    expect(plain.headers).not.toHaveProperty('content-encoding');
+    expectPacked(await service.post(BATCH, body, { headers }), coding, plain.body);
   });
+
+  function expectPacked({ headers, body }: HttpResponse, coding: Coding, plain: Buffer): void {
+    expect(headers).toMatchObject({
+      'content-encoding': coding,
+      'content-type': 'application/json',
+      'content-length': String(body.length),
+      vary: 'accept-encoding, x-api-key',
+    });
+    expect(body.length).toBeLessThan(plain.length);
+    expect(DECODERS[coding](body).equals(plain)).toBe(true);
+  }
 
   it('does not apply to bodies of up to 1 KiB, and applies above', async () => {
     const sized = async (id: string, description: string) => {
@@ -387,73 +274,86 @@ describe('compression', () => {
     expect(await sized('size-1', 'x'.repeat(KIB - bytes))).toEqual({ bytes: KIB, encoding: 'identity' });
     expect(await sized('size-2', 'x'.repeat(KIB + 1 - bytes))).toEqual({ bytes: KIB + 1, encoding: 'gzip' });
     for (const path of SMALL) expect(await encodingOf(path, 'zstd, br, gzip')).toBe('identity');
+    for (const path of [...LARGE, ...SMALL]) expect(await encodingOf(path)).toBe('identity');
   });
 
-  it.each<[accept: string, expected: string[]]>([
-    ['gzip', ['gzip']],
-    ['GZIP', ['gzip']],
-    ['br', ['br']],
-    ['zstd', ['zstd']],
-    ['gzip, deflate, br, zstd', ['zstd', 'br', 'gzip']],
-    ['gzip,br', ['br', 'gzip']],
-    ['gzip;q=1, br;q=0.5', ['gzip']],
-    ['gzip;q=0.2, br;q=0.9, zstd;q=0.5', ['br']],
-    ['gzip;q=0.001', ['gzip']],
-    ['br;q=0, gzip', ['gzip']],
-    ['zstd;q=0, br;q=0, gzip;q=0', ['identity']],
-    ['gzip;q=0', ['identity']],
-    ['gzip;q=0.0', ['identity']],
-    ['gzip ; q=0.5', ['gzip']],
-    ['identity', ['identity']],
-    ['identity;q=1, gzip;q=0.5', ['identity']],
-    ['gzip, identity;q=0.5', ['gzip']],
-    ['', ['identity']],
-    ['deflate', ['identity']],
-    ['compress, x-unknown', ['identity']],
-    ['gzipp', ['identity']],
-    ['xgzip', ['identity']],
-    ['*', ['gzip']],
-    ['gzip, *', ['gzip']],
-    ['br, *', ['br']],
-    ['identity, *', ['identity']],
-    ['*;q=0.5, gzip;q=0', ['identity']],
-    ['Zstd;q=0.9, *;q=0.1', ['zstd']],
-    ['br;q=0.5, *', ['gzip']],
-    ['deflate, *;q=0.5', ['gzip']],
-    ['identity;q=0', ['identity']],
-    ['\u00e9', ['identity']],
-    [',,;q=,gzip;q=x;;', ['gzip', 'identity']],
-  ])('responds to Accept-Encoding "%s" with %j', async (accept, expected) => {
-    expect(expected).toContain(await encodingOf('/hotels/large', accept));
+  it.each([
+    ['gzip', 'gzip'],
+    ['GZIP', 'gzip'],
+    ['gzip, deflate, br, zstd', 'zstd, br or gzip'],
+    ['gzip,br', 'br or gzip'],
+    ['gzip;q=1, br;q=0.5', 'gzip'],
+    ['gzip;q=0.2, br;q=0.9, zstd;q=0.5', 'br'],
+    ['gzip;q=0.001', 'gzip'],
+    ['br;q=0, gzip', 'gzip'],
+    ['zstd;q=0, br;q=0, gzip;q=0', 'identity'],
+    ['gzip;q=0.0', 'identity'],
+    ['gzip ; q=0.5', 'gzip'],
+    ['identity;q=1, gzip;q=0.5', 'identity'],
+    ['gzip, identity;q=0.5', 'gzip'],
+    ['', 'identity'],
+    ['deflate', 'identity'],
+    ['compress, x-unknown', 'identity'],
+    ['gzipp', 'identity'],
+    ['*', 'gzip'],
+    ['br, *', 'br'],
+    ['identity, *', 'identity'],
+    ['*;q=0.5, gzip;q=0', 'identity'],
+    ['Zstd;q=0.9, *;q=0.1', 'zstd'],
+    ['br;q=0.5, *', 'gzip'],
+    ['deflate, *;q=0.5', 'gzip'],
+    ['identity;q=0', 'identity'],
+    ['\u00e9', 'identity'],
+    [',,;q=,gzip;q=x;;', 'gzip or identity'],
+  ])('responds to Accept-Encoding "%s" with %s', async (accept, expected) => {
+    expect(expected.split(/, | or /)).toContain(await encodingOf('/hotels/large', accept));
   });
 
-  it('does not apply without Accept-Encoding', async () => {
-    for (const path of [...LARGE, ...SMALL])
-      expect((await good(path)).headers['content-encoding']).toBeUndefined();
-  });
-
-  it('keeps conditional requests correct', async () => {
-    for (const path of ['/hotels/large', '/hotels']) {
-      const plain = tagOf(await good(path));
-      for (const coding of CODINGS) {
-        const accept = { 'accept-encoding': coding };
-        const tag = tagOf(await good(path, { headers: accept }));
-        const response = await service.get(path, { headers: { ...accept, 'if-none-match': tag } });
-        expect([response.status, response.text, tagOf(response)]).toEqual([304, '', tag]);
-        // a strong tag identifies bytes, and these differ
-        if (!tag.startsWith('W/')) expect(tag).not.toBe(plain);
-        const narrow = await service.get(path, {
-          key: 'narrow',
-          headers: { ...accept, 'if-none-match': tag },
-        });
-        expect(narrow.status).toBe(200);
-      }
+  it.each(['/hotels/large', '/hotels'])('keeps conditional requests correct: %s', async (path) => {
+    const plain = tagOf(await good(path));
+    for (const coding of CODINGS) {
+      const accept = { 'accept-encoding': coding };
+      const tag = tagOf(await good(path, { headers: accept }));
+      const headers = { ...accept, 'if-none-match': tag };
+      const response = await service.get(path, { headers });
+      expect([response.status, response.text, tagOf(response)]).toEqual([304, '', tag]);
+      // a strong tag identifies bytes, and these differ
+      if (!tag.startsWith('W/')) expect(tag).not.toBe(plain);
+      expect((await service.get(path, { key: 'narrow', headers })).status).toBe(200);
     }
   });
 
-  it('does not apply to errors', async () => {
+  it('shows a change of what is kept compressed, and its deletion', async () => {
+    await service.insert({ id: '!a', description: LONG });
+    for (const name of ['one', 'two']) {
+      await service.sql`update hotels set name = ${name} where id = '!a'`;
+      for (const path of ['/hotels/!a', '/hotels?limit=1'])
+        for (const coding of CODINGS) {
+          const text = async () => {
+            const { body } = await service.get(path, { headers: { 'accept-encoding': coding } });
+            return DECODERS[coding](body).toString();
+          };
+          await expect.poll(text).toContain(`"name":"${name}"`);
+        }
+    }
+    await service.sql`delete from hotels where id = '!a'`;
+    const headers = { 'accept-encoding': 'gzip' };
+    await expect.poll(async () => (await service.get('/hotels/!a', { headers })).status).toBe(404);
+  });
+
+  it('does not apply to errors, and to nothing with COMPRESSION=off', async () => {
     const headers = { 'accept-encoding': 'gzip, br, zstd' };
     expect((await service.get('/hotels/nowhere', { headers })).text).toBe('{"error":"Hotel not found"}');
+    const hotels = [{ id: 'a', channel_id: 'CH-a', description: LONG }];
+    const plain = await startService({ hotels, redis: false, env: { COMPRESSION: 'off' } });
+    for (const { status, headers: got } of [
+      ...(await Promise.all(
+        ['/hotels/a', '/hotels', '/openapi.json'].map((path) => plain.get(path, { headers })),
+      )),
+      await plain.post(BATCH, { channel_ids: ['CH-a'] }, { headers }),
+    ])
+      expect([status, got['content-encoding']]).toEqual([200, undefined]);
+    await plain.stop();
   });
 });
 
@@ -463,10 +363,9 @@ it('no response permits a page of another origin to read it', async () => {
     'access-control-request-method': 'GET',
     'access-control-request-headers': 'x-api-key',
   };
-  for (const path of [...READS, '/hotels/channel/batch', '/nowhere', '/docs', '/openapi.json']) {
+  for (const path of [...READS, BATCH, '/nowhere', '/docs', '/openapi.json'])
     for (const method of ['GET', 'HEAD', 'OPTIONS']) {
       const response = await service.get(path, { method, headers });
       expect(Object.keys(response.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
     }
-  }
 });

@@ -38,9 +38,6 @@ export interface ServiceOptions {
   command?: [file: string, ...args: string[]];
 }
 
-/** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
-const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '10000' };
-
 const READY_TIMEOUT_MS = 200_000;
 const STOP_TIMEOUT_MS = 200_000;
 
@@ -67,7 +64,6 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
       ...(uwsFolder === undefined ? BUNDLED : uwsEnvironment(uwsFolder)),
-      ...LONG_DEADLINE,
       ...options.env,
     },
   );
