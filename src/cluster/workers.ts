@@ -9,7 +9,6 @@ import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { type CountWindow, SharedCoordinator } from '../rate-limit/shared-coordinator.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
-import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './liveness.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
 /** Lifetime after which a worker's end is not attributed to its start. */
@@ -17,6 +16,8 @@ const STEADY_MS = 10_000;
 /** The first exit is followed by an immediate restart; later pauses begin with this one and double. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
+/** Time without a report after which a worker is ended. Workers report once a second. */
+const SILENT_MS = 10_000;
 const WATCH_EVERY_MS = 250;
 /** Maximum time that a scrape waits for the workers' present metrics. */
 const REPORT_TIMEOUT_MS = 500;
@@ -29,9 +30,8 @@ interface WorkerHandle {
   number: number;
   startedAtMs: number;
   nextPauseMs: number;
-  liveness: LivenessWatch;
-  /** its program is loaded */
-  up: boolean;
+  /** time of its last report, by the checks */
+  reportedMs: number;
   listening: boolean;
   metrics: MetricsJson;
   /** as of the last scrape */
@@ -79,7 +79,7 @@ export class Workers {
       serialization: 'advanced',
     });
     for (let number = 1; number <= count; number++) this.#start(number, 0);
-    this.#watch = every(() => this.#endFrozen(), WATCH_EVERY_MS);
+    this.#watch = every(() => this.#endSilent(), WATCH_EVERY_MS);
   }
 
   /** Returns the number of workers that accept connections. */
@@ -134,8 +134,7 @@ export class Workers {
       number,
       startedAtMs: monotonicMs(),
       nextPauseMs,
-      liveness: new LivenessWatch(this.#checkedMs),
-      up: false,
+      reportedMs: this.#checkedMs,
       listening: false,
       metrics: [],
       defaultMetrics: [],
@@ -164,8 +163,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    handle.liveness.reset(this.#checkedMs);
-    handle.up = true;
+    handle.reportedMs = this.#checkedMs;
     switch (message.type) {
       case 'up':
         send(handle.worker, this.#startOf(handle.number, !this.#isReady || this.listening > 0));
@@ -223,12 +221,10 @@ export class Workers {
     for (const resolve of handle.reported.splice(0)) resolve();
   }
 
-  #endFrozen(): void {
+  #endSilent(): void {
     this.#checkedMs += WATCH_EVERY_MS;
-    for (const { worker, liveness, up } of this.#handles) {
-      const read = () => mainThreadOf(worker.process.pid!);
-      if (liveness.mustEnd(this.#checkedMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
-    }
+    for (const { worker, reportedMs } of this.#handles)
+      if (this.#checkedMs - reportedMs > SILENT_MS) worker.process.kill('SIGKILL');
   }
 }
 

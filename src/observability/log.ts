@@ -1,9 +1,53 @@
-import { type Logger, pino, stdTimeFunctions } from 'pino';
+import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { Events } from './events.ts';
-import { StandardOutput } from './standard-output.ts';
 
-/** Destination shared by all logs of a process. */
-let output: StandardOutput | undefined;
+/** Maximum number of bytes waiting for the reader of standard output. Further lines are dropped. */
+const MAX_WAITING_BYTES = 1024 ** 2;
+const RETRY_MS = 50;
+/** Maximum time that an exiting process waits for the reader of its last lines, and the interval of its checks. */
+const AT_EXIT_MS = 1_000;
+const CHECK_AT_EXIT_MS = 5;
+
+/** Standard output, shared by all logs of a process. */
+let output: DestinationStream | undefined;
+
+/**
+ * Opens standard output. A line is written before `write` returns, so that it survives any end of the process. If the
+ * reader of the pipe is slow, lines wait up to a bound and the process continues; `onDropped` gets the number of lines
+ * beyond it when there is room again.
+ */
+function openOutput(onDropped: (lines: number) => void): DestinationStream {
+  // libuv makes a pipe non-blocking when Node opens it
+  void process.stdout;
+  const stream = pino.destination({ sync: true, maxLength: MAX_WAITING_BYTES, retryEAGAIN: () => false });
+  let isFull = false;
+  let dropped = 0;
+  let retrying: NodeJS.Timeout | undefined;
+  const retry = () => {
+    retrying = undefined;
+    isFull = false;
+    stream.write('');
+    if (isFull || dropped === 0) return;
+    const lines = dropped;
+    dropped = 0;
+    onDropped(lines);
+  };
+  // pino's own handler would throw if there is no room in the pipe or on the disk
+  stream.removeAllListeners('error').on('error', ({ code }: NodeJS.ErrnoException) => {
+    isFull = code !== 'EPIPE';
+    if (!isFull) stream.write = () => true;
+    else if (!retrying) retrying = setTimeout(retry, RETRY_MS).unref();
+  });
+  stream.on('drop', () => dropped++);
+  // pino calls it behind a fatal line, and it would loop without a reader
+  stream.flushSync = () => {};
+  process.on('exit', () => {
+    const untilMs = performance.now() + AT_EXIT_MS;
+    const pause = new Int32Array(new SharedArrayBuffer(4));
+    for (; isFull && performance.now() < untilMs; retry()) Atomics.wait(pause, 0, 0, CHECK_AT_EXIT_MS);
+  });
+  return stream;
+}
 
 /**
  * Describes an error by name, message and stack. Its other properties (a query's parameters, a server's detail) may
@@ -24,7 +68,7 @@ function describe(error: unknown): object {
 
 /** Opens a logger that writes JSON lines to standard output. */
 export function openLog(level: string, role: string): Logger {
-  output ??= new StandardOutput();
+  output ??= openOutput((lines) => new Events(log).linesDropped(lines));
   const options = {
     level,
     base: { role, pid: process.pid },
@@ -32,7 +76,6 @@ export function openLog(level: string, role: string): Logger {
     serializers: { err: describe },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const log = pino(options, output);
-  output.onDropped ??= (lines) => new Events(log).linesDropped(lines);
+  const log: Logger = pino(options, output);
   return log;
 }

@@ -17,11 +17,6 @@ const OWN: Replacement[] = [
     to: `export { openDatabase } from '${HERE}sql.ts';\nexport function openRealDatabase(`,
   },
   {
-    file: 'src/cluster/liveness.ts',
-    from: 'export function mainThreadOf(',
-    to: `export { mainThreadOf } from '${HERE}instance.ts';\nexport function realMainThreadOf(`,
-  },
-  {
     file: 'src/cluster/workers.ts',
     from: "import cluster, { type Worker } from 'node:cluster';",
     to: `import type { Worker } from 'node:cluster';\nimport { cluster } from '${HERE}instance.ts';`,

@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events';
-import type { MainThread } from '../../src/cluster/liveness.ts';
 import type { Start, ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import type { ProcessContext } from '../../src/cluster/process-context.ts';
 import { runWorker } from '../../src/cluster/run-worker.ts';
@@ -159,12 +158,6 @@ export const cluster = {
   setupPrimary: () => {},
   fork: () => present().world.current!.fork!(),
 };
-
-/** Stands for `mainThreadOf` of src/cluster/liveness.ts. */
-export function mainThreadOf(pid: number): MainThread | undefined {
-  const process = present().world.current!.host.processes.find((each) => each.pid === pid);
-  return process && { stopped: process.stop === 'signal', processorMs: process.processorMs };
-}
 
 /** One instance: a primary process, which replaces workers that die. */
 export class Instance {

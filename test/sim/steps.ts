@@ -25,8 +25,8 @@ function lastsMs(random: Random): number {
 const hostOf = (episode: Episode, random: Random) => random.pick(episode.instances).name;
 
 /** Lets processes stand still, and go on. */
-function haltFor(episode: Episode, processes: Process[], how: NonNullable<Process['stop']>, forMs: number) {
-  const halted = processes.filter((process) => process.halt(how));
+function haltFor(episode: Episode, processes: Process[], forMs: number) {
+  const halted = processes.filter((process) => process.halt());
   episode.world.after(forMs, () => {
     for (const process of halted) process.goOn();
   });
@@ -408,33 +408,32 @@ const PROCESSES = {
     const worker = random.pick(instance.ready);
     if (!worker) return undefined;
     const forMs = lastsMs(random);
-    const how = random.pick(['signal', 'freezer', 'endless'] as const);
     episode.disturb(forMs, [instance.name]);
-    haltFor(episode, [worker.process], how, forMs);
-    return `${worker.process.name} by ${how}, ${forMs.toFixed(0)} ms`;
+    haltFor(episode, [worker.process], forMs);
+    return `${worker.process.name}, ${forMs.toFixed(0)} ms`;
   },
   'primary stops': (episode, random) => {
     const instance = random.pick(episode.instances);
     if (!instance.primary) return undefined;
     const forMs = lastsMs(random);
     episode.disturb(forMs, [instance.name]);
-    haltFor(episode, [instance.primary], 'signal', forMs);
+    haltFor(episode, [instance.primary], forMs);
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   },
   'instance stops': (episode, random) => {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
     episode.disturb(forMs, [instance.name]);
-    haltFor(episode, instance.processes, 'freezer', forMs);
+    haltFor(episode, instance.processes, forMs);
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   },
   'machine sleeps': (episode, random) => {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
     const { host, processes } = instance;
-    if (processes.some(({ stop }) => stop)) return undefined;
+    if (processes.some(({ isStopped }) => isStopped)) return undefined;
     episode.disturb(forMs, [instance.name]);
-    for (const process of processes) process.halt('freezer');
+    for (const process of processes) process.halt();
     episode.world.after(forMs, () => {
       host.sleptMs += forMs;
       episode.checker.woken(instance.name);

@@ -4,7 +4,6 @@ import { Random } from './random.ts';
 
 /** Kinds of events of a process: what its event loop runs in separate phases. */
 type Kind = 'timer' | 'iteration' | 'io';
-type Stop = 'signal' | 'freezer' | 'endless';
 
 interface Event {
   atMs: number;
@@ -64,9 +63,8 @@ export class Process implements Clock {
   readonly watch: Clock['watch'] = { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] };
   readonly pid: number;
   isDead = false;
-  /** how it stands still at present: by a signal, with its container, or because it does something endless */
-  stop: Stop | undefined;
-  #stoppedMs = 0;
+  /** whether it stands still at present: by a signal, with its container, or because it does something endless */
+  isStopped = false;
   /** called when something has ended it */
   onKilled: (() => void) | undefined;
   /** a primary process: starts a worker */
@@ -102,11 +100,6 @@ export class Process implements Clock {
 
   uptimeMs(): number {
     return this.host.uptimeMs();
-  }
-
-  /** Processor time that it uses while it does something endless. */
-  get processorMs(): number {
-    return this.stop === 'endless' ? this.#world.nowMs - this.#stoppedMs : 0;
   }
 
   random(): number {
@@ -170,16 +163,15 @@ export class Process implements Clock {
   }
 
   /** Lets it stand still until `goOn`. Returns false if it does already. */
-  halt(how: Stop): boolean {
-    if (this.stop !== undefined || this.isDead) return false;
-    this.stop = how;
-    this.#stoppedMs = this.#world.nowMs;
+  halt(): boolean {
+    if (this.isStopped || this.isDead) return false;
+    this.isStopped = true;
     return true;
   }
 
   /** Goes on with what is due: first the timers, or first what has arrived. */
   goOn(): void {
-    this.stop = undefined;
+    this.isStopped = false;
     const order: Kind[] = this.#random.chance(0.5)
       ? ['timer', 'iteration', 'io']
       : ['io', 'iteration', 'timer'];
@@ -335,7 +327,7 @@ export class World {
     if (!run) return;
     this.nowMs = Math.max(this.nowMs, event.atMs);
     if (process?.isDead) return;
-    if (process?.stop) {
+    if (process?.isStopped) {
       process.hold(event);
       return;
     }

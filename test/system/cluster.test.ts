@@ -82,26 +82,15 @@ describe('the workers', () => {
     expect(pids).not.toContain(victim);
   });
 
-  it('survive a freeze of the whole service; a single frozen worker is replaced', async () => {
-    await service.ready();
-    // each worker has reported
-    await service.metrics();
+  it('are replaced when one is frozen', async () => {
     const before = await service.workerPids();
-    const ended = () => linesOf(service.logs(), 'worker exited');
-    const endedBefore = ended().length;
-    process.kill(-service.pid, 'SIGSTOP');
-    // biome-ignore lint/style/noRestrictedGlobals: longer than a single worker may be frozen
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
-    process.kill(-service.pid, 'SIGCONT');
-    expect((await service.get('/hotels/a')).status).toBe(200);
-    // when this one exits, the check for frozen workers has covered the others too
     const [victim, ...others] = before;
     process.kill(victim!, 'SIGSTOP');
     await expect.poll(() => service.workerPids()).not.toContain(victim);
     await expect.poll(() => service.workerPids()).toHaveLength(3);
     expect(await service.workerPids()).toEqual(expect.arrayContaining(others));
-    await expect.poll(() => ended().length).toBe(endedBefore + 1);
-    expect(ended().at(-1)).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
+    const ended = linesOf(service.logs(), 'worker exited').at(-1);
+    expect(ended).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
   });
 
   it('may exit while the primary sends them a message', async () => {
@@ -120,21 +109,6 @@ describe('the workers', () => {
     await expect.poll(() => service.workerPids()).toHaveLength(3);
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
-  });
-});
-
-describe('a worker whose event loop is busy for longer than the time limit of a frozen one', () => {
-  it('is not replaced', async () => {
-    const hook = fileURLToPath(new URL('../support/spin-hook.ts', import.meta.url));
-    const env = { NODE_OPTIONS: `--import=${hook}` };
-    const service = await startService({ workers: 2, redis: false, hotels: HOTELS, env });
-    const before = (await service.workerPids()).sort();
-    process.kill(before[0]!, 'SIGUSR2');
-    await expect.poll(() => linesOf(service.logs(), 'spun').length).toBe(1);
-    // it had the time to report, and the primary to read the report
-    await service.metrics();
-    expect((await service.workerPids()).sort()).toEqual(before);
-    expect(linesOf(service.logs(), 'worker exited')).toEqual([]);
   });
 });
 
