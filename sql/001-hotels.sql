@@ -92,6 +92,9 @@ create table hotels (
   registry_id bigint unique,
   constraint hotels_id_is_1_to_255_characters check (char_length(id) between 1 and 255),
   constraint hotels_channel_id_is_1_to_255_characters check (char_length(channel_id) between 1 and 255),
+  -- in a path they name the folder or the one above, percent-encoded too, so no client could request the hotel
+  constraint hotels_id_is_no_dot_segment check (id not in ('.', '..')),
+  constraint hotels_channel_id_is_no_dot_segment check (channel_id not in ('.', '..')),
   constraint hotels_name_is_not_empty check (name <> ''),
   constraint hotels_country_code_is_iso_3166_alpha_2 check (country_code ~ '^[A-Z]{2}$'),
   constraint hotels_language_is_iso_639_1 check (language ~ '^[a-z]{2}$'),

@@ -32,7 +32,7 @@ export const Hotel = objectOf({
     type: 'string',
     minLength: 1,
     maxLength: 255,
-    description: 'Unique hotel identifier: an opaque string',
+    description: 'Unique hotel identifier: an opaque string, never `.` or `..`',
   },
   name: { type: 'string', minLength: 1, description: 'Hotel name' },
   description: orNull(text(), 'Marketing description; null if not available'),

@@ -7,9 +7,9 @@ import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { Program } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
-import { idsOf } from '../support/responses.ts';
 import { insertKey } from '../support/key.ts';
 import { linesOf } from '../support/log-lines.ts';
+import { idsOf } from '../support/responses.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** More than are listed at once. */

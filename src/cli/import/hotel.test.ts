@@ -55,7 +55,12 @@ test.each([
 });
 
 test.each([
-  [{ id: '' }, 'id must be a string of 1 to 255 characters, without NUL and broken characters'],
+  [
+    { id: '' },
+    'id must be a string of 1 to 255 characters, without NUL and broken characters, other than "." and ".."',
+  ],
+  [{ id: '.' }, 'id must be'],
+  [{ channel_id: '..' }, 'channel_id must be'],
   [{ id: 7 }, 'id must be'],
   [{ name: '' }, 'name must be'],
   [{ name: null }, 'name must be'],

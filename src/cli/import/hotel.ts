@@ -39,8 +39,8 @@ const text = (must: string, pattern: string) => ({ type: 'string', pattern, must
 const orNull = (schema: Described) => ({ anyOf: [schema, { type: 'null' }], must: `${schema.must} or null` });
 const plain = orNull(text('a string without NUL and broken characters', `^${CHARACTER}*$`));
 const identifier = text(
-  'a string of 1 to 255 characters, without NUL and broken characters',
-  `^${CHARACTER}{1,255}$`,
+  'a string of 1 to 255 characters, without NUL and broken characters, other than "." and ".."',
+  `^(?!\\.{1,2}$)${CHARACTER}{1,255}$`,
 );
 const uri = {
   ...text(`an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`, URI),
