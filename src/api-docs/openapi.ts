@@ -38,6 +38,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
     tags: [
       { name: 'Hotels', description: 'The list, and hotels by id' },
       { name: 'Channel', description: 'Hotels by the identifiers of the channel integration' },
+      { name: 'Key', description: 'Your API key' },
       { name: 'Mirror', description: 'A copy of all hotels, kept up to date' },
       { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
     ],

@@ -21,6 +21,31 @@ const firstChanges = (hotels: Hotel[]) => ({
   more: false,
 });
 
+const KEYS: ResponseExamples = {
+  limited: {
+    summary: 'A key of a collection, with an expiry and a rate limit',
+    value: {
+      id: 'key_5vq0c2m8',
+      name: 'Example Travel, production',
+      scopes: ['registry'],
+      collection: { id: 'alps', name: 'Hotels in the Alps' },
+      expires_at: '2031-01-01T00:00:00.000Z',
+      rate_limit: { requests: 600, window_seconds: 60 },
+    },
+  },
+  unlimited: {
+    summary: 'A key that sees all hotels, without registry ids',
+    value: {
+      id: 'key_1h7s9d4k',
+      name: 'Example Maps',
+      scopes: [],
+      collection: null,
+      expires_at: null,
+      rate_limit: null,
+    },
+  },
+};
+
 /** Returns the examples of a response with these hotels, as keys with and without the scope see them. */
 const views = (hotels: Hotel[], body: (hotels: Hotel[]) => unknown = (same) => same) => ({
   scoped: { summary: 'With the registry scope', value: body(hotels) },
@@ -46,7 +71,7 @@ export const parameters = {
 const REQUEST_ID = { $ref: '#/components/parameters/RequestId' };
 const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
 
-/** Returns the paths of the document with the seven operations; the examples use these two hotels. */
+/** Returns the paths of the document with the nine operations; the examples use these two hotels. */
 export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
   const single = views([certified], ([hotel]) => hotel);
   const getBy = (parameter: Json) => read('single', [parameter], single, ['bodyNotAllowed', 'hotelNotFound']);
@@ -89,6 +114,16 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         ]),
       },
     },
+    '/key': {
+      get: {
+        operationId: 'getKey',
+        tags: ['Key'],
+        summary: 'Get what your API key is and may',
+        description:
+          'The name, scopes, collection, expiry and rate limit of the key of the request, never the key itself.',
+        ...read('key', [], KEYS, ['bodyNotAllowed']),
+      },
+    },
     '/hotels/{id}': {
       get: {
         operationId: 'getHotel',
@@ -119,6 +154,19 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
           { scoped: single.scoped },
           ['registryIdNotInteger', 'bodyNotAllowed', 'forbidden', 'hotelNotFound'],
         ),
+      },
+    },
+    '/hotels/batch': {
+      post: {
+        operationId: 'batchHotelsById',
+        tags: ['Hotels'],
+        summary: 'Get up to 1000 hotels by their ids',
+        description: 'Ids without a hotel are left out of the response.',
+        ...batch('IdBatch', { ids: [certified.id, 'htl_unknown', sparse.id] }, views([certified, sparse]), [
+          'idsMissing',
+          'idNotString',
+          'tooManyIds',
+        ]),
       },
     },
     '/hotels/channel/batch': {

@@ -56,13 +56,13 @@ export const headers = {
   Link: header(
     'The `first`, `prev`, `next` and `last` pages (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`',
     text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?(, <[^>]*>; rel="last")?$'),
-    '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
+    '<?limit=20&offset=0>; rel="first", <?limit=20&offset=20>; rel="next"',
     false,
   ),
   NextLink: header(
     'The next request (RFC 8288): `next` of the body as `after`',
     text('^<[^>]*>; rel="next"$'),
-    '</changes?after=Hc1dK0BzWzEsIn&limit=100&wait=0>; rel="next"',
+    '<?after=Hc1dK0BzWzEsIn&limit=100&wait=0>; rel="next"',
   ),
   RetryAfter: header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
   ErrorCode: header(
@@ -111,6 +111,7 @@ const SUCCESSES = {
     own: refs({ ETag: 'ETag', Link: 'NextLink' }),
     schema: ref('schemas', 'ChangePage'),
   },
+  key: { description: 'The key', own: refs({ ETag: 'ETag' }), schema: ref('schemas', 'Key') },
 };
 export type ReadKind = Exclude<keyof typeof SUCCESSES, 'batch'>;
 export type ResponseExamples = Record<string, { summary: string; value: unknown }>;

@@ -75,6 +75,7 @@ const ids = (items: object, description: string) => ({
   description,
 });
 
+const IdBatch = objectOf({ ids: ids({ type: 'string' }, 'Hotel ids to look up') });
 const ChannelBatch = objectOf({
   channel_ids: ids({ type: 'string' }, 'Channel ids to look up, case-sensitive'),
 });
@@ -104,6 +105,25 @@ const ChangePage = objectOf({
   more: { type: 'boolean', description: 'False if your copy is up to date after this response' },
 });
 
+const orNull = (schema: object, description: string) => ({ anyOf: [schema, { type: 'null' }], description });
+const Key = objectOf({
+  id: { type: 'string', minLength: 1, description: 'Identifies the key to the operator. It is not the key' },
+  name: { type: 'string', minLength: 1, description: 'Name that the operator gave the key' },
+  scopes: { type: 'array', items: { type: 'string' }, description: 'Scopes of the key: `registry` or none' },
+  collection: orNull(
+    objectOf({
+      id: { type: 'string', minLength: 1 },
+      name: orNull({ type: 'string' }, 'Null if the collection does not exist: the key sees no hotel'),
+    }),
+    'The collection whose hotels the key sees; null: it sees all hotels',
+  ),
+  expires_at: orNull({ type: 'string', format: 'date-time' }, 'When the key expires, in UTC; null: never'),
+  rate_limit: orNull(
+    objectOf({ requests: { type: 'integer', minimum: 1 }, window_seconds: { type: 'integer', minimum: 1 } }),
+    'Number of requests that the key may send in each window; null: no limit',
+  ),
+});
+
 const ErrorResponse = objectOf({
   error: { type: 'string', minLength: 1, description: 'Message that says what is wrong' },
 });
@@ -115,7 +135,9 @@ export function bodySchemas(): Json {
     ChangePage,
     Hotel,
     Image,
+    Key,
     ErrorResponse,
+    IdBatch,
     ChannelBatch,
     RegistryBatch,
   }) as { Hotel: { properties: { images: Json } } };

@@ -67,7 +67,7 @@ export class LocalCache {
    * outside and absent ones are misses.
    */
   gatherBody(
-    namespace: 'channel' | 'registry',
+    namespace: Namespace,
     body: Uint8Array,
     view: View,
     mayMiss: boolean,

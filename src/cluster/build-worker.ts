@@ -18,7 +18,8 @@ import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
 import { CompressedPages } from '../http/compressed-pages.ts';
 import { ConnectionTurnover } from '../http/connection-turnover.ts';
-import { operationsOn } from '../http/hotel-handlers.ts';
+import { keyOperation } from '../http/key-handler.ts';
+import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { clearTimer, every, onTick } from '../lib/clock.ts';
@@ -155,12 +156,13 @@ export function buildWorker(
     config.COMPRESSION === 'on',
   );
   const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions, pipeline.eventLoop);
-  const address = config.PUBLIC_URL + config.BASE_PATH;
+  const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
-    ...operationsOn(local, redisBatch, reader, hotelList, collections, address, compressedPages),
-    changes: changesOperation(changesReader, address, apiKeys, (positions) =>
+    ...hotelOperations({ local, redisBatch, reader, hotelList, collections }, publicAddress, compressedPages),
+    changes: changesOperation(changesReader, publicAddress, apiKeys, (positions) =>
       metrics.changesBehind.observe(positions),
     ),
+    key: keyOperation(origin),
   };
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Namespace } from '../hotels/namespace.ts';
 import { readBatch } from './batch-body.ts';
 import { shapes } from './large-bodies.fixture.ts';
 
@@ -39,8 +40,14 @@ function integerOf(written: string): string | undefined {
   return digits % divisor === 0n ? String(digits / divisor) : undefined;
 }
 
+const NAMES = {
+  id: ['ids', 'idsMissing', 'tooManyIds', 'idNotString'],
+  channel: ['channel_ids', 'channelIdsMissing', 'tooManyChannelIds', 'channelIdNotString'],
+  registry: ['registry_ids', 'registryIdsMissing', 'tooManyRegistryIds', 'registryIdNotInteger'],
+} as const;
+
 /** Parses a body like JSON.parse, with numbers as they are written. */
-function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType<typeof readBatch> {
+function parsed(namespace: Namespace, body: Uint8Array): ReturnType<typeof readBatch> {
   class Written {
     readonly source: string;
     constructor(source: string) {
@@ -57,9 +64,10 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
     return { error: 'bodyNotJson' };
   }
   const isRegistry = namespace === 'registry';
-  const requested = value?.[`${namespace}_ids`];
-  if (!Array.isArray(requested)) return { error: isRegistry ? 'registryIdsMissing' : 'channelIdsMissing' };
-  if (requested.length > 1000) return { error: isRegistry ? 'tooManyRegistryIds' : 'tooManyChannelIds' };
+  const [name, missing, tooMany, wrong] = NAMES[namespace];
+  const requested = value?.[name];
+  if (!Array.isArray(requested)) return { error: missing };
+  if (requested.length > 1000) return { error: tooMany };
   const ids = new Set<string>();
   for (const [index, element] of requested.entries()) {
     if (isRegistry) {
@@ -69,10 +77,10 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
           : typeof element === 'string' && /^-?\d+$/.test(element)
             ? String(BigInt(element))
             : undefined;
-      if (id === undefined) return { error: 'registryIdNotInteger', index };
+      if (id === undefined) return { error: wrong, index };
       if (id.replace('-', '').length <= 19) ids.add(id);
     } else {
-      if (typeof element !== 'string') return { error: 'channelIdNotString', index };
+      if (typeof element !== 'string') return { error: wrong, index };
       if (element.isWellFormed()) ids.add(element);
     }
   }
@@ -80,7 +88,7 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
 }
 
 describe('any body', () => {
-  const namespace = fc.constantFrom<('channel' | 'registry')[]>('channel', 'registry');
+  const namespace = fc.constantFrom<Namespace[]>('id', 'channel', 'registry');
   const written = fc
     .tuple(
       fc.constantFrom('', '-'),
@@ -108,8 +116,10 @@ describe('any body', () => {
     fc.array(element),
   );
   const name = fc.constantFrom(
+    'ids',
     'channel_ids',
     'registry_ids',
+    'i\\u0064s',
     'registry\\u005fids',
     'channel_idz',
     '',

@@ -1,13 +1,19 @@
 import type { ErrorCode } from '../errors.ts';
+import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { instantiate } from '../wasm/batch-body.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 
 /** Bytes of memory for a body of maximum length. A page is resident only after its first use. */
 const MEMORY_BYTES = MAX_BODY_BYTES + 65_536;
 
-const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = ['channelIdNotString', 'registryIdNotInteger'];
+const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = [
+  'idNotString',
+  'channelIdNotString',
+  'registryIdNotInteger',
+];
 /** Errors of bodies, by the negative of the number that readBody returns. */
-const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]> = {
+const ERRORS: Record<Namespace, readonly (ErrorCode | undefined)[]> = {
+  id: [undefined, 'bodyNotJson', 'idsMissing', 'tooManyIds', 'idNotString'],
   channel: [undefined, 'bodyNotJson', 'channelIdsMissing', 'tooManyChannelIds', 'channelIdNotString'],
   registry: [undefined, 'bodyNotJson', 'registryIdsMissing', 'tooManyRegistryIds', 'registryIdNotInteger'],
 };
@@ -27,9 +33,9 @@ const WARM_UP = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);
 for (let i = 0; i < 16; i++) readBatch('registry', WARM_UP);
 
 /** Reads the body of a batch of at most MAX_BODY_BYTES. */
-export function readBatch(namespace: 'channel' | 'registry', body: Uint8Array): BatchIds {
+export function readBatch(namespace: Namespace, body: Uint8Array): BatchIds {
   bytes.set(body, wasm.INPUT.value);
-  const count = wasm.readBody(body.length, namespace === 'registry' ? 1 : 0);
+  const count = wasm.readBody(body.length, numberOf(namespace));
   const error = ERRORS[namespace][-count];
   if (error) return OF_ELEMENTS.includes(error) ? { error, index: wasm.wrongIndex.value } : { error };
   const ids = new Set<string>();

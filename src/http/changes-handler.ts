@@ -17,15 +17,16 @@ export interface ChangesInput {
 }
 
 /**
- * Creates the handler of `GET /changes`. `basePath` precedes the path of the Link header. A client that has waited gets
- * what its key may see then. `onBehind` receives the number of positions that a client had not seen.
+ * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
+ * that has waited gets what its key may see then. `onBehind` receives the number of positions that a client had not seen.
  */
 export function changesOperation(
   reader: ChangesReader,
-  basePath: string,
+  publicAddress: string,
   apiKeys: ApiKeyCache,
   onBehind: (positions: number) => void,
 ): GetRouteDefinition<ChangesInput> {
+  const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
   const tags = new WeakMap<Page, string>();
   /** pages for clients that are up to date, by query: they repeat it until a change is announced */
@@ -34,7 +35,7 @@ export function changesOperation(
     const { body, written } = page;
     const tag = tags.get(page) ?? tagOf(body);
     tags.set(page, tag);
-    const link = `<${basePath}/changes?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
+    const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
     exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
   const load = async (exchange: Exchange, query: ChangesQuery, key: string) => {

@@ -2,7 +2,7 @@ import * as uWebSockets from 'uWebSockets.js';
 import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
-import type { Operations } from './hotel-handlers.ts';
+import type { Operations } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
 import type { GetRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
@@ -49,9 +49,11 @@ export function openServer(
   const routes: Route[] = [
     read('/hotels', operations.list),
     read('/changes', operations.changes),
+    read('/key', operations.key),
     read('/hotels/:id', operations.hotel),
     read('/hotels/channel/:id', operations.hotelByChannel),
     read('/hotels/registry/:id', operations.hotelByRegistry),
+    ['/hotels/batch', { POST: pipeline.post(operations.batch) }],
     ['/hotels/channel/batch', { POST: pipeline.post(operations.batchByChannel) }],
     ['/hotels/registry/batch', { POST: pipeline.post(operations.batchByRegistry) }],
   ];

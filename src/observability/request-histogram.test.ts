@@ -88,10 +88,12 @@ describe('a histogram of requests', () => {
     expect(counts.every(({ value }) => value === 0)).toBe(true);
     expect(counts.map(({ labels }) => Object.values(labels).join(' ')).sort()).toEqual(
       [
-        ...(['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'changes', 'page'] as const).map(
-          (route) => `${HTTP_ROUTES[route]} GET`,
+        ...(
+          ['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'changes', 'key', 'page'] as const
+        ).map((route) => `${HTTP_ROUTES[route]} GET`),
+        ...(['batch', 'batch_by_channel', 'batch_by_registry'] as const).map(
+          (route) => `${HTTP_ROUTES[route]} POST`,
         ),
-        ...(['batch_by_channel', 'batch_by_registry'] as const).map((route) => `${HTTP_ROUTES[route]} POST`),
       ]
         .flatMap((what) => [200, 500, 503].map((status) => `${what} ${status}`))
         .sort(),

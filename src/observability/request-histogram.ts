@@ -10,8 +10,10 @@ export const HTTP_ROUTES = {
   hotel: '/hotels/{id}',
   hotel_by_channel: '/hotels/channel/{channel_id}',
   hotel_by_registry: '/hotels/registry/{registry_id}',
+  batch: '/hotels/batch',
   batch_by_channel: '/hotels/channel/batch',
   batch_by_registry: '/hotels/registry/batch',
+  key: '/key',
   page: 'page',
   other: 'other',
 } as const;

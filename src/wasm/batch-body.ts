@@ -6,7 +6,7 @@ interface BatchBodyWasm {
   readonly ELEMENTS: Global;
   /** index of the first wrong element */
   readonly wrongIndex: Global;
-  readBody(length: number, isRegistry: number): number;
+  readBody(length: number, namespace: number): number;
 }
 
 export const instantiate = compileModule<BatchBodyWasm>(new URL('./batch-body.wasm', import.meta.url));

@@ -3,9 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
+import type { KeyDetails } from '../../src/auth/key-details.ts';
 import { publicErrors } from '../../src/errors.ts';
 import { DECODERS } from '../support/decoders.ts';
 import { exampleRows } from '../support/example-hotels.ts';
+import { insertKey } from '../support/key.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { type Service, startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -37,13 +40,15 @@ describe('the document', () => {
     expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
   });
 
-  it('has the seven operations, each with all errors of the table that it can return', () => {
+  it('has the nine operations, each with all errors of the table that it can return', () => {
     expect(document.operations().map(({ path, method }) => `${method} ${path}`)).toEqual([
       'get /hotels',
       'get /changes',
+      'get /key',
       'get /hotels/{id}',
       'get /hotels/channel/{channelId}',
       'get /hotels/registry/{registryId}',
+      'post /hotels/batch',
       'post /hotels/channel/batch',
       'post /hotels/registry/batch',
     ]);
@@ -59,8 +64,28 @@ describe('the document', () => {
     expect(codes.filter((code) => !documented.has(code))).toEqual(ofOthers);
   });
 
-  it('has correct examples', async () => {
+  it('has correct examples of keys', async () => {
+    const examples = Object.values<{ value: KeyDetails }>(
+      document.find('GET', '/key').operation.responses[200].content['application/json'].examples,
+    );
+    expect(examples.length).toBeGreaterThan(0);
+    for (const { value } of examples) {
+      const { id, name, scopes, collection, expires_at, rate_limit } = value;
+      if (collection) await service.sql`insert into collections ${service.sql(collection)}`;
+      const key = await insertKey(service.sql, scopes, collection?.id ?? null);
+      await service.sql`update api_keys set id = ${id}, name = ${name}, expires_at = ${expires_at},
+        rate_limit_requests = ${rate_limit?.requests ?? null},
+        rate_limit_window_s = ${rate_limit?.window_seconds ?? null}
+        where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+      const response = await service.get('/key', { key });
+      expect(response.text).toBe(JSON.stringify(value));
+      document.check('GET', '/key', response);
+    }
+  });
+
+  it('has correct examples of hotels', async () => {
     for (const { path, method, operation } of document.operations()) {
+      if (path === '/key') continue;
       const target = path.replace(/\{(\w+)\}/, (_, name) =>
         encodeURIComponent(operation.parameters.find((each: { name: string }) => each.name === name).example),
       );

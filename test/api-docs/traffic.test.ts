@@ -6,6 +6,7 @@ import { insertKey } from '../support/key.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
+const BATCH = '/hotels/batch';
 const CHANNEL = '/hotels/channel/batch';
 const REGISTRY = '/hotels/registry/batch';
 /** Every read, with results. */
@@ -16,12 +17,13 @@ const READS = [
   '/hotels?offset=100',
   '/changes',
   '/changes?limit=1',
+  '/key',
   '/hotels/htl_sliji9ej',
   '/hotels/channel/CH100011',
   '/hotels/full',
 ];
 /** Each operation with GET. */
-const EACH_GET = ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'];
+const EACH_GET = ['/hotels', '/changes', '/key', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'];
 const SCOPED_READS = ['/hotels/registry/500011', '/hotels?registry_id=500011', '/hotels?registry_id=1'];
 
 let service: Service;
@@ -75,6 +77,7 @@ async function post(
 /** Sends each operation once. */
 async function all(status: number, options: RequestOptions = {}): Promise<void> {
   for (const path of EACH_GET) await get(path, status, options);
+  await post(BATCH, { ids: ['a'] }, status, options);
   await post(CHANNEL, { channel_ids: ['a'] }, status, options);
   await post(REGISTRY, { registry_ids: [1] }, status, options);
 }
@@ -89,6 +92,7 @@ it('covers successful and unchanged responses', async () => {
     }
   }
   for (const key of ['full', 'narrow']) {
+    await post(BATCH, { ids: ['full', 'nobody'] }, 200, { key });
     await post(CHANNEL, { channel_ids: [] }, 200, { key });
     await post(CHANNEL, { channel_ids: ['CH100011', 'x'.repeat(255), 'nobody'] }, 200, { key });
   }
@@ -112,11 +116,12 @@ it('covers rejected requests', async () => {
   for (const path of ['/hotels/nobody', '/hotels/channel/nobody', '/hotels/registry/1']) await get(path, 404);
 
   const tooMany = Array.from({ length: 1001 }, () => '1');
+  for (const body of ['{', '[]', { ids: [1] }, { ids: tooMany }]) await post(BATCH, body, 400);
   for (const body of ['{', '[]', { channel_ids: [1] }, { channel_ids: tooMany }])
     await post(CHANNEL, body, 400);
   for (const body of ['{', '[]', { registry_ids: [true] }, { registry_ids: tooMany }])
     await post(REGISTRY, body, 400);
-  for (const path of [CHANNEL, REGISTRY]) await post(path, Buffer.alloc(1024 * 1024 + 1, ' '), 413);
+  for (const path of [BATCH, CHANNEL, REGISTRY]) await post(path, Buffer.alloc(1024 * 1024 + 1, ' '), 413);
 });
 
 /** Creates a key that may send this many requests an hour. */
@@ -136,6 +141,7 @@ it('covers the headers of a rate limit, for any response', async () => {
   for (const path of [
     '/hotels',
     '/changes',
+    '/key',
     '/hotels/full',
     '/hotels/channel/CH100011',
     '/hotels/registry/500011',
@@ -143,6 +149,7 @@ it('covers the headers of a rate limit, for any response', async () => {
     await get(path, 200, { key });
     await get(path, 304, { key, ...ifNoneMatch });
   }
+  await post(BATCH, { ids: ['full'] }, 200, { key });
   await post(CHANNEL, { channel_ids: ['CH100011'] }, 200, { key });
   await post(REGISTRY, { registry_ids: [500011] }, 200, { key });
   for (const path of ['/hotels/nobody', '/hotels/channel/nobody', '/hotels/registry/1'])
@@ -159,11 +166,11 @@ it('covers faults in the body of a request', async () => {
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   const cutShort = { headers: { 'content-length': 100 } };
   const packed = { headers: { 'content-encoding': 'gzip' } };
-  for (const path of [CHANNEL, REGISTRY]) {
+  for (const path of [BATCH, CHANNEL, REGISTRY]) {
     await post(path, '{}', 400, twice);
     await post(path, '{}', 415, packed);
   }
-  await Promise.all([CHANNEL, REGISTRY].map((path) => post(path, '{}', 408, cutShort)));
+  await Promise.all([BATCH, CHANNEL, REGISTRY].map((path) => post(path, '{}', 408, cutShort)));
 });
 
 it('covers requests beyond the rate limit of a key', async () => {
@@ -183,17 +190,17 @@ it('covers the changes after a token, and an expired token', async () => {
 });
 
 it('covers failures of the service', async () => {
-  await service.sql`revoke select on hotels from hotel_api_serve`;
+  await service.sql`revoke select on hotels, collections from hotel_api_serve`;
   try {
     await all(500);
   } finally {
-    await service.sql`grant select on hotels to hotel_api_serve`;
+    await service.sql`grant select on hotels, collections to hotel_api_serve`;
   }
   const patient = service;
   const env = { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '200' };
   service = await startBeside(patient, { redis: false, env });
   await patient.sql.begin(async (sql) => {
-    await sql`lock table hotels in access exclusive mode`;
+    await sql`lock table hotels, collections in access exclusive mode`;
     await all(503);
   });
 });

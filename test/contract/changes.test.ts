@@ -169,7 +169,8 @@ describe('a response', () => {
   it('links to the next page, as its body does', async () => {
     const response = await service.get('/changes?limit=7&wait=0');
     const link = /^<([^>]+)>; rel="next"$/.exec(String(response.headers.link))![1]!;
-    const next = new URL(link, service.url);
+    expect(link[0]).toBe('?');
+    const next = new URL(link, `${service.url}/changes`);
     expect(next.pathname).toBe('/changes');
     expect(Object.fromEntries(next.searchParams)).toEqual({
       after: response.json().next,

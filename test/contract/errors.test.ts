@@ -5,6 +5,7 @@ import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
 
+const BATCH = '/hotels/batch';
 const CHANNEL = '/hotels/channel/batch';
 const REGISTRY = '/hotels/registry/batch';
 const MIB = 1024 * 1024;
@@ -18,9 +19,12 @@ const ERRORS = {
   wait_out_of_bounds: [400, 'wait must be an integer from 0 to 30'],
   after_not_token: [400, 'after must be a token that this API gave'],
   body_not_json: [400, 'Request body must be valid JSON'],
+  ids_missing: [400, 'Request body must include an `ids` array'],
   channel_ids_missing: [400, 'Request body must include a `channel_ids` array'],
   registry_ids_missing: [400, 'Request body must include a `registry_ids` array'],
+  id_not_string: [400, 'ids must hold strings only'],
   channel_id_not_string: [400, 'channel_ids must hold strings only'],
+  too_many_ids: [400, 'ids must hold at most 1000 ids'],
   too_many_channel_ids: [400, 'channel_ids must hold at most 1000 ids'],
   too_many_registry_ids: [400, 'registry_ids must hold at most 1000 ids'],
   body_not_allowed: [400, 'GET requests must not carry a body'],
@@ -122,6 +126,15 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
       ['body_too_large', ['POST', CHANNEL, Buffer.alloc(MIB + 1, ' ')]],
     ],
   },
+  {
+    good: ['POST', BATCH, { ids: ['h1'] }],
+    faults: [
+      ['ids_missing', ['POST', BATCH, '[]']],
+      ['id_not_string', ['POST', BATCH, '{"ids":["a",1]}']],
+      ['too_many_ids', ['POST', BATCH, { ids: new Array(1001).fill('a') }]],
+    ],
+  },
+  { good: ['GET', '/key'], faults: [] },
   {
     good: ['POST', REGISTRY, { registry_ids: [500001] }],
     isScoped: true,

@@ -11,12 +11,14 @@ import type { Collections } from '../../src/collections/collections.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import type { HotelList } from '../../src/hotels/hotel-list.ts';
 import { changesOperation } from '../../src/http/changes-handler.ts';
-import { operationsOn } from '../../src/http/hotel-handlers.ts';
+import { keyOperation } from '../../src/http/key-handler.ts';
+import { hotelOperations } from '../../src/http/operations.ts';
 import { RequestPipeline } from '../../src/http/request-pipeline.ts';
 import { openServer } from '../../src/http/server.ts';
 import { StaticPage } from '../../src/http/static-page.ts';
 import { AccessLog } from '../../src/observability/access-log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
+import type { Origin } from '../../src/postgres/origin.ts';
 import type { RateLimiter } from '../../src/rate-limit/limiter.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 
@@ -54,11 +56,16 @@ async function startServer(): Promise<number> {
   const list = { cachedPage: () => ({ ids: [], more: false, total: 0 }) };
   const changes = { behind: () => undefined, upToDate: () => undefined, page: async () => 'expired' };
   const operations = {
-    ...operationsOn(
-      ...([undefined, undefined, reader as unknown as HotelReader] as const),
-      ...([list as unknown as HotelList, {} as Collections, '', undefined] as const),
+    ...hotelOperations(
+      {
+        ...{ local: undefined, redisBatch: undefined, collections: {} as Collections },
+        reader: reader as unknown as HotelReader,
+        hotelList: list as unknown as HotelList,
+      },
+      ...(['', undefined] as const),
     ),
     changes: changesOperation(changes as unknown as ChangesReader, '', apiKeys, () => {}),
+    key: keyOperation({ rows: async () => [] } as unknown as Origin),
   };
   const page = new StaticPage('text/html', '', () => Buffer.alloc(8_000, 'page '));
   const limit = { maxConnections: 100, onRejected: () => {} };

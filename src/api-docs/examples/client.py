@@ -58,9 +58,9 @@ class HotelApi:
         while path:
             page, link = self._get(path, _is_list)
             yield from page
-            # the path and not the address: a gateway may have given the service another one
-            following = re.search(r'<[^>]*(/hotels\?[^>]*)>; rel="next"', link)
-            path = following and following[1]
+            # the query and not the address: a gateway may have given the service another one
+            following = re.search(r'<[^>]*(\?[^>]*)>; rel="next"', link)
+            path = following and "/hotels" + following[1]
 
     def mirror(self, copy=None, wait_s=0):
         """Copies all hotels, or brings a copy up to date: {"hotels": {id: hotel}, "next": token}, to be stored as it is.
@@ -94,8 +94,11 @@ class HotelApi:
                 copy.update(hotels=hotels, next=token)
         return copy
 
-    def hotels_by_channel_ids(self, ids):
+    def hotels_by_ids(self, ids):
         """However many hotels, in the order of the ids; ids without a hotel are left out."""
+        return self._batches(ids, "/hotels/batch", "ids")
+
+    def hotels_by_channel_ids(self, ids):
         return self._batches(ids, "/hotels/channel/batch", "channel_ids")
 
     def hotels_by_registry_ids(self, ids):

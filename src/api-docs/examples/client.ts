@@ -129,9 +129,9 @@ export class HotelApi {
     while (path !== undefined) {
       const page: Answer = await this.#get(path, isList);
       yield* JSON.parse(page.text) as Hotel[];
-      // the path and not the address: a gateway may have given the service another one
-      const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.link)?.[1];
-      path = next?.slice(next.lastIndexOf('/hotels?'));
+      // the query and not the address: a gateway may have given the service another one
+      const next: string | undefined = /<[^>]*(\?[^>]*)>; rel="next"/.exec(page.link)?.[1];
+      path = next && `/hotels${next}`;
     }
   }
 
@@ -167,6 +167,10 @@ export class HotelApi {
   }
 
   /** However many hotels, in the order of the ids; ids without a hotel are left out. */
+  hotelsByIds(ids: Iterable<string>): Promise<Hotel[]> {
+    return this.#batches([...new Set(ids)], '/hotels/batch', 'ids');
+  }
+
   hotelsByChannelIds(ids: Iterable<string>): Promise<Hotel[]> {
     return this.#batches([...new Set(ids)], '/hotels/channel/batch', 'channel_ids');
   }

@@ -2,6 +2,9 @@
 # The hotel data API with curl 7.83 or newer. HOTEL_API_URL and HOTEL_API_KEY come from the environment.
 set -eu
 
+## the key
+curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/key"
+
 ## first call
 curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels?limit=2"
 
@@ -12,19 +15,20 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels/
 
 ## batches
 curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: application/json' \
+  -d '{"ids":["htl_sliji9ej","htl_36i8v7jp"]}' "$HOTEL_API_URL/hotels/batch"
+curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: application/json' \
   -d '{"channel_ids":["CH100011","CH100005"]}' "$HOTEL_API_URL/hotels/channel/batch"
 curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: application/json' \
   -d '{"registry_ids":[500011,"500005"]}' "$HOTEL_API_URL/hotels/registry/batch"
 
 ## paging
 # every page, from the first to the last: each names the next in its header Link
-origin=$(printf %s "$HOTEL_API_URL" | sed -E 's,^(https?://[^/]*).*,\1,')
 url="$HOTEL_API_URL/hotels?limit=100"
 while [ -n "$url" ]; do
   curl -sS --fail-with-body -D headers.txt -H "x-api-key: $HOTEL_API_KEY" "$url"
   next=$(sed -n 's/^[Ll]ink:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
   case $next in
-    /*) url=$origin$next ;;
+    \?*) url=$HOTEL_API_URL/hotels$next ;;
     *) url=$next ;;
   esac
 done

@@ -226,12 +226,12 @@ export class CacheArena {
   }
 
   /**
-   * Looks up the channel or registry ids in a batch request body. The response keeps their order and omits absent and
+   * Looks up the ids in a batch request body. The response keeps their order and omits absent and
    * missed hotels. Times as in `find`. `isRestricted`: not all hotels are visible (assembly/arena/gather.ts). Returns
    * the arena's one `BatchLookup`, overwritten by each batch.
    */
   gather(
-    namespace: 'channel' | 'registry',
+    namespace: Namespace,
     body: Uint8Array,
     view: View,
     nowMs: number,

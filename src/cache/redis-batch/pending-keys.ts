@@ -1,4 +1,5 @@
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
+import type { Namespace } from '../../hotels/namespace.ts';
 import { PartialResponse } from '../partial-response.ts';
 
 const RECORD_BYTES = 20;
@@ -7,13 +8,13 @@ const NOTHING = 0xfffffffe;
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
 export class PendingKeys {
-  readonly namespace: 'channel' | 'registry';
+  readonly namespace: Namespace;
   readonly count: number;
   readonly table: Buffer;
   /** the array of the hotels that the local cache held; what stands in place of its last bracket is not read */
   readonly hits: Buffer;
 
-  constructor(namespace: 'channel' | 'registry', count: number, table: Buffer, hits: Buffer = EMPTY_ARRAY) {
+  constructor(namespace: Namespace, count: number, table: Buffer, hits: Buffer = EMPTY_ARRAY) {
     this.namespace = namespace;
     this.count = count;
     this.table = table;

@@ -1,6 +1,6 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import { numberOf } from '../../hotels/namespace.ts';
+import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
@@ -53,7 +53,7 @@ export class RedisBatchReader {
    * needs the general parser or Redis is not usable. Rejects with the error of `finish`.
    */
   read(
-    namespace: 'channel' | 'registry',
+    namespace: Namespace,
     body: Uint8Array,
     view: View,
     finish: Finish,
@@ -75,7 +75,7 @@ export class RedisBatchReader {
    * the local cache. Returns undefined if Redis is not usable, or if a key is not plain.
    */
   complete(
-    namespace: 'channel' | 'registry',
+    namespace: Namespace,
     lookup: BatchLookup,
     view: View,
     finish: Finish,

@@ -67,7 +67,8 @@ public class Calls {
       var page = send(to(path));
       listed.append(page.body());
       var next = all("<([^>]*)>; rel=\"next\"", header(page, "link"));
-      path = next.isEmpty() ? null : next.get(0);
+      // URI.resolve drops the path before a query
+      path = next.isEmpty() ? null : path.split("\\?")[0] + next.get(0);
     }
     var ids = all(HOTEL_ID, listed.toString());
 

@@ -72,10 +72,14 @@ func main() {
 	hotels := []hotel{}
 	for path := "/hotels?limit=100"; path != ""; {
 		page := get(path)
+		at, err := url.Parse(path)
+		must(err)
 		hotels = append(hotels, parsed[[]hotel](page.body)...)
 		path = ""
 		if link := next.FindStringSubmatch(page.header.Get("link")); link != nil {
-			path = link[1]
+			next, err := at.Parse(link[1])
+			must(err)
+			path = next.String()
 		}
 	}
 

@@ -71,7 +71,7 @@ while path:
     _, headers, text = ask(path)
     hotels += json.loads(text)
     link = re.search(r'<([^>]*)>; rel="next"', headers.get("link", ""))
-    path = link and link[1]
+    path = link and urllib.parse.urljoin(path, link[1])
 
 path = "/hotels/" + urllib.parse.quote(hotels[0]["id"], safe="")
 single = ask(path)

@@ -75,7 +75,8 @@ const hotels: Hotel[] = [];
 for (let path: string | undefined = '/hotels?limit=100'; path; ) {
   const page: Answer = await ask(path);
   hotels.push(...JSON.parse(page.text));
-  path = /<([^>]*)>; rel="next"/.exec(page.header('link') ?? '')?.[1];
+  const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.header('link') ?? '')?.[1];
+  path = next && new URL(next, new URL(path, base)).href;
 }
 
 const path = `/hotels/${encodeURIComponent(hotels[0]!.id)}`;

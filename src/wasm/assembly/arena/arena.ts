@@ -65,7 +65,7 @@ export function gatherBody(
   wallMs: f64,
   isRestricted: bool,
 ): u32 {
-  const count = readBody(length, namespace === 2);
+  const count = readBody(length, namespace);
   if (count < 0) return STATUS_NOT_READ;
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, isRestricted);
 }

@@ -1,6 +1,6 @@
 /**
- * Parses a batch request body, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass. The whole body is
- * validated and may have other members; the last of repeated names counts.
+ * Parses a batch request body, `{"ids":["…",…]}`, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass. The
+ * whole body is validated and may have other members; the last of repeated names counts.
  */
 import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../arena/layout';
 import {
@@ -44,7 +44,11 @@ const MAX_DIGITS: usize = 19;
 /** Bound of exponents: the digits of no body could compensate a larger one. */
 const MAX_EXPONENT: i32 = 0x1000000;
 const BYTE_ORDER_MARK: u32 = 0xbfbbef;
+/** Numbers of namespaces, as of src/hotels/namespace.ts. */
+const CHANNEL: u32 = 1;
+const REGISTRY: u32 = 2;
 // member names in pieces of four, as little-endian numbers
+const IDS: u32 = 0x736469;
 const CHAN: u32 = 0x6e616863;
 const NEL_: u32 = 0x5f6c656e;
 const REGI: u32 = 0x69676572;
@@ -56,23 +60,23 @@ let outcome: i32 = 0;
 export let wrongIndex: u32 = 0;
 
 /** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns the number of elements or the error. */
-export function readBody(length: u32, isRegistry: bool): i32 {
+export function readBody(length: u32, namespace: u32): i32 {
   const end = INPUT + length;
   v128.store(end, i8x16.splat(0));
   let at = skipSpace((load<u32>(INPUT) & 0xffffff) === BYTE_ORDER_MARK ? INPUT + 3 : INPUT);
   outcome = NO_ARRAY;
-  at = load<u8>(at) === OPEN_OBJECT ? readMembers(at + 1, isRegistry) : skipValue(at);
+  at = load<u8>(at) === OPEN_OBJECT ? readMembers(at + 1, namespace) : skipValue(at);
   return at !== INVALID && skipSpace(at) === end ? outcome : NOT_JSON;
 }
 
-function readMembers(at: usize, isRegistry: bool): usize {
+function readMembers(at: usize, namespace: u32): usize {
   at = skipSpace(at);
   if (load<u8>(at) === CLOSE_OBJECT) return at + 1;
   while (true) {
     at = readName(at);
     if (at === INVALID) return INVALID;
-    if (!isNameOfIds(isRegistry)) at = skipValue(at);
-    else if (load<u8>(at) === OPEN_ARRAY) at = readIds(at + 1, isRegistry);
+    if (!isNameOfIds(namespace)) at = skipValue(at);
+    else if (load<u8>(at) === OPEN_ARRAY) at = readIds(at + 1, namespace === REGISTRY);
     else {
       outcome = NO_ARRAY;
       at = skipValue(at);
@@ -86,17 +90,18 @@ function readMembers(at: usize, isRegistry: bool): usize {
   }
 }
 
-function isNameOfIds(isRegistry: bool): bool {
+function isNameOfIds(namespace: u32): bool {
   const name = textStart;
-  return isRegistry
-    ? textEnd - name === 12 &&
-        load<u32>(name) === REGI &&
-        load<u32>(name, 4) === STRY &&
-        load<u32>(name, 8) === _IDS
-    : textEnd - name === 11 &&
-        load<u32>(name) === CHAN &&
-        load<u32>(name, 4) === NEL_ &&
-        load<u32>(name, 7) === _IDS;
+  const length = textEnd - name;
+  if (namespace === REGISTRY)
+    return (
+      length === 12 && load<u32>(name) === REGI && load<u32>(name, 4) === STRY && load<u32>(name, 8) === _IDS
+    );
+  if (namespace === CHANNEL)
+    return (
+      length === 11 && load<u32>(name) === CHAN && load<u32>(name, 4) === NEL_ && load<u32>(name, 7) === _IDS
+    );
+  return length === 3 && (load<u32>(name) & 0xffffff) === IDS;
 }
 
 function readIds(at: usize, isRegistry: bool): usize {

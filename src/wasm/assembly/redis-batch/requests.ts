@@ -33,6 +33,7 @@ import { xxh64 } from './xxh64';
 /** Returns true if the hotel whose id has this hash may be in the response. */
 declare function isVisible(low: u32, high: u32): bool;
 
+const ID: u32 = 0;
 const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
 /** Number of digits that are always below 2^63. */
@@ -50,14 +51,14 @@ const ABSENCE: u8 = 0x2d;
 let batches: u32 = 0;
 
 /**
- * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Known pointers are not
- * requested. There are two exceptions. One batch in REFRESH_ONE_OF requests them, so that Redis does not evict them as
+ * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. A hotel's own id needs
+ * no pointer, and known pointers are not requested. There are two exceptions. One batch in REFRESH_ONE_OF requests them, so that Redis does not evict them as
  * unused. Every batch that is `isFiltered` requests them: the time of a lookup must not reveal that another API key has
  * read a hotel. Returns the number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length
  * of the command, of the table, number of requested pointers.
  */
 export function requestPointers(length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
-  const count = readBody(length, namespace === REGISTRY);
+  const count = readBody(length, namespace);
   if (count < 0) return NOT_READ;
   for (let i: u32 = 0; i < <u32>count; i++) store<u32>(ELEMENTS + <usize>i * ELEMENT_BYTES, FIRST_PLACE, 12);
   return requestPointersOfElements(count, namespace, prefixLength, isFiltered);
@@ -89,7 +90,7 @@ export function requestPointersOfElements(
       pending++;
     }
   }
-  const usesKnown = !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
+  const usesKnown = namespace !== ID && !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
   if (usesKnown) {
     let read: u32 = 0;
     for (let i: u32 = 0; i < pending; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
@@ -104,6 +105,7 @@ export function requestPointersOfElements(
     setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
     memory.copy(SCRATCH + place, key, keyLength);
     place += keyLength;
+    if (namespace === ID) continue;
     const idLength = usesKnown ? copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1) : 0;
     if (idLength === 0) {
       requested++;
@@ -114,7 +116,7 @@ export function requestPointersOfElements(
     place += 1 + idLength;
   }
   beginCommand(requested);
-  for (let i: u32 = 0; i < pending; i++)
+  for (let i: u32 = 0; requested > 0 && i < pending; i++)
     if (knownIdOf(SCRATCH, i) === 0) addKey(prefixLength, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i));
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
@@ -152,8 +154,8 @@ function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLen
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of these and of the known ids. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
- * ones, so that nothing tells them apart. Returns the number of entries. RESULT: length of the command, length of the table,
+ * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. `isFiltered`: hotels for which
+ * `isVisible` returns false stay gaps, like absent ones, so that nothing tells them apart. Returns the number of entries. RESULT: length of the command, length of the table,
  * number of absent keys.
  */
 export function requestEntries(
@@ -168,6 +170,14 @@ export function requestEntries(
   let absent: u32 = 0;
   let at = PLACES;
   for (let i: u32 = 0; i < count; i++) {
+    if (namespace === ID) {
+      const id = keyOf(SCRATCH, i);
+      const idLength = keyLengthOf(SCRATCH, i);
+      if (isFiltered && !isVisibleId(id, idLength)) continue;
+      setId(SCRATCH, i, <u32>(id - SCRATCH), idLength);
+      named++;
+      continue;
+    }
     const known = knownIdOf(SCRATCH, i);
     if (known !== 0) {
       setId(SCRATCH, i, <u32>(known + 1 - SCRATCH), load<u8>(known));

@@ -1,0 +1,106 @@
+import { publicErrors } from '../errors.ts';
+import type { Page } from '../hotels/hotel-list.ts';
+import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import type { CompressedPages } from './compressed-pages.ts';
+import { listTagOf } from './etag.ts';
+import type { Exchange } from './exchange.ts';
+import { type HotelSources, loadHotels } from './hotel-sources.ts';
+import { readListQuery } from './query.ts';
+
+/** Reads a page again if these ids do not exist any more, and sends it. */
+type Again = (gone: string[]) => Promise<void>;
+
+/**
+ * Creates the handler of the list, which takes the raw query. `address` precedes the query in Link headers; '': links are
+ * relative to the request.
+ */
+export function hotelPages(
+  sources: HotelSources,
+  address: string,
+  compressedPages: CompressedPages | undefined,
+): (exchange: Exchange, query: string) => void | Promise<void> {
+  const { local, hotelList, collections } = sources;
+
+  /**
+   * Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. If some do not exist,
+   * it calls `again` with their keys instead, or leaves them out.
+   */
+  const send = (
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: readonly string[],
+    headers = '',
+    again?: Again,
+  ): void | Promise<void> => {
+    const { collection, view } = exchange.principal!;
+    const ok = (body: Uint8Array, tag: string) => exchange.ok(body, tag, headers, compressedPages);
+    if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
+    const sendFound = (tags: (string | undefined)[], body: () => Uint8Array) => {
+      if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
+      return ok(body(), listTagOf(tags));
+    };
+    // the ids are those of a page, so all of them are in the collection
+    const mayGather = collection === null || namespace === 'id';
+    const lookup = mayGather ? local?.gatherKeys(namespace, keys, view) : undefined;
+    if (!lookup)
+      return loadHotels(sources, exchange, namespace, keys).then((found) =>
+        sendFound(
+          found.map((hotel) => hotel?.tag(view)),
+          () => joinBodies(found, view),
+        ),
+      );
+    if (lookup.hits === keys.length) return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
+    const tags = lookup.tags(view);
+    if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
+    const partial = lookup.takePartial();
+    return loadHotels(sources, exchange, namespace, partial.keys).then((found) => {
+      const places = new Map(keys.map((key, i) => [key, i]));
+      partial.keys.forEach((key, i) => {
+        tags[places.get(key)!] = found[i]?.tag(view);
+      });
+      return sendFound(tags, () => partial.complete(found, view));
+    });
+  };
+
+  return (exchange, text) => {
+    const query = readListQuery(text);
+    if ('error' in query) return exchange.fail(publicErrors[query.error]);
+    const { limit, offset, registryId } = query;
+    const { collection, keyId } = exchange.principal!;
+    if (registryId !== undefined) return send(exchange, 'registry', offset > 0 ? [] : [registryId]);
+    const read = (isCurrent = false): Promise<Page> =>
+      collection === null
+        ? hotelList.page(offset, limit, isCurrent)
+        : collections.page(collection, offset, limit, keyId, isCurrent);
+    const sendPage = (page: Page) =>
+      send(exchange, 'id', page.ids, linkHeader(address, limit, offset, page), again);
+    // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
+    const again = async (gone: string[]) => {
+      for (const id of gone) {
+        if (collection === null) hotelList.index.moved(id);
+        else collections.moved(collection, id);
+      }
+      const page = await read(true);
+      return send(exchange, 'id', page.ids, linkHeader(address, limit, offset, page));
+    };
+    const page =
+      collection === null
+        ? hotelList.cachedPage(offset, limit)
+        : collections.cachedPage(collection, offset, limit);
+    return page ? sendPage(page) : read().then(sendPage);
+  };
+}
+
+function linkHeader(address: string, limit: number, offset: number, { ids, more, total }: Page): string {
+  const to = (at: number, relation: string) => `<${address}?limit=${limit}&offset=${at}>; rel="${relation}"`;
+  const links = [to(0, 'first')];
+  if (offset > 0) links.push(to(Math.max(0, offset - limit), 'prev'));
+  if (more) links.push(to(offset + limit, 'next'));
+  const count = more || (ids.length === 0 && offset > 0) ? total : offset + ids.length;
+  // of the pages that are as far from the beginning as this one
+  const start = offset % limit;
+  if (count !== undefined)
+    links.push(to(count > start ? count - 1 - ((count - 1 - start) % limit) : 0, 'last'));
+  return `\r\nlink: ${links.join(', ')}`;
+}

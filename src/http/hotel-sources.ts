@@ -1,0 +1,28 @@
+import type { HotelReader } from '../cache/hotel-reader.ts';
+import type { LocalCache } from '../cache/local-cache.ts';
+import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
+import type { Collections } from '../collections/collections.ts';
+import type { Found } from '../hotels/entry.ts';
+import type { HotelList } from '../hotels/hotel-list.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Parts of a worker from which the operations read hotels. */
+export interface HotelSources {
+  local: LocalCache | undefined;
+  redisBatch: RedisBatchReader | undefined;
+  reader: HotelReader;
+  hotelList: HotelList;
+  collections: Collections;
+}
+
+/** Returns the hotels that have these keys and that the request's key may see, else null. Throws `Unavailable`. */
+export function loadHotels(
+  { reader }: Pick<HotelSources, 'reader'>,
+  exchange: Exchange,
+  namespace: Namespace,
+  keys: readonly string[],
+): Promise<Found[]> {
+  const { collection, keyId } = exchange.principal!;
+  return reader.load(namespace, keys, keyId, collection);
+}

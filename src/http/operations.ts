@@ -1,0 +1,66 @@
+import { publicErrors } from '../errors.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import type { Route } from '../observability/request-histogram.ts';
+import { batches } from './batches.ts';
+import type { ChangesInput } from './changes-handler.ts';
+import type { CompressedPages } from './compressed-pages.ts';
+import { hotelPages } from './hotel-pages.ts';
+import type { HotelSources } from './hotel-sources.ts';
+import { decodeParameter, readRegistryId } from './ids.ts';
+import { hasRegistryId } from './query.ts';
+import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
+import { singleHotels } from './single-hotels.ts';
+
+/** Operations of the contract, called by the pipeline. */
+export interface Operations {
+  changes: GetRouteDefinition<ChangesInput>;
+  key: GetRouteDefinition<undefined>;
+  list: GetRouteDefinition<string>;
+  hotel: GetRouteDefinition<string>;
+  hotelByChannel: GetRouteDefinition<string>;
+  hotelByRegistry: GetRouteDefinition<string>;
+  batch: PostRouteDefinition;
+  batchByChannel: PostRouteDefinition;
+  batchByRegistry: PostRouteDefinition;
+}
+
+/** Creates the operations that read hotels. `publicAddress` precedes the paths of Link headers; '': they are relative. */
+export function hotelOperations(
+  sources: HotelSources,
+  publicAddress: string,
+  compressedPages: CompressedPages | undefined,
+): Omit<Operations, 'changes' | 'key'> {
+  const sendHotel = singleHotels(sources);
+  const sendBatch = batches(sources);
+  const single = (route: Route, namespace: Namespace): GetRouteDefinition<string> => ({
+    route,
+    read: (request) => request.getParameter(0) ?? '',
+    needsRegistry: () => namespace === 'registry',
+    respond: (exchange, written) => {
+      const key = decodeParameter(written);
+      if (namespace !== 'registry') return sendHotel(exchange, namespace, key);
+      const id = readRegistryId(key ?? '');
+      if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
+      return sendHotel(exchange, namespace, id);
+    },
+  });
+  const batch = (route: Route, namespace: Namespace): PostRouteDefinition => ({
+    route,
+    needsRegistry: namespace === 'registry',
+    respond: (exchange, body, mayLoad) => sendBatch(exchange, namespace, body, mayLoad),
+  });
+  return {
+    list: {
+      route: 'list',
+      read: (request) => request.getQuery() ?? '',
+      needsRegistry: hasRegistryId,
+      respond: hotelPages(sources, publicAddress && `${publicAddress}/hotels`, compressedPages),
+    },
+    hotel: single('hotel', 'id'),
+    hotelByChannel: single('hotel_by_channel', 'channel'),
+    hotelByRegistry: single('hotel_by_registry', 'registry'),
+    batch: batch('batch', 'id'),
+    batchByChannel: batch('batch_by_channel', 'channel'),
+    batchByRegistry: batch('batch_by_registry', 'registry'),
+  };
+}

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { HttpResponse } from '../support/client.ts';
+import { insertCollection } from '../support/collection.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { titled } from '../support/titled.ts';
+
+const HOTELS = 1_100;
+/** Without channel ids, so that no other batch finds them without the scope. */
+const ODD_IDS = ['é'.repeat(255), '😀', 'a b/c', '\n', '__proto__', 'constructor', 'x'.repeat(255), '0'];
+const PATH = '/hotels/batch';
+
+function idsOf(response: HttpResponse): string[] {
+  expect(response.status).toBe(200);
+  return response.json().map(({ id }: { id: string }) => id);
+}
+
+const hotels = [
+  ...Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}`, registry_id: 500_000 + i })),
+  ...ODD_IDS.map((id) => ({ id })),
+  // found by its id alone
+  { id: 'other', channel_id: 'h1' },
+];
+
+/** Ways on which a batch may be answered. */
+const WAYS: [way: string, options: ServiceOptions][] = [
+  ['a local cache', {}],
+  ['a small local cache', { env: { L1_MAX_BYTES: String(1024 ** 2) } }],
+  ['Redis alone', { env: { L1_MAX_BYTES: '0' } }],
+  ['PostgreSQL alone', { redis: false, env: { L1_MAX_BYTES: '0' } }],
+];
+
+describe.each(WAYS)('a batch by id with %s', (_, options) => {
+  let service: Service;
+  const byId = (ids: unknown[], key = 'full') => service.post(PATH, { ids }, { key });
+
+  beforeAll(async () => {
+    service = await startService({ ...options, hotels });
+  });
+  afterAll(async () => void (await service.stop()));
+
+  it('returns hotels in the requested order, each once, as singles do, and leaves others out', async () => {
+    const asked = ['h7', 'nobody', 'h3', 'h7', '', 'h1', ...ODD_IDS, 'CH-1', 'nobody'];
+    const found = ['h7', 'h3', 'h1', ...ODD_IDS];
+    for (const key of ['full', 'narrow'])
+      for (let round = 0; round < 3; round++) {
+        const singles = await Promise.all(
+          found.map(async (id) => (await service.get(`/hotels/${encodeURIComponent(id)}`, { key })).text),
+        );
+        expect((await byId(asked, key)).text).toBe(`[${singles.join()}]`);
+      }
+  });
+
+  it('accepts 1000 ids, of which any number is cached', async () => {
+    const asked = Array.from({ length: 1_000 }, (_, i) => `h${(i * 7) % HOTELS}`);
+    for (let round = 0; round < 3; round++) expect(idsOf(await byId(asked))).toEqual([...new Set(asked)]);
+    const compressed = await service.post(PATH, { ids: asked }, { headers: { 'accept-encoding': 'gzip' } });
+    expect([compressed.status, compressed.headers['content-encoding']]).toEqual([200, 'gzip']);
+    expect(idsOf(await byId(new Array(1_000).fill('h1')))).toEqual(['h1']);
+    expect((await byId([])).text).toBe('[]');
+  });
+
+  it('leaves out what a key of a collection does not see', async () => {
+    await insertCollection(service.sql, 'few', ['h1', 'h5', '😀', 'nobody']);
+    const key = await insertKey(service.sql, [], 'few');
+    for (const asked of [
+      ['h9', '😀', 'h5', 'nobody', 'h1', 'h5'],
+      ['h9', 'h8'],
+      Array.from({ length: 1_000 }, (_, i) => `h${i}`),
+    ]) {
+      const inside = [...new Set(asked)].filter((id) => ['h1', 'h5', '😀'].includes(id));
+      for (let round = 0; round < 3; round++) expect(idsOf(await byId(asked, key))).toEqual(inside);
+    }
+  });
+
+  it('follows changes', async () => {
+    expect(idsOf(await byId(['new', 'h20', 'h21']))).toEqual(['h20', 'h21']);
+    await service.insert({ id: 'new' });
+    await service.sql`delete from hotels where id = 'h20'`;
+    await expect.poll(async () => idsOf(await byId(['new', 'h20', 'h21']))).toEqual(['new', 'h21']);
+    await service.sql`update hotels set name = 'Another' where id = 'h21'`;
+    await expect.poll(async () => (await byId(['h21'])).json()[0].name).toBe('Another');
+  });
+});
+
+describe('a batch by id', () => {
+  let service: Service;
+
+  beforeAll(async () => {
+    service = await startService({ hotels: [{ id: 'h1' }], redis: false });
+  });
+
+  it.each(
+    [
+      ['{', 'body_not_json', 'Request body must be valid JSON', undefined],
+      ['{}', 'ids_missing', 'Request body must include an `ids` array', undefined],
+      ['{"ids":"h1"}', 'ids_missing', 'Request body must include an `ids` array', undefined],
+      ['{"channel_ids":["h1"]}', 'ids_missing', 'Request body must include an `ids` array', undefined],
+      ['{"ids":["h1",7]}', 'id_not_string', 'ids must hold strings only', '1'],
+      [
+        `{"ids":[${new Array(1_001).fill('"h1"')}]}`,
+        'too_many_ids',
+        'ids must hold at most 1000 ids',
+        undefined,
+      ],
+    ].map(([body, ...rest]) => [...titled(body!), ...rest] as const),
+  )('is rejected: %s', async (_, body, code, error, position) => {
+    const response = await service.post(PATH, body);
+    expect([response.status, response.json()]).toEqual([400, { error }]);
+    expect([response.headers['x-error-code'], response.headers['x-error-position']]).toEqual([
+      code,
+      position,
+    ]);
+  });
+
+  it('has a name with escapes, other members, and the last of repeated names', async () => {
+    for (const body of ['{"\\u0069ds":["h1"]}', '{"ids":[1],"x":{"ids":[]},"ids":["h1"]}'])
+      expect(idsOf(await service.post(PATH, body))).toEqual(['h1']);
+  });
+
+  it('is checked in the order of the other batches', async () => {
+    const other = await service.get(PATH, { method: 'PUT', key: 'none' });
+    expect([other.status, other.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
+    expect((await service.post(PATH, '{', { key: 'none' })).status).toBe(401);
+    expect((await service.post(PATH, Buffer.alloc(1024 ** 2 + 1, ' '))).status).toBe(413);
+    expect((await service.get(PATH)).json()).toEqual({ error: 'Hotel not found' });
+  });
+});
