@@ -142,14 +142,14 @@ export class Episode {
     this.reach.disturb(hosts, forMs);
   }
 
-  async run(): Promise<void> {
+  async run(onProgress?: () => void): Promise<void> {
     const { world, network, postgres, redis } = this;
     setPresent({ world, network, postgres, redis, onServer: () => {} });
     for (const instance of this.instances) world.after(0, () => instance.start());
     for (const step of this.steps) world.at(step.atMs, () => take(this, step));
     this.clients = new Clients(this);
     this.clients.start(this.#untilMs);
-    await world.run(this.#untilMs);
+    await world.run(this.#untilMs, onProgress);
     for (const { atMs, kind, text } of this.checker.violations)
       world.trace(`VIOLATION of ${atMs.toFixed(0)} ${kind}: ${text}`);
     setPresent(undefined);

@@ -14,7 +14,9 @@ interface Options {
   port?: number;
   connectTimeout?: number;
   socketTimeout?: number;
-  retryStrategy?: (attempt: number) => number;
+  retryStrategy?: ((attempt: number) => number) | null;
+  /** connects for the first command, which waits until then */
+  lazyConnect?: boolean;
   scripts?: Record<string, { lua: string }>;
 }
 
@@ -57,7 +59,7 @@ class Stream extends EventEmitter {
 /** Stands for `Redis` of ioredis. */
 export class Redis extends EventEmitter {
   readonly options: Options & { host: string; port: number };
-  status: 'connecting' | 'ready' | 'close' | 'end' = 'connecting';
+  status: 'wait' | 'connecting' | 'ready' | 'close' | 'end' = 'wait';
   stream!: Stream;
   readonly #process: Process;
   #connection: Connection | undefined;
@@ -65,13 +67,15 @@ export class Redis extends EventEmitter {
   #attempt = 0;
   #retry: Timer | undefined;
   readonly #pending = new Set<(error: Error) => void>();
+  /** settled when it is connected, or has failed */
+  #opened = Promise.withResolvers<void>();
 
   constructor(url: string | Options, options: Options = {}) {
     super();
     const address = typeof url === 'string' ? { host: new URL(url).hostname, port: 6379 } : {};
     this.options = { host: '', port: 6379, ...(typeof url === 'string' ? options : url), ...address };
     this.#process = present().world.current!;
-    this.#connect();
+    if (!this.options.lazyConnect) this.#connect();
   }
 
   /** Executes a script that `options.scripts` has. */
@@ -102,6 +106,8 @@ export class Redis extends EventEmitter {
   }
 
   async call(...words: Word[]): Promise<Reply> {
+    if (this.status === 'wait') this.#connect();
+    if (this.options.lazyConnect && this.status === 'connecting') await this.#opened.promise;
     if (this.status !== 'ready')
       throw new Error("Stream isn't writeable and enableOfflineQueue options is false");
     const command = words.map((word) =>
@@ -172,6 +178,7 @@ export class Redis extends EventEmitter {
         this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
         this.emit('connect');
         this.status = 'ready';
+        this.#opened.resolve();
         this.emit('ready');
       },
     );
@@ -181,6 +188,8 @@ export class Redis extends EventEmitter {
     this.#connection = undefined;
     for (const reject of [...this.#pending]) reject(new Error('Connection is closed.'));
     this.#pending.clear();
+    this.#opened.resolve();
+    this.#opened = Promise.withResolvers();
     if (this.status !== 'end') this.status = 'close';
     this.emit('close');
     const { retryStrategy } = this.options;
@@ -240,7 +249,9 @@ export class Cluster extends EventEmitter {
       }
       this.#attempt = 0;
       this.slots = slots;
-      for (const [name] of new Set(slots)) this.#open(name!);
+      const named = new Set(slots.flatMap(([name], slot) => (slots[slot - 1]?.[0] === name ? [] : name!)));
+      for (const name of named) this.#open(name);
+      for (const [name, node] of this.#nodes) if (!named.has(name)) node.disconnect();
       this.status = 'ready';
       this.emit('refresh');
       done();
@@ -274,7 +285,8 @@ export class Cluster extends EventEmitter {
     let client = this.#nodes.get(name);
     if (client) return client;
     const [host, port] = name.split(':') as [string, string];
-    client = new Redis({ ...this.#options.redisOptions, host, port: Number(port) });
+    const lazily = { lazyConnect: true, retryStrategy: null };
+    client = new Redis({ ...this.#options.redisOptions, ...lazily, host, port: Number(port) });
     client.on('error', () => {});
     client.once('end', () => {
       this.#nodes.delete(name);

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { Episode, type EpisodeOptions } from './episode.ts';
 import { shrink } from './shrink.ts';
 import type { Step } from './steps.ts';
+import { watch } from './watchdog.ts';
 
 interface Outcome {
   episode: Episode;
@@ -16,9 +17,10 @@ process.on('unhandledRejection', (error) => unhandled?.(error));
 async function runOne(options: EpisodeOptions): Promise<Outcome> {
   const episode = new Episode(options);
   let error: unknown;
+  const progress = watch(options.seed);
   unhandled = (thrown) => episode.world.fail(thrown);
   try {
-    await episode.run();
+    await episode.run(progress);
   } catch (thrown) {
     error = thrown;
   }

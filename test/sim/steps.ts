@@ -207,11 +207,7 @@ const POSTGRES = {
     write();
     const reconnect = () => {
       for (const connection of [...episode.network.connections])
-        if (
-          connection.clientHost.name === host &&
-          connection.server.name.startsWith('pg') &&
-          random.chance(0.7)
-        )
+        if (connection.clientHost.name === host && connection.server.name.startsWith('pg'))
           connection.reset();
     };
     forAWhile(

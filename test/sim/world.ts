@@ -19,6 +19,8 @@ interface Event {
 const ITERATION_MS = 0.01;
 /** Events that one iteration of the real event loop runs. */
 const EVENTS_AT_ONCE = 200;
+/** More events within a second are a loop: something is repeated without a pause. */
+const MAX_EVENTS_OF_SECOND = 20_000;
 const HOUR_MS = 3_600_000;
 /** Drift of a clock that nothing corrects: twice what NTP assumes at most. */
 const MAX_DRIFT = 1e-3;
@@ -214,6 +216,9 @@ export class World {
   #heap: Event[] = [];
   #number = 0;
   #fault: unknown;
+  /** a moment of at most a second ago, and the events up to it */
+  #secondAtMs = 0;
+  #eventsBefore = 0;
 
   constructor(seed: string, beganWallMs: number, isTraced: boolean) {
     this.seed = seed;
@@ -294,11 +299,12 @@ export class World {
   }
 
   /** Runs everything up to a time. Promises settle between two events, in the process that ran the first. */
-  run(untilMs: number): Promise<void> {
+  run(untilMs: number, onProgress: () => void = () => {}): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let left = 0;
     const next = () => {
       if (this.#fault !== undefined) return reject(this.#fault);
+      onProgress();
       left = EVENTS_AT_ONCE;
       for (let i = 0; i < EVENTS_AT_ONCE; i++) setImmediate(step);
     };
@@ -326,6 +332,15 @@ export class World {
     const { process, run } = event;
     if (!run) return;
     this.nowMs = Math.max(this.nowMs, event.atMs);
+    if (this.nowMs >= this.#secondAtMs + 1_000) {
+      this.#secondAtMs = this.nowMs;
+      this.#eventsBefore = this.events;
+    } else if (this.events - this.#eventsBefore > MAX_EVENTS_OF_SECOND)
+      this.fail(
+        new Error(
+          `seed ${this.seed}: over ${MAX_EVENTS_OF_SECOND} events since ${this.#secondAtMs.toFixed(0)} ms`,
+        ),
+      );
     if (process?.isDead) return;
     if (process?.isStopped) {
       process.hold(event);
