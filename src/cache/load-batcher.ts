@@ -5,8 +5,8 @@ import { onIteration } from '../lib/clock.ts';
 /** Place of a key that no hotel can have. */
 const NO_KEY = -1;
 
-/** A larger batch is read separately: finding its common keys costs more than reading them twice. */
-const MAX_JOINED = 100;
+/** Maximum number of keys that are read with those of other requests: beyond, finding the common ones costs more than reading them twice. */
+export const MAX_JOINED = 100;
 
 /**
  * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not

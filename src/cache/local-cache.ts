@@ -1,16 +1,17 @@
 import type { Found, View } from '../hotels/entry.ts';
-import { Entry, labelOf } from '../hotels/entry.ts';
+import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, onIteration, random, setTimer, wallAt } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK, type Visible } from './arena/batch-lookup.ts';
+import type { CacheMemory } from './memory.ts';
 
 /**
  * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
  * times that, to spread the load. Rows may be written with triggers disabled; this bounds for how long they are not served.
  */
-const REFRESH_MS = 900_000;
+export const REFRESH_MS = 900_000;
 
 /**
  * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set are evicted
@@ -36,16 +37,25 @@ export class LocalCache {
   readonly #refreshing = new Set<string>();
   /** entries not stored since the last that was sampled */
   #passed = 0;
-  #greatestLabel = 0;
+  /** false if its budget is 0: then every lookup is a miss, and none is counted */
+  readonly keeps: boolean;
 
-  constructor(maxBytes: number, options: LocalCacheOptions) {
-    this.arena = new CacheArena(maxBytes);
+  /** Takes the memory, or the budget of one of its own (`CacheMemory`). */
+  constructor(memory: CacheMemory | number, options: LocalCacheOptions) {
+    this.arena = new CacheArena(memory);
+    this.keeps = this.arena.stats().maxBytes > 0;
     this.#options = options;
     this.#counts = options.counts;
   }
 
+  /** Maximum time for which an absence is kept. */
+  get absentTtlMs(): number {
+    return this.#options.absentTtlMs;
+  }
+
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
+    if (!this.keeps) return MISS;
     const ref = this.arena.find(
       namespace,
       key,
@@ -62,9 +72,8 @@ export class LocalCache {
   }
 
   /**
-   * Looks up the ids in a batch request body. Returns undefined if the body is wrong, or if it or the response is too
-   * large for the arena. Without `mayMiss` it also returns undefined, uncounted, if keys are missed. With `visible`, hotels
-   * outside and absent ones are misses.
+   * Looks up the ids in a batch request body. Without `mayMiss` it returns undefined, uncounted, if keys are missed or the body
+   * is wrong. With `visible`, hotels outside and absent ones are misses.
    */
   gatherBody(
     namespace: Namespace,
@@ -84,12 +93,13 @@ export class LocalCache {
       visible !== undefined,
     );
     if (visible && batchLookup.status === OK) batchLookup.retain(visible, namespace, view);
-    if (!mayMiss && batchLookup.misses > 0) return undefined;
-    return this.#checked(namespace, batchLookup, nowMs);
+    if (!mayMiss && (batchLookup.misses > 0 || batchLookup.status !== OK)) return undefined;
+    return this.#counted(namespace, batchLookup, nowMs);
   }
 
-  /** Looks up parsed keys; returns undefined if the response is too large for the arena. */
+  /** Looks up parsed keys. Returns undefined if nothing is kept here. */
   gatherKeys(namespace: Namespace, keys: readonly string[], view: View): BatchLookup | undefined {
+    if (!this.keeps) return undefined;
     const nowMs = monotonicMs();
     const batchLookup = this.arena.gatherKeys(
       namespace,
@@ -99,7 +109,7 @@ export class LocalCache {
       this.#options.freshness.oldestReadMs(nowMs),
       wallAt(nowMs),
     );
-    return this.#checked(namespace, batchLookup, nowMs);
+    return this.#counted(namespace, batchLookup, nowMs);
   }
 
   /** Number of entries from Redis of which one is stored. */
@@ -112,23 +122,18 @@ export class LocalCache {
    * stores one of `storedOneOf`.
    */
   offer(namespace: Namespace, key: string, entry: Entry): void {
+    if (!this.keeps) return;
     const oneOf = this.storedOneOf;
     if (oneOf > 1 && this.arena.find(namespace, key, -Infinity) === MISS) {
       if (++this.#passed < oneOf) return;
       this.#passed = 0;
     }
-    this.storeBytes(entry.bytes);
+    this.store(entry);
   }
 
-  /** Stores an entry from PostgreSQL; its age counts from `readAtMs`, the beginning of the query. */
-  store(entry: Entry, readAtMs?: number): void {
-    this.storeBytes(entry.bytes, readAtMs);
-  }
-
-  /** Stores the bytes of an entry that was checked. */
-  storeBytes(bytes: Uint8Array, readAtMs = monotonicMs()): void {
-    this.#greatestLabel = Math.max(this.#greatestLabel, labelOf(bytes));
-    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + random()));
+  /** Stores an entry; its age counts from `readAtMs`, the beginning of the query. */
+  store(entry: Entry, readAtMs = monotonicMs()): void {
+    this.arena.put(entry.bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + random()));
   }
 
   storeAbsent(namespace: Namespace, key: string, readAtMs = monotonicMs()): void {
@@ -141,6 +146,7 @@ export class LocalCache {
    * certification flipped, which is updated here, or if it has been stored meanwhile.
    */
   currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] | undefined {
+    if (!this.keeps) return undefined;
     const nowMs = monotonicMs();
     const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
     let found: (Entry | undefined)[] | undefined;
@@ -170,16 +176,15 @@ export class LocalCache {
 
   clear(): void {
     this.arena.clear();
-    this.#greatestLabel = 0;
   }
 
   /** Drops everything if an entry was read at a later position: it may be one of a future that is lost. */
   dropIfAfter(position: number): void {
-    if (this.#greatestLabel > position) this.clear();
+    if (this.arena.greatestLabel > position) this.clear();
   }
 
-  #checked(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup | undefined {
-    if (batchLookup.status !== OK) return undefined;
+  #counted(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup {
+    if (!this.keeps) return batchLookup;
     this.#counts.hit += batchLookup.hits;
     this.#counts.absent += batchLookup.absences;
     this.#counts.miss += batchLookup.misses;

@@ -144,6 +144,9 @@ export class WarmUp {
       local.arena.gather('channel', body, i % 2 === 0 ? 'full' : 'narrow', 0, 0, wallMs());
       if (i % LOOKUPS_PER_ITERATION === 0) await nextIteration();
     }
-    for (let i = 0; i < REDIS_BATCHES; i++) await redisBatch?.read('channel', body, 'full', () => {});
+    for (let i = 0; i < REDIS_BATCHES; i++) {
+      const missed = local.arena.gather('channel', body, 'full', 0, Infinity);
+      await redisBatch?.complete('channel', missed, 'full', () => {});
+    }
   }
 }

@@ -4,7 +4,7 @@ import { HotIds } from '../cache/hot-ids.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
-import { RedisBatchMemory } from '../cache/redis-batch/memory.ts';
+import { CacheMemory } from '../cache/memory.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { WarmUp } from '../cache/warm-up.ts';
 import { ChangeLog } from '../changes/change-log.ts';
@@ -74,20 +74,17 @@ export function buildWorker(
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
-  const memory = redisCache && new RedisBatchMemory();
-  const window = new Window(memory?.window);
+  const memory = new CacheMemory(config.L1_MAX_BYTES);
+  const window = new Window(memory.window);
   const repository = new HotelRepository(origin, history);
   // while PostgreSQL is unavailable no other tier can answer
   const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
-  const local =
-    config.L1_MAX_BYTES === 0
-      ? undefined
-      : new LocalCache(config.L1_MAX_BYTES, {
-          freshness,
-          absentTtlMs: config.ABSENT_TTL_S * 1000,
-          refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
-          counts: metrics.cacheLookups.counts.local,
-        });
+  const local = new LocalCache(memory, {
+    freshness,
+    absentTtlMs: config.ABSENT_TTL_S * 1000,
+    refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
+    counts: metrics.cacheLookups.counts.local,
+  });
   const countLookups: CountLookups = (tier, result, keys) => {
     metrics.cacheLookups.counts[tier][result] += keys;
   };
@@ -105,22 +102,30 @@ export function buildWorker(
   const redisBatch =
     redisCache &&
     new RedisBatchReader({
-      ...{ local, memory: memory!, mayRead: isCurrent, count: countLookups },
+      ...{ local, memory, mayRead: isCurrent, count: countLookups },
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });
-  const hotIds = local && redisCache && new HotIds(redisCache.hotels, local.arena);
-  const warmUp =
-    local &&
-    new WarmUp({
-      ...{ local, reader, repository: repository.list, hotIds, redisBatch, number, workers: config.WORKERS },
-      isCurrent,
-      slowMs: config.DATABASE_TIMEOUT_MS / 2,
-      isStopping: () => pipeline.closing,
-    });
+  const hotIds = local.keeps && redisCache ? new HotIds(redisCache.hotels, local.arena) : undefined;
+  const warmUp = local.keeps
+    ? new WarmUp({
+        ...{
+          local,
+          reader,
+          repository: repository.list,
+          hotIds,
+          redisBatch,
+          number,
+          workers: config.WORKERS,
+        },
+        isCurrent,
+        slowMs: config.DATABASE_TIMEOUT_MS / 2,
+        isStopping: () => pipeline.closing,
+      })
+    : undefined;
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const hotelList = new HotelList(repository.list, () => freshness.mayServePositions(), listBytes);
-  const compressedPages = local && new CompressedPages(listBytes);
+  const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
   const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
     ...{ origin, history, window, freshness, mayServeAnyAge },
@@ -179,7 +184,7 @@ export function buildWorker(
     postgres,
     origin,
     redis: redisCache?.redis,
-    local,
+    local: local.keeps ? local : undefined,
     hotIds,
     warmUp,
     hotelList,

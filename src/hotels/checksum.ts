@@ -1,11 +1,8 @@
+import { openHashes } from '../wasm/cache.ts';
 import { PAGE_BYTES } from '../wasm/load.ts';
-import { instantiate } from '../wasm/redis-batch.ts';
 
-const { wasm, memory } = instantiate(6 * 1024 ** 2, {
-  requests: { isVisible: () => 0 },
-  stream: { keepEntry: () => {} },
-});
-const start = wasm.REPLY.value;
+const { wasm, memory } = openHashes();
+const start = wasm.INPUT.value;
 let bytes = new Uint8Array(memory.buffer);
 
 /** Returns the lower half of the XXH64 (seed 0) of the bytes. */

@@ -202,8 +202,3 @@ export function readEntry(source: Buffer, start = 0, end = source.length): Entry
     return undefined;
   return new Entry(source, start, end);
 }
-
-/** Returns the label in the bytes of an entry. */
-export function labelOf({ buffer, byteOffset }: Uint8Array): number {
-  return new DataView(buffer, byteOffset).getFloat64(LABEL_AT, true);
-}

@@ -1,8 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CacheArena } from '../cache/arena/arena.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { readBatch } from './batch-body.ts';
+import { bodyErrorOf } from './batch-body.ts';
 import { shapes } from './large-bodies.fixture.ts';
+
+const arena = new CacheArena(0);
+
+/** Returns the distinct ids of a body, or its error. */
+function readBatch(namespace: Namespace, body: Uint8Array) {
+  const lookup = arena.gather(namespace, body, 'full', 0);
+  return bodyErrorOf(namespace, lookup) ?? { ids: [...lookup.takePartial().keys] };
+}
 
 const channels = (body: string | Uint8Array) =>
   readBatch('channel', typeof body === 'string' ? Buffer.from(body) : body);

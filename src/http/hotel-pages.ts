@@ -42,7 +42,7 @@ export function hotelPages(
     };
     // the ids are those of a page, so all of them are in the collection
     const mayGather = collection === null || namespace === 'id';
-    const lookup = mayGather ? local?.gatherKeys(namespace, keys, view) : undefined;
+    const lookup = mayGather ? local.gatherKeys(namespace, keys, view) : undefined;
     if (!lookup)
       return loadHotels(sources, exchange, namespace, keys).then((found) =>
         sendFound(

@@ -9,7 +9,7 @@ import type { Exchange } from './exchange.ts';
 
 /** Parts of a worker from which the operations read hotels. */
 export interface HotelSources {
-  local: LocalCache | undefined;
+  local: LocalCache;
   redisBatch: RedisBatchReader | undefined;
   reader: HotelReader;
   hotelList: HotelList;

@@ -31,7 +31,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
   const sendWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
     const members = collections.members(collection, exchange.nowMs);
     if (members?.isOutside(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
-    if (members && local) {
+    if (members) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0 && (namespace === 'id' || local.arena.isAmong(ref, members)))
         return sendCached(exchange, local.arena, ref);
@@ -44,11 +44,9 @@ export function singleHotels(sources: HotelSources): SendHotel {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     const { collection } = exchange.principal!;
     if (collection !== null) return sendWithin(exchange, collection, namespace, key);
-    if (local) {
-      const ref = local.find(namespace, key, exchange.nowMs);
-      if (ref > 0) return sendCached(exchange, local.arena, ref);
-      if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
-    }
+    const ref = local.find(namespace, key, exchange.nowMs);
+    if (ref > 0) return sendCached(exchange, local.arena, ref);
+    if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
     return load(exchange, namespace, key);
   };
 }

@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
+import { CacheMemory } from '../cache/memory.ts';
 import { EntryStream } from '../cache/redis-batch/entry-stream.ts';
-import { RedisBatchMemory } from '../cache/redis-batch/memory.ts';
+import { requestMissed } from '../cache/redis-batch/missed.fixture.ts';
 import { PendingKeys } from '../cache/redis-batch/pending-keys.ts';
 import { absenceOf } from '../cache/redis-hotel-cache.ts';
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
@@ -189,29 +190,29 @@ describe('the copy of a window', () => {
 });
 
 describe('WebAssembly', () => {
-  const memory = new RedisBatchMemory();
+  const memory = new CacheMemory(0);
   const window = new Window(memory.window);
   const { wasm, bytes, words } = memory;
 
   /** Writes a batch with one key, which has this value in Redis. */
   function point(namespace: 'channel' | 'registry', key: string, value: Buffer): PendingKeys {
     const number = numberOf(namespace);
-    const length = bytes.write(key, wasm.INPUT.value);
-    words.set([wasm.INPUT.value, length, 0, 1], wasm.ELEMENTS.value / 4);
-    const count = wasm.requestPointersOfElements(1, number, 0, 1);
+    const count = requestMissed(memory, namespace, [key]);
     expect(count).toBe(1);
     const table = memory.takePending();
     bytes.set(value, wasm.POINTERS.value);
     words.set([0, value.length], wasm.PLACES.value / 4);
     bytes.set(table, wasm.SCRATCH.value);
-    wasm.requestEntries(count, table.length, number, 0, 0);
+    wasm.requestEntries(count, table.length, number, 0, 0, 0, 0);
     return new PendingKeys(namespace, count, memory.takePending());
   }
 
   /** Returns whether the window covers the label in a reply of Redis. */
   function isUsed(namespace: Namespace, key: string, label: number): boolean {
-    if (namespace !== 'id')
-      return point(namespace, key, absenceOf(namespace, key, label)).absences().length === 1;
+    if (namespace !== 'id') {
+      point(namespace, key, absenceOf(namespace, key, label));
+      return memory.result(2) === 1;
+    }
     const pending = point('channel', 'ch', Buffer.from(`>${key}`));
     const entry = hotel({ id: key, channel_id: 'ch', label }).bytes;
     let found = 0;

@@ -1,7 +1,7 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { hash, hashKey } from '../wasm/id-hash.ts';
 
-/** Number of buckets; assembly/redis-batch/layout.ts has the same. */
+/** Number of buckets; wasm/assembly/layout.ts has the same. */
 export const BUCKETS = 2 ** 20;
 const FLOOR = BUCKETS;
 
@@ -37,7 +37,7 @@ export class Window {
   /** newest position at which everything may have changed */
   #lowestFloor = 0;
 
-  /** Takes `RedisBatchMemory.window`, where there is one. It covers nothing until `lowerFloor`. */
+  /** Takes `CacheMemory.window`, where there is one. It covers nothing until `lowerFloor`. */
   constructor(cells: Float64Array = new Float64Array(BUCKETS + 1)) {
     if (cells.length !== BUCKETS + 1) throw new RangeError(`a window of ${cells.length} cells`);
     this.#cells = cells;

@@ -7,17 +7,18 @@ import { fileURLToPath } from 'node:url';
 import asc from 'assemblyscript/asc';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const MODULES = ['batch-body', 'arena', 'redis-batch', 'id-hash', 'deflate'];
+/** Programs, and the files of assembly/ that export their calls. */
+const MODULES = { cache: 'cache.ts', deflate: 'deflate/deflate.ts' };
 const OPTIONS =
   '--runtime stub --importMemory --noExportMemory --zeroFilledMemory --enable simd -O3 --noAssert --converge'.split(
     ' ',
   );
 
 /** Compiles one module to bytes; throws an Error with the compiler's output. */
-async function compile(name: string): Promise<Uint8Array> {
+async function compile(name: string, entry: string): Promise<Uint8Array> {
   let compiled: Uint8Array | undefined;
   const { error, stderr } = await asc.main(
-    [`assembly/${name}/${name}.ts`, '--baseDir', HERE, '--outFile', `${name}.wasm`, ...OPTIONS],
+    [`assembly/${entry}`, '--baseDir', HERE, '--outFile', `${name}.wasm`, ...OPTIONS],
     {
       writeFile: (_name: string, contents: Uint8Array | string) => {
         if (typeof contents !== 'string') compiled = contents;
@@ -28,8 +29,8 @@ async function compile(name: string): Promise<Uint8Array> {
   return compiled;
 }
 
-for (const name of MODULES) {
-  const compiled = await compile(name);
+for (const [name, entry] of Object.entries(MODULES)) {
+  const compiled = await compile(name, entry);
   const file = `${HERE}${name}.wasm`;
   if (!process.argv.includes('--check')) writeFileSync(file, compiled);
   else if (!readFileSync(file).equals(compiled)) {

@@ -1,18 +1,11 @@
-import { compileModule, type Global, HASH_SEED } from './load.ts';
+import { openHashes } from './cache.ts';
 
-/** Exports of assembly/id-hash/id-hash.ts. Addresses and lengths are in bytes. */
-interface IdHashWasm {
-  readonly RESULT: Global;
-  readonly INPUT: Global;
-  readonly INPUT_BYTES: Global;
-  init(a: bigint, b: bigint, c: bigint, d: bigint): void;
-  hash(namespace: number, length: number): void;
-}
+/** Maximum length of a key: an id of 255 characters in UTF-8. */
+const MAX_KEY_BYTES = 1_020;
 
-const { wasm, memory } = compileModule<IdHashWasm>(new URL('./id-hash.wasm', import.meta.url))(1);
-wasm.init(...HASH_SEED);
+const { wasm, memory } = openHashes();
 /** Space for one key. */
-const input = Buffer.from(memory.buffer, wasm.INPUT.value, wasm.INPUT_BYTES.value);
+const input = Buffer.from(memory.buffer, wasm.INPUT.value, MAX_KEY_BYTES);
 const encoder = new TextEncoder();
 
 /** Lower and upper half of the last hash, each a u32. */

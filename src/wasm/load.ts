@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /** WebAssembly memory. `grow` takes pages of 64 KiB and replaces `buffer`. */
-interface Memory {
+export interface Memory {
   readonly buffer: ArrayBuffer;
   grow(pages: number): number;
 }
@@ -25,9 +25,9 @@ export interface Global {
  * Compiles a module once. Returns a function that creates an instance with its own zeroed memory of at least `bytes`. A
  * page becomes resident when it is written.
  */
-export function compileModule<Exports, Imports extends object = object>(
+export function compileModule<Exports>(
   file: URL,
-): (bytes: number, imports?: Imports) => { wasm: Exports; memory: Memory } {
+): (bytes: number, imports?: object) => { wasm: Exports; memory: Memory } {
   const module = new WebAssembly.Module(readFileSync(file));
   return (bytes, imports) => {
     const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });

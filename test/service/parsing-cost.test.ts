@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
 import { isWellFormed, makeKey } from '../../src/auth/key.ts';
 import type { HotelReader } from '../../src/cache/hotel-reader.ts';
+import { LocalCache } from '../../src/cache/local-cache.ts';
 import type { ChangesReader } from '../../src/changes/changes-reader.ts';
 import type { Collections } from '../../src/collections/collections.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
@@ -52,13 +53,19 @@ async function startServer(): Promise<number> {
   } as unknown as ApiKeyCache;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
   const pipeline = new RequestPipeline(apiKeys, {} as RateLimiter, new Metrics(), log, true);
+  const local = new LocalCache(0, {
+    freshness: { oldestReadMs: () => 0 },
+    absentTtlMs: 0,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
   const reader = { load: async (_: string, keys: string[]) => keys.map(() => undefined) };
   const list = { cachedPage: () => ({ ids: [], more: false, total: 0 }) };
   const changes = { behind: () => undefined, upToDate: () => undefined, page: async () => 'expired' };
   const operations = {
     ...hotelOperations(
       {
-        ...{ local: undefined, redisBatch: undefined, collections: {} as Collections },
+        ...{ local, redisBatch: undefined, collections: {} as Collections },
         reader: reader as unknown as HotelReader,
         hotelList: list as unknown as HotelList,
       },

@@ -1,8 +1,8 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
-import { HASH_SEED } from '../../wasm/load.ts';
-import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
+import type { CacheWasm } from '../../wasm/cache.ts';
+import { CacheMemory, type Ids } from '../memory.ts';
+import { BatchLookup } from './batch-lookup.ts';
 import { MAX_KEY_BYTES, writeKey } from './key-bytes.ts';
 import { BODY_LENGTH_WORD, RECORD_HEADER_BYTES, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
 import { StoredTag, tagStart } from './tag.ts';
@@ -17,9 +17,6 @@ const FORM_NUMBERS: Record<Coding, number> = { zstd: 0, br: 2, gzip: 4 };
 
 /** Maximum number of keys in one batch. */
 export const MAX_KEYS = 1000;
-const MIN_BYTES = 1024 ** 2;
-const MAX_BYTES = 3.5 * 1024 ** 3;
-const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
 
 interface ArenaStats {
   entries: number;
@@ -48,7 +45,7 @@ interface ArenaStats {
 export class CacheArena {
   readonly #maxBytes: number;
   readonly #maxEntryBytes: number;
-  readonly #wasm: ArenaWasm;
+  readonly #wasm: CacheWasm;
   readonly #memory: ArrayBuffer;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
@@ -60,31 +57,23 @@ export class CacheArena {
   readonly #batchLookup: BatchLookup;
   readonly #tag: StoredTag;
 
-  /**
-   * Takes the bound of resident memory in bytes, 1 MiB to 3.5 GiB: entries, keys, index, ghosts, and responses of up to
-   * 1/64 of it. Larger responses add to it, at most an eighth of it or 64 MiB.
-   */
-  constructor(maxBytes: number) {
-    if (!(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES)) {
-      throw new RangeError(`the size of an arena is 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
-    }
-    this.#maxBytes = maxBytes;
-    const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
-    const { wasm, memory } = instantiate(maxBytes + outputBytes);
-    const { buffer } = memory;
-    wasm.init(maxBytes, outputBytes, ...HASH_SEED);
+  /** Takes the memory, or the budget of one of its own (`CacheMemory`). */
+  constructor(of: CacheMemory | number) {
+    const memory = typeof of === 'number' ? new CacheMemory(of) : of;
+    const { wasm } = memory;
+    this.#maxBytes = memory.maxBytes;
     this.#wasm = wasm;
-    this.#memory = buffer;
-    this.#bytes = Buffer.from(buffer);
-    this.#words = new Uint32Array(buffer);
-    this.#floats = new Float64Array(buffer);
+    this.#memory = memory.buffer;
+    this.#bytes = memory.bytes;
+    this.#words = memory.words;
+    this.#floats = memory.floats;
     this.#maxEntryBytes = wasm.maxEntryBytes();
     this.#input = wasm.INPUT.value;
     this.#inputBytes = wasm.INPUT_BYTES.value;
     this.#result = wasm.RESULT.value;
     this.#outputStart = wasm.outputStart.value >>> 0;
-    this.#tag = new StoredTag(buffer);
-    this.#batchLookup = new BatchLookup(wasm, buffer, outputBytes);
+    this.#tag = new StoredTag(memory.buffer);
+    this.#batchLookup = new BatchLookup(memory);
   }
 
   /**
@@ -100,6 +89,7 @@ export class CacheArena {
 
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
+    if (this.#maxBytes === 0) return;
     const length = writeKey(this.#bytes, key, this.#input);
     if (length > 0) this.#wasm.putAbsent(numberOf(namespace), length, nowMs, untilMs);
   }
@@ -199,6 +189,11 @@ export class CacheArena {
     if (length > 0) this.#wasm.drop(numberOf(namespace), length);
   }
 
+  /** Greatest label of all entries stored since the last `clear`. */
+  get greatestLabel(): number {
+    return this.#wasm.greatestLabel.value;
+  }
+
   /** True until an entry that is stored first evicts another. */
   get hasRoom(): boolean {
     return this.#wasm.hasRoom() !== 0;
@@ -226,7 +221,7 @@ export class CacheArena {
   }
 
   /**
-   * Looks up the ids in a batch request body. The response keeps their order and omits absent and
+   * Looks up the ids in a batch request body, which is at most as long as INPUT. The response keeps their order and omits absent and
    * missed hotels. Times as in `find`. `isRestricted`: not all hotels are visible (assembly/arena/gather.ts). Returns
    * the arena's one `BatchLookup`, overwritten by each batch.
    */
@@ -239,7 +234,6 @@ export class CacheArena {
     wallMs = nowMs,
     isRestricted = false,
   ): BatchLookup {
-    if (body.length > this.#inputBytes) return this.#batchLookup.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);

@@ -1,7 +1,9 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { TAG_BYTES } from '../../hotels/entry-layout.ts';
+import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
-import type { ArenaWasm } from '../../wasm/arena.ts';
+import type { CacheWasm } from '../../wasm/cache.ts';
+import type { CacheMemory, Ids } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD } from './record.ts';
 import { tagAt, tagStart } from './tag.ts';
@@ -11,30 +13,22 @@ const MISSED = 0;
 const NOTHING = 1;
 const CLOSE = 0x5d;
 
-/** Set of ids by their hashes (assembly/hash.ts). */
-export interface Ids {
-  /** Takes both halves of the hash as u32. */
-  hasHash(low: number, high: number): boolean;
-}
-
 /** Hotels that the key of a collection may see. */
 export interface Visible extends Ids {
   /** Returns true if the key is known to find none of them, whether or not another hotel has it. */
   isOutside(namespace: Namespace, key: string): boolean;
 }
 
-/** Status of a batch: complete; left to the general parser; larger than the output. */
+/** Status of a lookup; larger than the output. A negative one is the error of a body (wasm/assembly/batch-body). */
 export const OK = 0;
-export const NOT_READ = 1;
-export const TOO_LARGE = 2;
-type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
+export const TOO_LARGE = 1;
 
 /**
  * Result of a batch lookup. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
  * read the arena's memory and are valid until its next call.
  */
 export class BatchLookup {
-  status: BatchLookupStatus = NOT_READ;
+  status = OK;
   /** hotels found; without meaning, like the following fields, unless the status is OK */
   hits = 0;
   /** known absent keys, repetitions included */
@@ -44,6 +38,7 @@ export class BatchLookup {
   /** time of the first refresh due among the hits, epoch ms; Infinity without hits */
   soonestSoftMs = Infinity;
 
+  readonly #wasm: CacheWasm;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
   readonly #floats: Float64Array;
@@ -58,11 +53,12 @@ export class BatchLookup {
   /** the keys, if the caller passed parsed keys */
   #keys: readonly string[] | undefined;
 
-  constructor(wasm: ArenaWasm, memory: ArrayBuffer, outputBytes: number) {
-    this.#bytes = Buffer.from(memory);
-    this.#words = new Uint32Array(memory);
-    this.#floats = new Float64Array(memory);
-    this.#area = Buffer.from(memory, wasm.outputStart.value >>> 0, outputBytes);
+  constructor({ wasm, buffer, bytes, words, floats, outputBytes }: CacheMemory) {
+    this.#wasm = wasm;
+    this.#bytes = bytes;
+    this.#words = words;
+    this.#floats = floats;
+    this.#area = Buffer.from(buffer, wasm.outputStart.value >>> 0, outputBytes);
     this.#result = wasm.RESULT.value / 4;
     this.#elements = wasm.ELEMENTS.value / 4;
     this.#gaps = wasm.GAPS.value / 4;
@@ -71,17 +67,29 @@ export class BatchLookup {
 
   /** Reads the results that wasm has just written. */
   take(status: number, keys: readonly string[] | undefined): this {
-    this.status = status as BatchLookupStatus;
-    if (status === NOT_READ) return this;
+    this.status = status;
     const [words, floats, word] = [this.#words, this.#floats, this.#result];
+    this.#keys = keys;
+    this.#asked = words[word + 8]!;
+    if (status !== OK) {
+      this.hits = 0;
+      this.absences = 0;
+      this.misses = status === TOO_LARGE ? this.#asked : 0;
+      this.#outputLength = 0;
+      this.soonestSoftMs = Infinity;
+      return this;
+    }
     this.hits = words[word]!;
     this.absences = words[word + 1]!;
     this.misses = words[word + 2]!;
     this.#outputLength = words[word + 3]!;
     this.soonestSoftMs = floats[word / 2 + 2]!;
-    this.#asked = words[word + 8]!;
-    this.#keys = keys;
     return this;
+  }
+
+  /** Index of the first wrong element, if that is the error. */
+  get wrongIndex(): number {
+    return this.#wasm.wrongIndex.value;
   }
 
   /** Array of the bodies found, in the requested order without repetitions; empty if TOO_LARGE. */
@@ -94,7 +102,7 @@ export class BatchLookup {
     const tags: (string | undefined)[] = [];
     for (let i = 0; i < this.#asked; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
-      tags.push(ref > 1 ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
+      tags.push(this.status === OK && ref > NOTHING ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
     }
     return tags;
   }
@@ -113,35 +121,22 @@ export class BatchLookup {
   }
 
   /**
-   * Copies the missed keys to `at` in another memory. Their addresses, their lengths and, in place of the refs, their
-   * offsets in the output go to the table at `elements`. Requires OK.
+   * Copies the output with the missed keys and their places, for completion later. If the response is TOO_LARGE for the output, all
+   * keys are missed.
    */
-  copyMisses(bytes: Buffer, words: Uint32Array, at: number, elements: number): void {
-    for (let i = 0; i < this.misses; i++) {
-      const element = this.#elements + this.#words[this.#gaps + i * 2]! * 4;
-      const start = this.#words[element]!;
-      const length = this.#words[element + 1]!;
-      const word = elements / 4 + i * 4;
-      words[word] = at;
-      words[word + 1] = length;
-      words[word + 3] = this.#words[this.#gaps + i * 2 + 1]!;
-      for (let byte = start; byte < start + length; byte++) bytes[at++] = this.#bytes[byte]!;
-    }
-  }
-
-  /** Copies the output with the missed keys and their places, for completion later. Requires OK. */
   takePartial(): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
     const seen = new Set<string>();
+    const isKept = this.status === OK;
     for (let i = 0; i < this.misses; i++) {
-      const key = this.#key(this.#words[this.#gaps + i * 2]!);
+      const key = this.#key(isKept ? this.#words[this.#gaps + i * 2]! : i);
       if (seen.has(key)) continue;
       seen.add(key);
       keys.push(key);
-      places.push(this.#words[this.#gaps + i * 2 + 1]!);
+      places.push(isKept ? this.#words[this.#gaps + i * 2 + 1]! : 1);
     }
-    return new PartialResponse(Buffer.from(this.output), keys, places);
+    return new PartialResponse(isKept ? Buffer.from(this.output) : EMPTY_ARRAY, keys, places);
   }
 
   /**

@@ -6,9 +6,9 @@ import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { hotel } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { LocalCache } from '../local-cache.ts';
+import { CacheMemory } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
-import { RedisBatchMemory } from './memory.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
 const HOTELS = 300;
@@ -31,11 +31,11 @@ function random(below: number): number {
 /** Where each hotel is known: in the local cache, in Redis, as absent in Redis, or in no cache. */
 type Place = 'local' | 'redis' | 'absent' | 'nowhere';
 
-function open(places: Place[]) {
-  const memory = new RedisBatchMemory();
+function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
+  const memory = new CacheMemory(maxBytes);
   const window = new Window(memory.window);
   window.lowerFloor(0);
-  const local = new LocalCache(4 * 1024 ** 2, {
+  const local = new LocalCache(memory, {
     freshness: { oldestReadMs: () => 0 },
     absentTtlMs: 60_000,
     refresh: () => {},
@@ -135,7 +135,8 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => chosen[random(chosen.length)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer } = open(places);
+      // also without a local cache
+      const { answer } = open(places, random(3) === 0 ? 0 : undefined);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
     }
   });

@@ -3,12 +3,13 @@ import { encodeAbsence } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { Window } from '../../log/window.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
+import { CacheMemory } from '../memory.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
-import { RedisBatchMemory } from './memory.ts';
+import { requestMissed } from './missed.fixture.ts';
 import { PendingKeys } from './pending-keys.ts';
 
-const memory = new RedisBatchMemory();
+const memory = new CacheMemory(0);
 const window = new Window(memory.window);
 const CHANNEL = 1;
 
@@ -41,9 +42,8 @@ function pointTo(ids: (string | null | undefined)[]): PendingKeys {
 /** Returns the table for channel ids `ch-<i>` that have these values in Redis. */
 function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   const { wasm, bytes, words } = memory;
-  const body = Buffer.from(JSON.stringify({ channel_ids: values.map((_, i) => `ch-${i}`) }));
-  bytes.set(body, wasm.INPUT.value);
-  const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), 1);
+  const keys = values.map((_, i) => `ch-${i}`);
+  const count = requestMissed(memory, 'channel', keys, '7:c:');
   const table = memory.takePending();
   let at = 0;
   const places = values.flatMap((value) => {
@@ -54,7 +54,7 @@ function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   });
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
-  wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0);
+  wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0, 0, 0);
   return new PendingKeys('channel', count, memory.takePending());
 }
 
@@ -149,7 +149,7 @@ describe('the entries of a batch', () => {
 
   it('leave gaps at the places of unknown entries', () => {
     const pending = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
-    expect(pending.gaps()).toEqual(['ch-1', 'ch-5']);
+    expect(pending.partialResponse().keys).toEqual(['ch-1', 'ch-5']);
     const stream = new EntryStream(memory, pending, 'full', (given, hits) => {
       if (given instanceof Uint8Array) throw new Error('nothing was missing');
       expect(given.keys).toEqual(['ch-1', 'ch-2', 'ch-5']);
@@ -245,7 +245,7 @@ describe('the entries of a batch', () => {
 });
 
 describe('an absence', () => {
-  const isUsed = (value: Buffer) => pointWith([value]).absences().length === 1;
+  const isUsed = (value: Buffer) => pointWith([value]).partialResponse().keys.length === 0;
   const isKnown = (label: number) => isUsed(absence(0, label));
 
   it('is ignored if a change of its key after its label is known, or may be missing', () => {
@@ -257,10 +257,7 @@ describe('an absence', () => {
     window.raiseFloor(6);
     expect(labels.map(isKnown)).toEqual([false, false, true]);
     const mixed = pointWith([absence(0, 6), absence(1, 7), absence(2, 5), undefined]);
-    expect([mixed.absences(), mixed.gaps()]).toEqual([
-      ['ch-0', 'ch-1'],
-      ['ch-2', 'ch-3'],
-    ]);
+    expect(mixed.partialResponse().keys).toEqual(['ch-2', 'ch-3']);
   });
 
   it('of another key, or with a wrong byte, is ignored', () => {

@@ -1,10 +1,11 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { numberOf } from '../../hotels/namespace.ts';
-import { wallMs } from '../../lib/clock.ts';
+import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
+import { type LocalCache, REFRESH_MS } from '../local-cache.ts';
+import type { CacheMemory } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
-import type { KeepEntry, RedisBatchMemory } from './memory.ts';
 import type { PendingKeys } from './pending-keys.ts';
 
 /** Results of `takeChunk`. */
@@ -19,30 +20,30 @@ const PIECE_BYTES = 65_536;
  * all of them share one memory.
  */
 export class EntryStream implements ReplyReader {
-  readonly #memory: RedisBatchMemory;
+  readonly #memory: CacheMemory;
   readonly #pending: PendingKeys;
   readonly #view: View;
   readonly #done: (result: Uint8Array | PartialResponse, hits: number) => void;
-  readonly #keep: KeepEntry | undefined;
-  readonly #keptOneOf: number;
+  readonly #local: LocalCache | undefined;
+  readonly #mayStore: () => boolean;
   #begun = false;
   /** reads an error reply */
   #error: ValuesReader | undefined;
 
   /**
-   * Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels.
-   * `keep` is given one of `keptOneOf` entries for the local cache; its bytes are valid for the call.
+   * Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels. While
+   * `mayStore` returns true, the local cache stores what it has room for, or a sample.
    */
   constructor(
-    memory: RedisBatchMemory,
+    memory: CacheMemory,
     pending: PendingKeys,
     view: View,
     done: (result: Uint8Array | PartialResponse, hits: number) => void,
-    keep?: KeepEntry,
-    keptOneOf = 1,
+    local?: LocalCache,
+    mayStore = () => true,
   ) {
-    this.#keep = keep;
-    this.#keptOneOf = keptOneOf;
+    this.#local = local;
+    this.#mayStore = mayStore;
     this.#memory = memory;
     this.#pending = pending;
     this.#view = view;
@@ -53,10 +54,11 @@ export class EntryStream implements ReplyReader {
     if (!this.#begun) this.#begin(chunk[from]!);
     if (this.#error) return this.#error.take(chunk, from);
     const { wasm, bytes } = this.#memory;
+    const storedAtMs = this.#local?.keeps && this.#mayStore() ? monotonicMs() : -1;
     let at = from;
     while (at < chunk.length) {
       const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
-      const status = wasm.takeChunk(length);
+      const status = wasm.takeChunk(length, storedAtMs);
       at += length;
       if (status === MORE) continue;
       if (status !== DONE) throw new Error('Redis sent an unexpected reply to MGET');
@@ -72,14 +74,14 @@ export class EntryStream implements ReplyReader {
 
   #result(): Uint8Array | PartialResponse {
     const { wasm, bytes, words } = this.#memory;
-    const start = wasm.OUTPUT.value;
+    const start = wasm.RESPONSE.value;
     const output = bytes.subarray(start, start + this.#memory.result(1));
     const gaps = this.#memory.result(2);
     if (gaps === 0) return output;
     const keys: string[] = [];
     const places: number[] = [];
     for (let i = 0; i < gaps; i++) {
-      const word = wasm.GAPS.value / 4 + 2 * i;
+      const word = wasm.STREAM_GAPS.value / 4 + 2 * i;
       keys.push(this.#pending.key(words[word]!));
       places.push(words[word + 1]!);
     }
@@ -98,7 +100,6 @@ export class EntryStream implements ReplyReader {
     const [hitsStart, hitsLength] =
       hits === EMPTY_ARRAY ? [wasm.HITS.value, 1] : [hits.byteOffset, hits.length];
     const isFull = this.#view === 'full' ? 1 : 0;
-    this.#memory.keep = this.#keep;
     wasm.beginStream(
       count,
       numberOf(namespace),
@@ -106,7 +107,8 @@ export class EntryStream implements ReplyReader {
       wallMs(),
       hitsStart,
       hitsLength,
-      this.#keep ? this.#keptOneOf : 0,
+      this.#local?.storedOneOf ?? 0,
+      REFRESH_MS,
     );
   }
 }

@@ -4,7 +4,6 @@ import { PartialResponse } from '../partial-response.ts';
 
 const RECORD_BYTES = 20;
 const GAP = 0xffffffff;
-const NOTHING = 0xfffffffe;
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
 export class PendingKeys {
@@ -26,27 +25,16 @@ export class PendingKeys {
     return this.table.toString('utf8', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
   }
 
-  /** Returns the keys that Redis has not resolved. */
-  gaps(): string[] {
-    return this.#marked(GAP).map((i) => this.key(i));
-  }
-
-  /** Returns the keys that are known to belong to no hotel. */
-  absences(): string[] {
-    return this.#marked(NOTHING).map((i) => this.key(i));
-  }
-
-  /** Returns the hits with all gaps. */
+  /** Returns the hits with a gap for each key that Redis has not resolved. */
   partialResponse(): PartialResponse {
-    const places = this.#marked(GAP).map((i) => this.table.readUInt32LE(i * RECORD_BYTES + 16));
+    const keys: string[] = [];
+    const places: number[] = [];
+    for (let i = 0; i < this.count; i++) {
+      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) !== GAP) continue;
+      keys.push(this.key(i));
+      places.push(this.table.readUInt32LE(i * RECORD_BYTES + 16));
+    }
     // the space of the hits is released
-    return new PartialResponse(Buffer.from(this.hits), this.gaps(), places);
-  }
-
-  #marked(mark: number): number[] {
-    const found: number[] = [];
-    for (let i = 0; i < this.count; i++)
-      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) === mark) found.push(i);
-    return found;
+    return new PartialResponse(Buffer.from(this.hits), keys, places);
   }
 }

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { CacheMemory } from '../memory.ts';
 import { EntryStream } from './entry-stream.ts';
-import { RedisBatchMemory } from './memory.ts';
+import { requestMissed } from './missed.fixture.ts';
 import { PendingKeys } from './pending-keys.ts';
 
 const CHANNEL = 1;
-/** `POINTER_SETS` sets of four, see src/wasm/assembly/redis-batch/layout.ts */
+/** `POINTER_SETS` sets of four, see src/wasm/assembly/layout.ts */
 const CAPACITY = 262_144;
 /** random, and the same in each run */
 const SEED = [
@@ -15,9 +16,9 @@ const SEED = [
 ] as const;
 
 function open() {
-  const memory = new RedisBatchMemory();
+  const memory = new CacheMemory(0);
   const { wasm, bytes, words } = memory;
-  wasm.init(...SEED);
+  wasm.init(0, 0, ...SEED);
   const keysOf = (command: Buffer, prefix: string) =>
     command
       .toString()
@@ -27,15 +28,13 @@ function open() {
 
   /** Requests a batch; `idOf` is what Redis holds. Returns the requested pointers, and the table and requested ids. */
   function point(keys: string[], idOf: (key: string) => string, isFiltered = false, hasHash = () => true) {
-    const body = Buffer.from(JSON.stringify({ channel_ids: keys }));
-    bytes.set(body, wasm.INPUT.value);
     memory.visible = { hasHash } as never;
-    const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), isFiltered ? 1 : 0);
+    const count = requestMissed(memory, 'channel', keys, '7:c:', isFiltered);
     const requested = keysOf(memory.takeCommand(), '7:c:');
     expect(requested).toHaveLength(memory.result(2));
     const table = memory.takePending();
     // until the pointers are there, the reader would have to load all of them
-    expect(new PendingKeys('channel', count, table).gaps()).toEqual(keys);
+    expect(new PendingKeys('channel', count, table).partialResponse().keys).toEqual(keys);
     let at = 0;
     for (const [i, key] of requested.entries()) {
       const length = bytes.write(`>${idOf(key)}`, wasm.POINTERS.value + at);
@@ -49,6 +48,8 @@ function open() {
       CHANNEL,
       memory.writePrefix('7:h:'),
       isFiltered ? 1 : 0,
+      0,
+      0,
     );
     const pending = new PendingKeys('channel', count, memory.takePending());
     const ids = keysOf(memory.takeCommand(), '7:h:');

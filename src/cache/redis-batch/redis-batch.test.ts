@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
+import { LocalCache } from '../local-cache.ts';
+import { CacheMemory } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
-import { RedisBatchMemory } from './memory.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
@@ -31,18 +32,25 @@ async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly stri
     reader.complete();
     return true;
   };
-  const memory = new RedisBatchMemory();
+  const memory = new CacheMemory(0);
   new Window(memory.window).lowerFloor(0);
+  const local = new LocalCache(memory, {
+    freshness: { oldestReadMs: () => 0 },
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
   const redisBatch = new RedisBatchReader({
     redis: { sendMget } as never,
     cache: { prefixOf: () => '1:' } as never,
-    local: undefined,
+    local,
     memory,
     mayRead: () => true,
     count: (...answer) => counted.push(answer),
   });
   let left: readonly string[] | undefined;
-  await redisBatch.read('channel', BODY, 'full', (result) => {
+  const lookup = local.gatherBody('channel', BODY, 'full', true)!;
+  await redisBatch.complete('channel', lookup, 'full', (result) => {
     expect(result).toBeInstanceOf(PartialResponse);
     left = (result as PartialResponse).keys;
   });

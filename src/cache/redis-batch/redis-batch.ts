@@ -1,19 +1,20 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
+import { monotonicMs } from '../../lib/clock.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
-import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
+import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
+import type { CacheMemory, Ids } from '../memory.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
-import type { RedisBatchMemory } from './memory.ts';
 import { PendingKeys } from './pending-keys.ts';
 import { PointersReader } from './pointers-reader.ts';
 
-/** Result of `requestPointers` for a body that is left to the general parser. */
+/** Result of `requestPointers` for keys that are left to the reader. */
 const NOT_READ = -1;
 
 /** Callback with the response; its bytes are valid until the call returns. */
@@ -22,26 +23,26 @@ type Finish = (result: Uint8Array | PartialResponse) => void | Promise<void>;
 interface RedisBatchOptions {
   redis: RedisStore;
   cache: RedisHotelCache;
-  /** filled with what Redis returns */
-  local: LocalCache | undefined;
-  /** its window must be current while `mayRead` returns true */
-  memory: RedisBatchMemory;
+  /** its lookups are completed, and it is filled with what Redis returns */
+  local: LocalCache;
+  /** that of the local cache; its window must be current while `mayRead` returns true */
+  memory: CacheMemory;
   /** returns false while what Redis holds may be outdated; every batch is then declined, and nothing is stored */
   mayRead: () => boolean;
   count: CountLookups;
 }
 
 /**
- * Serves batches, or what the local cache misses of them, directly from the replies of Redis. WebAssembly turns the keys
- * into the MGET of pointers, these into the MGET of entries, and these into the response, without an object for each
- * hotel. A miss, an outdated pointer, a corrupt or outdated value stays a gap, which the reader fills.
+ * Completes batches, of which the local cache held a part or nothing, directly from the replies of Redis. WebAssembly turns the
+ * missed keys into the MGET of pointers, these into the MGET of entries, and these into the response, without an object for
+ * each hotel. A miss, an outdated pointer, a corrupt or outdated value stays a gap, which the reader fills.
  *
  * Entries and absences are compared with the window (log/window.ts) and stored in the local cache in one synchronous step,
  * so no change is applied in between; a later change drops them there.
  */
 export class RedisBatchReader {
   readonly #options: RedisBatchOptions;
-  readonly #memory: RedisBatchMemory;
+  readonly #memory: CacheMemory;
 
   constructor(options: RedisBatchOptions) {
     this.#options = options;
@@ -49,30 +50,9 @@ export class RedisBatchReader {
   }
 
   /**
-   * Serves the body of a batch; with `visible`, hotels with other ids and absent ones stay gaps. Returns undefined if the body
-   * needs the general parser or Redis is not usable. Rejects with the error of `finish`.
-   */
-  read(
-    namespace: Namespace,
-    body: Uint8Array,
-    view: View,
-    finish: Finish,
-    visible?: Ids,
-  ): Promise<void> | undefined {
-    const { wasm, bytes } = this.#memory;
-    if (!this.#options.mayRead() || body.length > wasm.INPUT_BYTES.value) return undefined;
-    bytes.set(body, wasm.INPUT.value);
-    const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf(namespace));
-    const isFiltered = visible ? 1 : 0;
-    const count = wasm.requestPointers(body.length, numberOf(namespace), prefixLength, isFiltered);
-    if (count === NOT_READ || count === 0) return undefined;
-    const pending = new PendingKeys(namespace, count, this.#memory.takePending());
-    return this.#readHotels(pending, view, finish, visible);
-  }
-
-  /**
-   * Completes a batch of which the local cache held a part. The hotels that Redis returns go into the response and into
-   * the local cache. Returns undefined if Redis is not usable, or if a key is not plain.
+   * Completes the last lookup in the local cache. The hotels that Redis returns go into the response; with `visible`, those
+   * with other ids and absent ones stay gaps. Returns undefined if Redis is not usable, if a key is not plain, or if the response is too
+   * large. Rejects with the error of `finish`.
    */
   complete(
     namespace: Namespace,
@@ -81,20 +61,13 @@ export class RedisBatchReader {
     finish: Finish,
     visible?: Ids,
   ): Promise<void> | undefined {
-    const { wasm, bytes, words } = this.#memory;
-    const { output } = lookup;
-    if (!this.#options.mayRead()) return undefined;
-    const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(output);
+    if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
+    const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
     if (!hits) return undefined;
-    lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf(namespace));
     const isFiltered = visible ? 1 : 0;
-    const count = wasm.requestPointersOfElements(
-      lookup.misses,
-      numberOf(namespace),
-      prefixLength,
-      isFiltered,
-    );
+    const { wasm } = this.#memory;
+    const count = wasm.requestPointers(lookup.misses, numberOf(namespace), prefixLength, isFiltered);
     if (count === NOT_READ) {
       this.#memory.releaseHits(hits);
       return undefined;
@@ -111,7 +84,6 @@ export class RedisBatchReader {
     visible: Ids | undefined,
   ): Promise<void> {
     const requested = this.#memory.result(2);
-    const { bytes } = this.#memory;
     const { cache, local, mayRead, count } = this.#options;
     const prefix = cache.prefixOf('id');
     // labels of another history mean nothing to the window
@@ -142,13 +114,9 @@ export class RedisBatchReader {
         finished = finishNow(finish, result);
       } else finished = finishNow(finish, pending.partialResponse());
     };
-    const keep =
-      local &&
-      ((address: number, length: number) => {
-        // after a stop of this process a reply is older than it seems
-        if (mayRead() && isSameHistory()) local.storeBytes(bytes.subarray(address, address + length));
-      });
-    const stream = new EntryStream(this.#memory, pointed.pending, view, done, keep, local?.storedOneOf);
+    // after a stop of this process a reply is older than it seems
+    const mayStore = () => mayRead() && isSameHistory();
+    const stream = new EntryStream(this.#memory, pointed.pending, view, done, local, mayStore);
     const hasReply = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
     if (!hasReply) return finish(this.#leaveGaps(pending));
@@ -165,13 +133,6 @@ export class RedisBatchReader {
     return partial;
   }
 
-  /** Stores the absences of a batch, which were just compared with the window. */
-  #storeAbsences(pending: PendingKeys): void {
-    const { local, mayRead } = this.#options;
-    if (!local || !mayRead()) return;
-    for (const key of pending.absences()) local.storeAbsent(pending.namespace, key);
-  }
-
   #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
     return this.#options.redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
   }
@@ -181,6 +142,7 @@ export class RedisBatchReader {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
+    const { local, mayRead } = this.#options;
     this.#memory.visible = visible;
     const named = wasm.requestEntries(
       count,
@@ -188,11 +150,12 @@ export class RedisBatchReader {
       numberOf(namespace),
       prefixLength,
       visible ? 1 : 0,
+      monotonicMs(),
+      local.keeps && mayRead() ? local.absentTtlMs : 0,
     );
     this.#memory.visible = undefined;
     const absent = this.#memory.result(2);
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
-    if (absent > 0) this.#storeAbsences(pending);
     return { pending, named, absent, command: this.#memory.takeCommand() };
   }
 }

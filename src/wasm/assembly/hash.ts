@@ -48,3 +48,8 @@ export function hashOf(namespace: u32, key: usize, length: u32): u64 {
   }
   return fold(secret1 ^ length, fold(a ^ secret2, b ^ state));
 }
+
+/** Returns a number by the hash of a key from half of a unit on, evenly spread over `width`. */
+export function spread(width: f64, hash: u64): f64 {
+  return 0.5 + (width * <f64>(<u32>hash >> 16)) / 65_536;
+}

@@ -1,27 +1,36 @@
-/** Exports for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
+/** Calls for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
 import { readBody } from '../batch-body/batch-body';
 import { seedHash } from '../hash';
+import {
+  divide,
+  INPUT,
+  indexStart,
+  mainEnd,
+  mainStart,
+  outputEnd,
+  outputStart,
+  RESULT,
+  smallStart,
+} from '../layout';
 import { evictions, hasRoomInMain, idHashOf } from './eviction';
 import { findFormOf, putFormOf } from './forms';
 import { gather, writeNarrow } from './gather';
 import { clearIndex, used } from './index-table';
-import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
 import { absences, entries, forgetCounts, forms } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
+import { dropKey, findKey, forgetLabels, putAbsence, putEntry, puts, rejected } from './store';
 
 export { writeHotIds } from './hot-ids';
-export { ELEMENTS, GAPS, HASHES, INPUT, INPUT_BYTES, indexSlots, outputStart, RESULT } from './layout';
-export { maxEntryBytes } from './store';
+export { greatestLabel, maxEntryBytes } from './store';
 
-const STATUS_NOT_READ: u32 = 1;
-
-export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): void {
+/** Divides the memory, and returns its length in bytes. It must be as long before the next call. */
+export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): usize {
   divide(maxBytes, outputBytes);
   seedHash(a, b, c, d);
   openRing(SMALL, smallStart, mainStart);
   openRing(MAIN, mainStart, mainEnd);
+  return outputEnd;
 }
 
 export function put(length: u32, nowMs: f64, softUntilMs: f64): bool {
@@ -55,7 +64,7 @@ export function putForm(ref: u32, form: u32, length: u32): void {
   putFormOf((<usize>ref) << 3, form, length);
 }
 
-/** Looks up the batch request body of `length` bytes at INPUT. */
+/** Looks up the batch request body of `length` bytes at INPUT. Returns OK, TOO_LARGE or the negative error of `readBody`. */
 export function gatherBody(
   length: u32,
   namespace: u32,
@@ -64,9 +73,9 @@ export function gatherBody(
   minStoredAtMs: f64,
   wallMs: f64,
   isRestricted: bool,
-): u32 {
+): i32 {
   const count = readBody(length, namespace);
-  if (count < 0) return STATUS_NOT_READ;
+  if (count < 0) return count;
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, isRestricted);
 }
 
@@ -78,7 +87,7 @@ export function gatherElements(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-): u32 {
+): i32 {
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, false);
 }
 
@@ -95,6 +104,7 @@ export function hasRoom(): bool {
 export function clear(): void {
   clearIndex();
   forgetCounts();
+  forgetLabels();
   emptyRing(SMALL);
   emptyRing(MAIN);
 }
@@ -104,7 +114,7 @@ export function stats(): void {
   store<f64>(RESULT, entries);
   store<f64>(RESULT, absences, 8);
   store<f64>(RESULT, used, 16);
-  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart), 24);
+  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart), 24);
   store<f64>(RESULT, <f64>evictions, 32);
   store<f64>(RESULT, <f64>puts, 40);
   store<f64>(RESULT, <f64>rejected, 48);

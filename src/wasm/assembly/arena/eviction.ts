@@ -12,9 +12,9 @@
  */
 import { entryKey, entryKeyLength } from '../entry';
 import { hashOf } from '../hash';
+import { indexSlots } from '../layout';
 import { remember } from './ghost';
 import { isCrowded } from './index-table';
-import { indexSlots } from './layout';
 import { relink, unlink } from './links';
 import {
   ABSENCE,

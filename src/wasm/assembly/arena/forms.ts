@@ -5,9 +5,9 @@
  */
 
 import { hashOf } from '../hash';
+import { INPUT, outputStart } from '../layout';
 import { claimSmall, relieveIndex } from './eviction';
 import { HAS_FORMS, WAS_REQUESTED, writeFormKey } from './form-key';
-import { INPUT, outputStart } from './layout';
 import { forget, formOf, linkForm, recordOf } from './links';
 import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';
 import { maxEntryBytes, touch } from './store';

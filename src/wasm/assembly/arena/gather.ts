@@ -6,9 +6,9 @@
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
 import { idHashOf } from './eviction';
 import { candidateOf, homeOf, slotAt } from './index-table';
-import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from './layout';
 import { recordOf } from './links';
 import {
   bodyStartOf,
@@ -23,8 +23,8 @@ import {
 import { unstampAll } from './ring';
 import { ABSENT, MISS, refIfValid, touch } from './store';
 
-export const OK: u32 = 0;
-export const TOO_LARGE: u32 = 2;
+export const OK: i32 = 0;
+export const TOO_LARGE: i32 = 1;
 /** Ref of an element that adds nothing to the response: absent, or a repetition. */
 const NOTHING: u32 = 1;
 
@@ -50,7 +50,7 @@ export function gather(
   minStoredAtMs: f64,
   wallMs: f64,
   isRestricted: bool,
-): u32 {
+): i32 {
   nextBatch();
   memory.fill(RESULT, 0, 16);
   store<f64>(RESULT, Infinity, 16);

@@ -3,7 +3,7 @@
  * ring. A bucket holds four, each a u32 hash and the u32 number of its eviction; a new ghost replaces the oldest. A ghost
  * is valid while fewer ghosts have followed it than the arena holds entries, as in the paper's queue.
  */
-import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart } from './layout';
+import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart } from '../layout';
 
 let deaths: u32 = 0;
 

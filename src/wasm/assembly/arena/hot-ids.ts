@@ -1,8 +1,8 @@
 /** Sample of the ids in use, which a worker saves for those that start. */
 import { entryKey, entryKeyLength } from '../entry';
+import { indexSlots, outputEnd, outputStart } from '../layout';
 import { idHashOf } from './eviction';
 import { recordIn, slotAt } from './index-table';
-import { indexSlots, outputEnd, outputStart } from './layout';
 import { ENTRY, frequencyOf, kindOf, RECORD_HEADER_BYTES } from './record';
 
 /** Hits and length before each id. */

@@ -3,7 +3,7 @@
  * no slot is left marked as deleted. A slot is a u32 hash and the u32 record address in units of 8 bytes; 0 is empty. The home
  * of a slot is its hash scaled to the number of slots, so moving a slot needs no hashing.
  */
-import { indexSlots, indexStart, SLOT_BYTES } from './layout';
+import { indexSlots, indexStart, SLOT_BYTES } from '../layout';
 import { isLinkedBy } from './record';
 
 export const NONE: u32 = 0xffffffff;

@@ -1,9 +1,9 @@
 /** Links between the index and the records: which keys lead to a record. */
 import { entryKey, entryKeyLength } from '../entry';
 import { hashOf } from '../hash';
+import { FORM_KEY } from '../layout';
 import { FORM_COUNT, HAS_FORMS, writeFormKey } from './form-key';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
-import { FORM_KEY } from './layout';
 import {
   ABSENCE,
   FORM,

@@ -2,9 +2,9 @@
 import { LABEL_AT } from '../../../hotels/entry-layout';
 import { entryKey, entryKeyLength, isValid } from '../entry';
 import { hashOf } from '../hash';
+import { mainStart, smallStart } from '../layout';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
-import { mainStart, smallStart } from './layout';
 import { entries, forget, linkAbsence, linkEntry, recordOf, unlink } from './links';
 import {
   ABSENCE,
@@ -29,10 +29,12 @@ export const ABSENT: u32 = 0xffffffff;
 
 export let puts: u64 = 0;
 export let rejected: u64 = 0;
+/** The greatest label of all entries stored since the last `clear`. */
+export let greatestLabel: f64 = 0;
 
-/** Returns the maximum length of an entry in bytes: one entry never evicts more than 1/8 of the small ring. */
+/** Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small ring. */
 export function maxEntryBytes(): u32 {
-  return <u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES;
+  return mainStart > smallStart ? <u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES : 0;
 }
 
 /** Stores the entry at `entry`, an address outside the rings. */
@@ -73,7 +75,12 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
+  greatestLabel = max(greatestLabel, labelOf(record));
   return true;
+}
+
+export function forgetLabels(): void {
+  greatestLabel = 0;
 }
 
 /** Stores that a key is absent, and drops the record it led to. */

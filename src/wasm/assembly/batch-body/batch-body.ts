@@ -2,7 +2,7 @@
  * Parses a batch request body, `{"ids":["…",…]}`, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass. The
  * whole body is validated and may have other members; the last of repeated names counts.
  */
-import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../arena/layout';
+import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../layout';
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
@@ -25,8 +25,6 @@ import {
   textStart,
   ZERO,
 } from './json';
-
-export { ELEMENTS, INPUT } from '../arena/layout';
 
 /** Errors of a body; src/http/batch-body.ts knows the numbers. */
 const NOT_JSON: i32 = -1;

@@ -1,5 +1,5 @@
 /** Writes the MGET for a batch (RESP2, redis.io/docs/latest/develop/reference/protocol-spec). */
-import { COMMAND, PREFIX } from './layout';
+import { COMMAND, PREFIX } from '../layout';
 
 /** `$4\r\nMGET` as a little-endian number */
 // biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript

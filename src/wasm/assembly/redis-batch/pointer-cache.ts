@@ -6,7 +6,7 @@
  * id (0: empty) and whose other bits are from the hash of namespace and key, and the id: a UUID as text has room. A key
  * begins its search at the slot that its hash chooses, and replaces that one if all are taken.
  */
-import { POINTER_CACHE, POINTER_SETS } from './layout';
+import { POINTER_CACHE, POINTER_SETS } from '../layout';
 
 const SLOT_BYTES: usize = 40;
 const WAYS: u32 = 4;

@@ -1,4 +1,4 @@
-/** First two steps of a batch: from the request body to the MGET of pointers, and from the pointers to the MGET of entries. */
+/** First two steps of what a lookup missed: to the MGET of pointers, and from the pointers to the MGET of entries. */
 
 import {
   CHECKED_FROM,
@@ -9,12 +9,22 @@ import {
   MAGIC_AT,
   PRESENT,
 } from '../../../hotels/entry-layout';
-import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../arena/layout';
-import { readBody } from '../batch-body/batch-body';
+import { putAbsence } from '../arena/store';
+import { GAP_BYTES } from '../array';
 import { entryKey, entryKeyLength, isSame, MAX_KEY_BYTES } from '../entry';
-import { hashOf } from '../hash';
+import { hashOf, spread } from '../hash';
+import {
+  ELEMENT_BYTES,
+  ELEMENTS,
+  GAPS,
+  PLACES,
+  POINTERS,
+  RESULT,
+  SCRATCH,
+  SEEN,
+  SEEN_SLOTS,
+} from '../layout';
 import { addKey, beginCommand, commandLength } from './command';
-import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
 import {
   GAP,
   keyLengthOf,
@@ -43,52 +53,36 @@ const SURE_DIGITS: u32 = 18;
  * first to be evicted by a full Redis, and then missing to other processes and to single reads.
  */
 const REFRESH_ONE_OF: u32 = 64;
-/** Where bodies belong if there are no local hits: behind the bracket. */
-const FIRST_PLACE: u32 = 1;
 const POINTER: u8 = 0x3e;
 const ABSENCE: u8 = 0x2d;
 
 let batches: u32 = 0;
 
 /**
- * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. A hotel's own id needs
- * no pointer, and known pointers are not requested. There are two exceptions. One batch in REFRESH_ONE_OF requests them, so that Redis does not evict them as
- * unused. Every batch that is `isFiltered` requests them: the time of a lookup must not reveal that another API key has
- * read a hotel. Returns the number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length
- * of the command, of the table, number of requested pointers.
+ * Writes the table of the keys that the last lookup missed, each once with its place among the hits, and the MGET of their
+ * pointers. A hotel's own id needs no pointer, and known pointers are not requested. There are two exceptions. One batch in
+ * REFRESH_ONE_OF requests them, so that Redis does not evict them as unused. Every batch that is `isFiltered` requests them: the time of a lookup must not reveal that another API key has
+ * read a hotel. Returns the number of distinct keys, or NOT_READ if one is not plain. RESULT: length of the command, of the
+ * table, number of requested pointers.
  */
-export function requestPointers(length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
-  const count = readBody(length, namespace);
-  if (count < 0) return NOT_READ;
-  for (let i: u32 = 0; i < <u32>count; i++) store<u32>(ELEMENTS + <usize>i * ELEMENT_BYTES, FIRST_PLACE, 12);
-  return requestPointersOfElements(count, namespace, prefixLength, isFiltered);
-}
-
-/** Does the same for `count` elements whose keys stand in the memory, each with its place among the local hits. */
-export function requestPointersOfElements(
-  count: u32,
-  namespace: u32,
-  prefixLength: u32,
-  isFiltered: bool,
-): u32 {
+export function requestPointers(misses: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
+  let place = misses * PENDING_BYTES;
   let pending: u32 = 0;
-  for (let i: u32 = 0; i < count; i++) {
-    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+  for (let i: u32 = 0; i < misses; i++) {
+    const gap = GAPS + <usize>i * GAP_BYTES;
+    const element = ELEMENTS + <usize>load<u32>(gap) * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
     if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
       return NOT_READ;
     const hash = hashOf(namespace, key, keyLength);
-    if (isFirst(hash, key, keyLength, pending)) {
-      // moved over the repeated elements before it
-      const place = ELEMENTS + <usize>pending * ELEMENT_BYTES;
-      store<u32>(place, <u32>key);
-      store<u32>(place, keyLength, 4);
-      store<u32>(place, load<u32>(element, 12), 12);
-      store<u64>(PLACES + <usize>pending * 8, hash);
-      pending++;
-    }
+    if (!isFirst(hash, key, keyLength, pending)) continue;
+    setKey(SCRATCH, pending, place, keyLength, load<u32>(gap, 4));
+    memory.copy(SCRATCH + place, key, keyLength);
+    place += keyLength;
+    store<u64>(PLACES + <usize>pending * 8, hash);
+    pending++;
   }
   const usesKnown = namespace !== ID && !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
   if (usesKnown) {
@@ -96,16 +90,8 @@ export function requestPointersOfElements(
     for (let i: u32 = 0; i < pending; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
     store<u32>(RESULT, read, 12);
   }
-  let place = pending * PENDING_BYTES;
   let requested: u32 = 0;
-  for (let i: u32 = 0; i < pending; i++) {
-    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
-    const key: usize = load<u32>(element);
-    const keyLength = load<u32>(element, 4);
-    setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
-    memory.copy(SCRATCH + place, key, keyLength);
-    place += keyLength;
-    if (namespace === ID) continue;
+  for (let i: u32 = 0; namespace !== ID && i < pending; i++) {
     const idLength = usesKnown ? copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1) : 0;
     if (idLength === 0) {
       requested++;
@@ -124,6 +110,7 @@ export function requestPointersOfElements(
   return pending;
 }
 
+/** Returns true if the key is none of the first `number` of the table, and notes it as the next. */
 function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
   let slot = <u32>(hash >> 32) & (SEEN_SLOTS - 1);
   while (true) {
@@ -133,8 +120,8 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
       store<u16>(at, <u16>(number + 1));
       return true;
     }
-    const other = ELEMENTS + <usize>(held - 1) * ELEMENT_BYTES;
-    if (load<u32>(other, 4) === length && isSame(load<u32>(other), key, length)) return false;
+    if (keyLengthOf(SCRATCH, held - 1) === length && isSame(keyOf(SCRATCH, held - 1), key, length))
+      return false;
     slot = (slot + 1) & (SEEN_SLOTS - 1);
   }
 }
@@ -154,9 +141,10 @@ function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLen
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. `isFiltered`: hotels for which
- * `isVisible` returns false stay gaps, like absent ones, so that nothing tells them apart. Returns the number of entries. RESULT: length of the command, length of the table,
- * number of absent keys.
+ * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
+ * ones, so that nothing tells them apart. Absences, which were just compared with the window, are stored in the local cache
+ * until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not. Returns the number of entries. RESULT: length of the command,
+ * length of the table, number of absent keys.
  */
 export function requestEntries(
   count: u32,
@@ -164,6 +152,8 @@ export function requestEntries(
   namespace: u32,
   prefixLength: u32,
   isFiltered: bool,
+  nowMs: f64,
+  absentTtlMs: f64,
 ): u32 {
   let place = length;
   let named: u32 = 0;
@@ -196,6 +186,14 @@ export function requestEntries(
       if (!isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) continue;
       if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
       setId(SCRATCH, i, 0, NOTHING);
+      if (absentTtlMs > 0)
+        putAbsence(
+          namespace,
+          key,
+          keyLength,
+          nowMs,
+          nowMs + absentTtlMs * spread(0.5, hashOf(namespace, key, keyLength)),
+        );
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) continue;

@@ -16,11 +16,11 @@ import {
   UNTIL_DAY_AT,
   VALID_UNTIL_AT,
 } from '../../../hotels/entry-layout';
-import { GAPS, RESULT } from '../arena/layout';
+import { putEntry } from '../arena/store';
 import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, writeGap } from '../array';
 import { entryKey, entryKeyLength, isSame, isValid } from '../entry';
-import { hashOf } from '../hash';
-import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
+import { hashOf, spread } from '../hash';
+import { REPLY, REPLY_BYTES, RESPONSE, RESPONSE_BYTES, RESULT, STREAM_GAPS, STREAMED } from '../layout';
 import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './pending-keys';
 import { forgetId } from './pointer-cache';
 import { isOutdated, newestChange } from './window';
@@ -37,9 +37,6 @@ const MINUS: u8 = 0x2d;
 const LINE_BYTES: usize = 13;
 const DAY_MS: f64 = 86_400_000;
 
-/** Offers the entry at an address to the local cache. */
-declare function keepEntry(entry: usize, length: u32): void;
-
 let namespace: u32 = 0;
 let isFull: bool = false;
 let now: f64 = 0;
@@ -50,17 +47,20 @@ let next: u32 = 0;
 let requested: i32 = 0;
 /** values still to come; -1 before the head of the reply */
 let missing: i32 = -1;
-let output: usize = OUTPUT;
+let output: usize = RESPONSE;
 let gaps: u32 = 0;
 let hits: u32 = 0;
 /** address and length of the local hits, and how many of their bytes are in the response */
 let hitsStart: usize = 0;
 let hitsLength: u32 = 0;
 let hitsTaken: u32 = 0;
-/** one of so many entries is offered to the local cache; 0: none */
-let offered: u32 = 0;
-/** entries since the last that was offered */
+/** one of so many entries is stored in the local cache */
+let storedOneOf: u32 = 0;
+/** entries since the last that was stored */
 let passed: u32 = 0;
+/** time at which entries are stored, negative: none is; mean time from then to their refresh */
+let storedAtMs: f64 = -1;
+let refreshMs: f64 = 0;
 /** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
@@ -74,7 +74,8 @@ export function beginStream(
   nowMs: f64,
   startOfHits: usize,
   ofHits: u32,
-  offeredOneOf: u32,
+  ofStored: u32,
+  toRefreshMs: f64,
 ): void {
   namespace = ofNamespace;
   isFull = full;
@@ -84,11 +85,12 @@ export function beginStream(
   requested = 0;
   for (let i: u32 = 0; i < keys; i++) if (idLengthOf(STREAMED, i) < NOTHING) requested++;
   missing = -1;
-  output = OUTPUT;
+  output = RESPONSE;
   hitsStart = startOfHits;
   hitsLength = ofHits;
   hitsTaken = 0;
-  offered = offeredOneOf;
+  storedOneOf = ofStored;
+  refreshMs = toRefreshMs;
   gaps = 0;
   hits = 0;
   kept = 0;
@@ -116,10 +118,11 @@ export function chunkStart(): usize {
 }
 
 /**
- * Reads a chunk of `length` bytes at `chunkStart`. Returns MORE, DONE or an error. RESULT: the number of bytes of the
+ * Reads a chunk of `length` bytes at `chunkStart`. The local cache stores its entries as read at `nowMs`; negative: none. Returns MORE, DONE or an error. RESULT: the number of bytes of the
  * chunk that follow the reply; if DONE, also the response's length, gaps and hits.
  */
-export function takeChunk(length: u32): u32 {
+export function takeChunk(length: u32, nowMs: f64): u32 {
+  storedAtMs = nowMs;
   const end = REPLY + kept + length;
   let at = REPLY;
   if (skipped > 0) {
@@ -161,7 +164,7 @@ export function takeChunk(length: u32): u32 {
   advance();
   takeHits(hitsLength);
   store<u32>(RESULT, <u32>(end - at));
-  store<u32>(RESULT, closeArray(OUTPUT, output), 4);
+  store<u32>(RESULT, closeArray(RESPONSE, output), 4);
   store<u32>(RESULT, gaps, 8);
   store<u32>(RESULT, hits, 12);
   return DONE;
@@ -212,7 +215,7 @@ function takeHits(place: u32): void {
 
 function addGap(number: u32): void {
   takeHits(hitsPlaceOf(STREAMED, number));
-  writeGap(GAPS + gaps * GAP_BYTES, number, <u32>(output - OUTPUT));
+  writeGap(STREAM_GAPS + gaps * GAP_BYTES, number, <u32>(output - RESPONSE));
   gaps++;
 }
 
@@ -228,14 +231,15 @@ function add(entry: usize, length: u32): bool {
   const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
   const copied = isFull ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
   const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
-  if (needed > OUTPUT_BYTES - <u32>(output - OUTPUT)) return false;
+  if (needed > RESPONSE_BYTES - <u32>(output - RESPONSE)) return false;
   takeHits(hitsPlaceOf(STREAMED, next));
   memory.copy(output, entry + length - bodyLength, copied);
   output = endBody(output + copied, isFull);
   hits++;
-  if (offered > 0 && ++passed >= offered) {
+  if (storedAtMs >= 0 && ++passed >= storedOneOf) {
     passed = 0;
-    keepEntry(entry, length);
+    const softMs = refreshMs * spread(1, hashOf(0, idOf(STREAMED, next), idLengthOf(STREAMED, next)));
+    putEntry(entry, length, storedAtMs, storedAtMs + softMs);
   }
   return true;
 }

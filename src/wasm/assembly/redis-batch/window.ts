@@ -3,7 +3,7 @@
  * are f64.
  */
 import { hashOf } from '../hash';
-import { WINDOW, WINDOW_BUCKETS } from './layout';
+import { WINDOW, WINDOW_BUCKETS } from '../layout';
 
 const FLOOR: usize = WINDOW + <usize>WINDOW_BUCKETS * 8;
 

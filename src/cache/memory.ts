@@ -1,0 +1,109 @@
+import { BufferPool } from '../lib/buffer-pool.ts';
+import { type CacheWasm, openCache } from '../wasm/cache.ts';
+import { AddressSpace } from './redis-batch/address-space.ts';
+
+const MIN_BYTES = 1024 ** 2;
+const MAX_BYTES = 3.5 * 1024 ** 3;
+/** Share of the budget for the output, in addition to it, and its maximum. */
+const OUTPUT_SHARE = 1 / 8;
+const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
+/** The first bytes for hits contain the bracket of a response without any. */
+const BRACKET_BYTES = 64;
+const OPEN = 0x5b;
+const COMMA = 0x2c;
+
+/** Set of ids by their hashes (wasm/assembly/hash.ts). */
+export interface Ids {
+  /** Takes both halves of the hash as u32. */
+  hasHash(low: number, high: number): boolean;
+}
+
+/**
+ * Memory of the program of the caches (src/wasm/assembly/cache.ts): the local cache, the window, and what the batches of a
+ * worker need. A page becomes resident when it is written.
+ */
+export class CacheMemory {
+  readonly wasm: CacheWasm;
+  readonly maxBytes: number;
+  readonly outputBytes: number;
+  readonly buffer: ArrayBuffer;
+  readonly bytes: Buffer;
+  readonly words: Uint32Array;
+  readonly floats: Float64Array;
+  /** cells of the window (log/window.ts) with which entries and absences are compared */
+  readonly window: Float64Array;
+  /** space for a reply with pointers */
+  readonly pointers: Buffer;
+  /** ids of the hotels that the present batch may return */
+  visible: Ids | undefined;
+  /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB; at most 8 MiB of each size are kept */
+  readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 8 * 1024 * 1024);
+  /** for the hits of the local cache in batches that wait for Redis */
+  readonly #hits: AddressSpace;
+
+  /**
+   * Takes the budget of the local cache: 0, or 1 MiB to 3.5 GiB. It bounds its resident memory: entries, keys, index, ghosts,
+   * and responses of up to 1/64 of it. Larger responses add to it, at most an eighth of it or 64 MiB.
+   */
+  constructor(maxBytes: number) {
+    if (maxBytes !== 0 && !(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES))
+      throw new RangeError(`the size of an arena is 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
+    this.maxBytes = maxBytes;
+    this.outputBytes = Math.min(Math.floor(Math.max(maxBytes, MIN_BYTES) * OUTPUT_SHARE), MAX_OUTPUT_BYTES);
+    const { wasm, memory } = openCache(maxBytes, this.outputBytes, (low, high) =>
+      this.visible!.hasHash(low, high),
+    );
+    const { buffer } = memory;
+    this.wasm = wasm;
+    this.buffer = buffer;
+    this.bytes = Buffer.from(buffer);
+    this.words = new Uint32Array(buffer);
+    this.floats = new Float64Array(buffer);
+    this.pointers = this.#part(wasm.POINTERS.value, wasm.POINTERS_BYTES.value);
+    this.window = new Float64Array(buffer, wasm.WINDOW.value, wasm.WINDOW_BUCKETS.value + 1);
+    const { HITS, HITS_BYTES } = wasm;
+    this.bytes[HITS.value] = OPEN;
+    this.#hits = new AddressSpace(HITS.value + BRACKET_BYTES, HITS.value + HITS_BYTES.value);
+  }
+
+  /** Returns the i-th result of the last call beside its return value. */
+  result(i: number): number {
+    return this.words[this.wasm.RESULT.value / 4 + i]!;
+  }
+
+  /** Writes the key prefix of the next command; returns its length in bytes. */
+  writePrefix(prefix: string): number {
+    return this.bytes.write(prefix, this.wasm.PREFIX.value, 'latin1');
+  }
+
+  /** Returns a copy of the command. */
+  takeCommand(): Buffer {
+    return this.pool.copy(this.#part(this.wasm.COMMAND.value, this.result(0)));
+  }
+
+  /** Returns a copy of the table. */
+  takePending(): Buffer {
+    return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
+  }
+
+  /**
+   * Copies the array of the hits of the local cache to where it can wait, with a comma in place of its last bracket. Returns
+   * undefined if too many batches wait.
+   */
+  takeHits(output: Uint8Array): Buffer | undefined {
+    const start = this.#hits.take(output.length);
+    if (start === undefined) return undefined;
+    const hits = this.#part(start, output.length);
+    hits.set(output);
+    hits[hits.length - 1] = COMMA;
+    return hits;
+  }
+
+  releaseHits(hits: Buffer): void {
+    if (hits.buffer === this.buffer) this.#hits.release(hits.byteOffset);
+  }
+
+  #part(start: number, length: number): Buffer {
+    return this.bytes.subarray(start, start + length);
+  }
+}

@@ -1,0 +1,16 @@
+import { type Namespace, numberOf } from '../../hotels/namespace.ts';
+import { CacheArena } from '../arena/arena.ts';
+import type { CacheMemory } from '../memory.ts';
+
+/** Looks up keys that are all missed, and requests their pointers. Returns the number of distinct keys. */
+export function requestMissed(
+  memory: CacheMemory,
+  namespace: Namespace,
+  keys: string[],
+  prefix = '',
+  isFiltered = true,
+): number {
+  const { misses } = new CacheArena(memory).gatherKeys(namespace, keys, 'full', 0, Infinity);
+  const prefixLength = memory.writePrefix(prefix);
+  return memory.wasm.requestPointers(misses, numberOf(namespace), prefixLength, isFiltered ? 1 : 0);
+}

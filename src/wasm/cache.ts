@@ -1,0 +1,128 @@
+import { compileModule, type Global, HASH_SEED, type Memory, PAGE_BYTES } from './load.ts';
+
+/** Exports of assembly/cache.ts. Addresses and lengths are in bytes, times in milliseconds. */
+export interface CacheWasm {
+  readonly RESULT: Global;
+  readonly INPUT: Global;
+  readonly INPUT_BYTES: Global;
+  readonly ELEMENTS: Global;
+  readonly GAPS: Global;
+  readonly HASHES: Global;
+  readonly outputStart: Global;
+  readonly indexSlots: Global;
+  /** index of the first wrong element of a body */
+  readonly wrongIndex: Global;
+  readonly greatestLabel: Global;
+  init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
+  maxEntryBytes(): number;
+  put(length: number, nowMs: number, softUntilMs: number): number;
+  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
+  find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
+  drop(namespace: number, length: number): void;
+  narrow(ref: number): void;
+  findForm(ref: number, form: number): number;
+  putForm(ref: number, form: number, length: number): void;
+  gatherBody(
+    length: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+    isRestricted: number,
+  ): number;
+  gatherElements(
+    count: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+  ): number;
+  hashId(ref: number): void;
+  hasRoom(): number;
+  writeHotIds(slot: number, count: number): number;
+  clear(): void;
+  stats(): void;
+
+  readonly PREFIX: Global;
+  readonly PLACES: Global;
+  readonly SCRATCH: Global;
+  readonly STREAMED: Global;
+  readonly STREAM_GAPS: Global;
+  readonly COMMAND: Global;
+  readonly POINTERS: Global;
+  readonly POINTERS_BYTES: Global;
+  readonly RESPONSE: Global;
+  readonly HITS: Global;
+  readonly HITS_BYTES: Global;
+  readonly WINDOW: Global;
+  readonly WINDOW_BUCKETS: Global;
+  requestPointers(misses: number, namespace: number, prefixLength: number, isFiltered: number): number;
+  requestEntries(
+    count: number,
+    length: number,
+    namespace: number,
+    prefixLength: number,
+    isFiltered: number,
+    nowMs: number,
+    absentTtlMs: number,
+  ): number;
+  beginStream(
+    count: number,
+    namespace: number,
+    isFull: number,
+    wallMs: number,
+    hitsStart: number,
+    hitsLength: number,
+    storedOneOf: number,
+    refreshMs: number,
+  ): void;
+  chunkStart(): number;
+  takeChunk(length: number, nowMs: number): number;
+
+  hash(namespace: number, length: number): void;
+  checksum(length: number): number;
+}
+
+type IsVisible = (low: number, high: number) => boolean;
+
+const instantiate = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
+
+/**
+ * Creates an instance with a budget for the local cache, and its memory. `isVisible` returns whether the hotel whose id has
+ * this hash may be in the response, for each id of a filtered batch.
+ */
+export function openCache(
+  maxBytes: number,
+  outputBytes: number,
+  isVisible: IsVisible,
+): { wasm: CacheWasm; memory: Memory } {
+  const { wasm, memory } = instantiate(PAGE_BYTES, {
+    requests: { isVisible: (low: number, high: number) => Number(isVisible(low >>> 0, high >>> 0)) },
+  });
+  const bytes = wasm.init(maxBytes, outputBytes, ...HASH_SEED) >>> 0;
+  memory.grow(Math.ceil(bytes / PAGE_BYTES) - 1);
+  return { wasm, memory };
+}
+
+/** Creates an instance for its hashes alone. Its memory ends a page behind the beginning of the input, and may grow. */
+export function openHashes(): { wasm: CacheWasm; memory: Memory } {
+  const { wasm, memory } = instantiate(PAGE_BYTES, { requests: { isVisible: () => 0 } });
+  wasm.init(0, 0, ...HASH_SEED);
+  memory.grow(Math.ceil(wasm.INPUT.value / PAGE_BYTES));
+  return { wasm, memory };
+}
+
+/** Bodies that compile the parser: V8 optimises it only after it has run for a while. */
+const BODIES = 16;
+const BODY = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);
+
+// the first body of 1 MiB must not pay for that
+{
+  const { wasm, memory } = openHashes();
+  for (let i = 0; i < BODIES; i++) {
+    Buffer.from(memory.buffer).set(BODY, wasm.INPUT.value);
+    wasm.gatherBody(BODY.length, 2, 1, 0, 0, 0, 0);
+  }
+}
