@@ -21,20 +21,22 @@ class Batch implements Work {
   finish = () => {};
   takesMs: number;
   readonly #local: boolean;
+  readonly #bytes: number;
 
-  constructor({ takesMs = 0, local = true, owner = 'me' } = {}) {
+  constructor({ takesMs = 0, local = true, owner = 'me', bytes = 1_000_000 } = {}) {
+    this.#bytes = bytes;
     this.owner = owner;
     this.takesMs = takesMs;
     this.#local = local;
   }
 
-  run(_: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined {
+  run(_: Uint8Array, mayLoad: boolean, done: (bytes: number) => void): typeof NEEDS_LOAD | undefined {
     if (!this.#local && !mayLoad) return NEEDS_LOAD;
     this.state = 'running';
     spent += this.takesMs;
     this.finish = () => {
       this.state = 'answered';
-      done();
+      done(this.#bytes);
     };
     if (this.#local) this.finish();
     return undefined;
@@ -217,6 +219,48 @@ describe('batches that must be loaded', () => {
     expect(first).toBeGreaterThan(12);
     expect(await atOnceWhen(80)).toBeLessThanOrEqual(3);
     expect(await atOnceWhen(10)).toBeGreaterThan(12);
+  });
+});
+
+describe('batches with large responses', () => {
+  const large = { local: false, bytes: 20_000_000, owner: 'large' };
+  /** Answers one batch, so that the size of the responses is known. */
+  const learn = async (admission: Admission) => {
+    const [first] = many(1, large);
+    admission.enter(BODY, first!);
+    first!.finish();
+    await tick();
+  };
+
+  it('are made one at a time, and weigh in the share of their key', async () => {
+    const admission = new Admission(new EventLoop());
+    await learn(admission);
+    const own = many(8, large);
+    enter(admission, own);
+    expect(count(own, 'running')).toBe(1);
+    // the others of the key wait, and each has the size of 15 usual ones
+    const usual = many(19, { local: false, owner: 'usual' });
+    enter(admission, usual);
+    for (let round = 0; count(usual, 'answered') < usual.length; round++) {
+      for (const batch of [...own, ...usual]) if (batch.state === 'running') batch.finish();
+      await tick();
+      expect(round).toBeLessThan(100);
+    }
+    expect(count(own, 'answered')).toBeLessThanOrEqual(4);
+  });
+
+  it('weigh as usual again when they have become small', async () => {
+    const admission = new Admission(new EventLoop());
+    await learn(admission);
+    for (let i = 0; i < 20; i++) {
+      const [small] = many(1, { local: false, owner: 'large' });
+      admission.enter(BODY, small!);
+      if (small!.state === 'running') small!.finish();
+      await tick();
+    }
+    const next = many(4, { local: false, owner: 'large' });
+    enter(admission, next);
+    expect(count(next, 'running')).toBe(4);
   });
 });
 

@@ -2,6 +2,7 @@ import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
+import { ResponseSizes } from './response-sizes.ts';
 
 /** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;
@@ -14,8 +15,6 @@ const MAX_WAIT_MS = 600;
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** Maximum including the bodies of owners below their share, who may exceed the bound above. */
 const MAX_TOTAL_BYTES = 2 * MAX_WAITING_BYTES;
-/** Cost of a request besides its ids, as bytes of a body that cost as much. */
-const REQUEST_BYTES = 512;
 /** Owner of the work that continues batches at the limit, which the batches' own owners share. */
 const LOADS = 'loads';
 
@@ -40,9 +39,13 @@ export const NEEDS_LOAD = Symbol('needs load');
 export interface Work {
   /**
    * Answers the batch. The body is valid during the call only. `done` is called once when nothing but the response
-   * bytes is held. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
+   * bytes is held, with their number before compression. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
    */
-  run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
+  run(
+    body: Uint8Array,
+    mayLoad: boolean,
+    done: (responseBytes: number) => void,
+  ): typeof NEEDS_LOAD | undefined;
   reject(): void;
   /** the API key whose share the batch uses */
   readonly owner: string;
@@ -67,7 +70,8 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or compression takes part
  * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
  * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
- * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. API keys share both queues fairly. A
+ * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. Sizes are those of bodies, scaled by the
+ * recent responses of their keys, so the limit bounds the bytes of responses that are made at once. API keys share both queues fairly. A
  * key is rejected because of its own waiting batches, and may use everything while no other key waits. Single hotels
  * and list pages are not queued here. Rejecting one costs as much as answering it, and all loads of one iteration are
  * one query.
@@ -85,6 +89,7 @@ export class Admission {
   #localShare = 1;
   #untried = 0;
   #isContinuing = false;
+  readonly #sizes = new ResponseSizes();
 
   constructor(eventLoop: EventLoop) {
     this.#eventLoop = eventLoop;
@@ -119,7 +124,7 @@ export class Admission {
         pool.release(kept);
       };
       this.#arrived++;
-      this.#eventLoop.append(work.owner, weightOf(body), begin, nowMs);
+      this.#eventLoop.append(work.owner, this.#sizes.weightOf(work.owner, body.length), begin, nowMs);
     }
   }
 
@@ -129,11 +134,15 @@ export class Admission {
       this.#run(work, body, nowMs);
       return;
     }
-    const isLocal = work.run(body, false, () => {}) !== NEEDS_LOAD;
+    const note = (bytes: number) => this.#sizes.note(work.owner, body.length, bytes);
+    const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
     if (isFull(this.#toLoad, work.owner, nowMs)) work.reject();
-    else this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
+    else {
+      const size = this.#sizes.weightOf(work.owner, body.length);
+      this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, size, nowMs);
+    }
   }
 
   get #mayLoad(): boolean {
@@ -158,12 +167,14 @@ export class Admission {
   };
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
-    const bytes = weightOf(body);
+    const bytes = this.#sizes.weightOf(work.owner, body.length);
+    const { length } = body;
     this.#loadingBytes += bytes;
     let running = true;
     let done = false;
-    work.run(body, true, () => {
+    work.run(body, true, (responseBytes) => {
       done = true;
+      this.#sizes.note(work.owner, length, responseBytes);
       if (!running) this.#adapt(bytes, beganMs);
       this.#loadingBytes -= bytes;
       this.#continue();
@@ -185,7 +196,8 @@ export class Admission {
       this.#loweredAtMs = nowMs;
       this.#limitBytes = Math.max(MIN_LIMIT_BYTES, LOWERED_TO * this.#limitBytes);
     } else if (2 * this.#loadingBytes > this.#limitBytes) {
-      this.#limitBytes = Math.min(MAX_LIMIT_BYTES, this.#limitBytes + (bytes * bytes) / this.#limitBytes);
+      const raisedBytes = bytes * Math.min(1, bytes / this.#limitBytes);
+      this.#limitBytes = Math.min(MAX_LIMIT_BYTES, this.#limitBytes + raisedBytes);
     }
   }
 }
@@ -204,8 +216,4 @@ function isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolea
     queue.sizeBefore(owner) > MAX_WAITING_BYTES ||
     queue.size > MAX_TOTAL_BYTES
   );
-}
-
-function weightOf(body: Uint8Array): number {
-  return REQUEST_BYTES + body.length;
 }

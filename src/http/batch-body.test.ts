@@ -96,6 +96,9 @@ function parsed(namespace: Namespace, body: Uint8Array): ReturnType<typeof readB
   return { ids: [...ids] };
 }
 
+/** Bound of the processor time of a body, as a multiple of that of a number of the same length. */
+const MAX_COST_RATIO = 30;
+
 describe('any body', () => {
   const namespace = fc.constantFrom<Namespace[]>('id', 'channel', 'registry');
   const written = fc
@@ -181,19 +184,43 @@ describe('any body', () => {
     }
   });
 
+  /** Returns the least processor time of some runs in µs, because other processes disturb them. */
+  const cost = (of: Uint8Array, as: Namespace = 'registry') =>
+    Math.min(
+      ...Array.from({ length: 5 }, () => {
+        const startedAt = process.cpuUsage();
+        readBatch(as, of);
+        const { user, system } = process.cpuUsage(startedAt);
+        return user + system;
+      }),
+    );
+  const benign = shapes['one long number']!;
+
   it('takes time in proportion to its length, whatever its shape', () => {
-    // the minimum of some runs, because other processes disturb them
-    const cost = (of: Uint8Array) =>
-      Math.min(
-        ...Array.from({ length: 5 }, () => {
-          const startedAt = process.cpuUsage();
-          readBatch('registry', of);
-          const { user, system } = process.cpuUsage(startedAt);
-          return user + system;
-        }),
-      );
-    const least = cost(shapes['one long number']!);
-    const dear = Object.entries(shapes).filter(([, of]) => cost(of) > 30 * least);
+    const least = cost(benign);
+    const dear = Object.entries(shapes).filter(([, of]) => cost(of) > MAX_COST_RATIO * least);
     expect(dear.map(([shape]) => shape)).toEqual([]);
+  });
+
+  it('takes time in proportion to its length, whatever is repeated in it', () => {
+    const piece = fc.constantFrom(
+      ...'[ ] { } : , " \\ \\u00e9 \\ud83d "a" 1 1.5 1e9 -0 é 😀 \0 true "ids":['.split(' '),
+    );
+    const unit = fc.array(piece, { minLength: 1, maxLength: 5 }).map((pieces) => pieces.join(''));
+    const start = fc.constantFrom(
+      '',
+      '{"ids":[',
+      '{"channel_ids":["a",',
+      '{"registry_ids":[1.0],"x":[',
+      '{"x":"',
+    );
+    const [least, length] = [cost(benign), benign.length];
+    fc.assert(
+      fc.property(namespace, start, unit, (of, before, repeated) => {
+        const times = Math.floor((length - before.length) / Buffer.byteLength(repeated));
+        expect(cost(Buffer.from(before + repeated.repeat(times)), of)).toBeLessThan(MAX_COST_RATIO * least);
+      }),
+      { numRuns: 100 },
+    );
   });
 });

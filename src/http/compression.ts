@@ -85,15 +85,14 @@ export function encodingFor(acceptEncoding: string): Encoding | undefined {
   return encoding;
 }
 
-/** Maximum number of bodies that are compressed or wait for it. Each is a copy of up to some megabytes. */
-const MAX_UNDER_WAY = 64;
-/** Number of bodies being compressed. */
-let underWay = 0;
+/** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
+const MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024;
+let underWayBytes = 0;
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
-/** Returns false while too many bodies wait for compression; the response is then sent as identity. */
-export function mayCompress(): boolean {
-  return underWay < MAX_UNDER_WAY;
+/** Returns false if too much waits for compression already; the response is then sent as identity. */
+export function mayCompress(bytes: number): boolean {
+  return underWayBytes === 0 || underWayBytes + bytes <= MAX_UNDER_WAY_BYTES;
 }
 
 /**
@@ -106,7 +105,7 @@ export async function compress(
   recipient: Recipient,
   eventLoop: EventLoop,
 ): Promise<Buffer> {
-  underWay++;
+  underWayBytes += body.length;
   const kept = pool.copy(body);
   try {
     return await (encoding === 'gzip'
@@ -114,7 +113,7 @@ export async function compress(
       : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
   } finally {
     pool.release(kept);
-    underWay--;
+    underWayBytes -= kept.length;
   }
 }
 

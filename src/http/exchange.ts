@@ -96,7 +96,9 @@ export class Exchange {
   /** the unsent rest of the response */
   #pending: PendingWrite | undefined;
   #madeAtMs: number | undefined;
-  #onMade: (() => void) | undefined;
+  #onMade: ((responseBytes: number) => void) | undefined;
+  /** bytes of the body of a 200 before compression */
+  #bodyBytes = 0;
 
   constructor(response: HttpResponse, request: HttpRequest, counter: RequestCounter, observer: Observer) {
     this.#response = response;
@@ -157,11 +159,11 @@ export class Exchange {
   }
 
   /**
-   * Calls back when the response is made, or when the client has disconnected and no work on it remains. Bytes of the
-   * response may still be unsent.
+   * Calls back when the response is made, or when the client has disconnected and no work on it remains, with the number
+   * of its bytes before compression. They may still be unsent.
    */
-  whenMade(done: () => void): void {
-    if (this.#made || (this.#over && !this.#compressing)) done();
+  whenMade(done: (responseBytes: number) => void): void {
+    if (this.#made || (this.#over && !this.#compressing)) done(this.#bodyBytes);
     else this.#onMade = done;
   }
 
@@ -188,7 +190,9 @@ export class Exchange {
    */
   ok(body: Uint8Array, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.#over) return;
-    const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
+    this.#bodyBytes = body.length;
+    const encoding =
+      body.length >= MIN_COMPRESSED_BYTES && mayCompress(body.length) ? this.encoding : undefined;
     if (this.#isKnown(tag)) this.#write(304, undefined, headers, tag, encoding);
     else if (encoding === undefined) this.#write(200, body, headers, tag);
     else {
@@ -244,7 +248,7 @@ export class Exchange {
     compress(body, encoding, this, this.#observer.eventLoop)
       .finally(() => {
         this.#compressing = false;
-        if (this.#over) this.#onMade?.();
+        if (this.#over) this.#onMade?.(this.#bodyBytes);
       })
       .then(
         (compressed) => {
@@ -320,7 +324,7 @@ export class Exchange {
     const response = this.#response;
     const madeAtMs = monotonicMs();
     this.#made = true;
-    this.#onMade?.();
+    this.#onMade?.(this.#bodyBytes);
     const head = this.#begin(heads, status, tag);
     if (tag !== '') head.add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
@@ -364,7 +368,9 @@ export class Exchange {
     // the caller keeps the rest until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
-    const rest = keep(body.subarray(written), mayBeOverwritten, () => this.#response.close());
+    const rest = keep(body.subarray(written), mayBeOverwritten, this.principal?.keyId ?? '', () =>
+      this.#response.close(),
+    );
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
@@ -379,7 +385,7 @@ export class Exchange {
   #finish(status: number, bytes: number, madeAtMs = monotonicMs()): void {
     if (this.#over) return;
     this.#over = true;
-    if (!this.#made && !this.#compressing) this.#onMade?.();
+    if (!this.#made && !this.#compressing) this.#onMade?.(0);
     if (this.#pending) release(this.#pending);
     this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
   }

@@ -7,8 +7,8 @@ let kept: { name: string; pending: PendingWrite }[] = [];
 let givenUp: string[] = [];
 
 /** Keeps a response of this size, like an exchange. */
-function keepOne(name: string, bytes: number): PendingWrite {
-  const pending = keep(new Uint8Array(bytes).fill(7), true, () => {
+function keepOne(name: string, bytes: number, owner = 'me'): PendingWrite {
+  const pending = keep(new Uint8Array(bytes).fill(7), true, owner, () => {
     givenUp.push(name);
     release(pending);
   });
@@ -66,7 +66,7 @@ it('a fast client that stops reading is disconnected within 20 s', () => {
 it('immutable bytes are neither copied nor counted in the backlog', () => {
   const page = new Uint8Array(MAX_BACKLOG_BYTES / 2);
   const readers = Array.from({ length: 4 }, (_, i) => {
-    const reader: PendingWrite = keep(page, false, () => {
+    const reader: PendingWrite = keep(page, false, '', () => {
       givenUp.push(`${i}`);
       release(reader);
     });
@@ -88,4 +88,12 @@ it('a full backlog disconnects the client that has waited longest', () => {
   expect(givenUp).toEqual(['0']);
   keepOne('a small one', MIB);
   expect(givenUp).toEqual(['0', '1']);
+});
+
+it('a full backlog disconnects clients of the key with the most bytes', () => {
+  const each = 16 * MIB;
+  keepOne('first', each, 'other');
+  for (let i = 1; i < MAX_BACKLOG_BYTES / each; i++) keepOne(`${i}`, each, 'flood');
+  keepOne('last', 3 * each, 'other');
+  expect(givenUp).toEqual(['1', '2', '3']);
 });
