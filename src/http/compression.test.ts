@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { EventLoop } from '../lib/event-loop.ts';
 import { compress, encodingFor, mayCompress } from './compression.ts';
@@ -7,16 +9,67 @@ describe('Accept-Encoding', () => {
     expect(encodingFor(`gzip${', gzip'.repeat(20)}`)).toBe('gzip');
     expect(encodingFor(`gzip${', gzip'.repeat(21)}`)).toBeUndefined();
   });
+
+  it.each([
+    ['gzip, deflate, br, zstd', 'zstd'],
+    ['br;q=0.5, gzip', 'gzip'],
+    ['BR ; q=1 , gzip;q=0.9', 'br'],
+    ['*', 'gzip'],
+    ['*;q=0', undefined],
+    ['br, *', 'br'],
+    ['*, identity', undefined],
+    ['gzip;q=0.5, *', undefined],
+    ['gzip;q=0', undefined],
+    ['gzip;q=x, br;q=', undefined],
+    ['gzip;q=0.5, identity', undefined],
+    ['identity;q=0.5, zstd;q=0.5', 'zstd'],
+    [',;q=1, deflate', undefined],
+  ])('%s means %s', (accepted, encoding) => {
+    expect(encodingFor(accepted)).toBe(encoding);
+  });
 });
 
-it('bodies that wait for compression are bounded', async () => {
-  const body = Buffer.alloc(4 * 1024 * 1024, 'hotel');
+describe('a body that is compressed later', () => {
+  const MIB = 1024 * 1024;
   const eventLoop = new EventLoop();
-  const underWay: Promise<Buffer>[] = [];
-  while (mayCompress(body.length))
-    underWay.push(compress(body, 'gzip', { owner: 'a', over: false }, eventLoop));
-  expect(underWay).toHaveLength(16);
-  await Promise.all(underWay);
-  // one of any size may always be compressed
-  expect(mayCompress(2 ** 30)).toBe(true);
+  const gzip = (bytes: Uint8Array, recipient: { owner: string; over: boolean }) =>
+    compress(bytes, 'gzip', recipient, eventLoop);
+
+  it('may be overwritten meanwhile, and is of any size', async () => {
+    const bodies = [1, 2 * MIB, 2 * MIB + 1].map((bytes) => randomBytes(bytes));
+    const compressed = bodies.map((body) => gzip(Buffer.from(body), { owner: 'a', over: false }));
+    const first = Buffer.from(bodies[1]!);
+    const overwritten = gzip(first, { owner: 'a', over: false });
+    first.fill(0);
+    for (const [i, result] of [...compressed, overwritten].entries())
+      expect(gunzipSync(await result).equals(bodies[[0, 1, 2, 1][i]!]!)).toBe(true);
+  });
+
+  it('of one owner does not wait for all of another', async () => {
+    const finished: string[] = [];
+    const run = (owner: string) =>
+      gzip(Buffer.alloc(MIB, 'hotel'), { owner, over: false }).then(() => finished.push(owner));
+    // uses up the iteration
+    eventLoop.append('many', 1, () => {});
+    await Promise.all([...Array.from({ length: 8 }, () => run('many')), run('one')]);
+    expect(finished.indexOf('one')).toBeLessThan(3);
+  });
+
+  it('of a client that disconnects is abandoned', async () => {
+    const client = { owner: 'gone', over: false };
+    eventLoop.append('many', 1, () => {});
+    const abandoned = gzip(randomBytes(MIB), client);
+    client.over = true;
+    expect(await abandoned).toHaveLength(0);
+  });
+
+  it('waits with a bounded number of bytes', async () => {
+    const body = Buffer.alloc(4 * MIB, 'hotel');
+    const underWay: Promise<Buffer>[] = [];
+    while (mayCompress(body.length)) underWay.push(gzip(body, { owner: 'a', over: false }));
+    expect(underWay).toHaveLength(16);
+    await Promise.all(underWay);
+    // one of any size may always be compressed
+    expect(mayCompress(2 ** 30)).toBe(true);
+  });
 });

@@ -3,14 +3,13 @@ import {
   brotliCompress,
   brotliCompressSync,
   constants,
-  gzip as gzipOfZlib,
+  gzip as zlibGzip,
   zstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
-import Negotiator from 'negotiator';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import { gzip, gzipNow, type Recipient } from './gzip.ts';
+import { gzip } from './gzip.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;
@@ -20,17 +19,17 @@ export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
 const NOW = { zstd: zstdCompressSync, br: brotliCompressSync };
-const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress) };
-const zlibGzip = promisify(gzipOfZlib);
+const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress), gzip: promisify(zlibGzip) };
 
 /**
  * Levels. Quick: one response; a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. Small:
  * many responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Smallest: what never
- * changes; Brotli's last levels would take seconds for a megabyte. Gzip has its own encoder for responses (gzip.ts).
+ * changes; Brotli's last levels would take seconds for a megabyte. Gzip has its own encoder for most responses.
  */
 const LEVELS = {
   zstd: { quick: 1, small: 3, smallest: 15 },
   br: { quick: 1, small: 5, smallest: 9 },
+  gzip: { quick: 1, small: 1, smallest: 9 },
 };
 /** Size of output chunks. Most JSON shrinks to one chunk; each further chunk is another hop between threads. */
 const CHUNK_SHARE = 1 / 4;
@@ -42,39 +41,22 @@ const WORTHWHILE_SHARE = 0.9;
  * threads, short bodies cost more than their compression.
  */
 export const MAX_SYNC_BYTES = 131_072;
-
-/**
- * Returns the supported encoding that Accept-Encoding prefers, or undefined for identity. `*` means gzip at most,
- * because clients that send it do not always know the newer codings.
- */
-function chooseEncoding(acceptEncoding: string): Encoding | undefined {
-  if (acceptEncoding === '' || acceptEncoding === 'identity') return undefined;
-  const ours = acceptEncoding.includes('*') ? offeredToAny(acceptEncoding) : PREFERENCE;
-  const accepted = new Negotiator({ headers: { 'accept-encoding': acceptEncoding } });
-  // the published types are of an older version
-  const encodings = accepted.encodings.bind(accepted) as (available: string[], options: object) => string[];
-  const chosen = encodings([...ours, 'identity'], { preferred: ours })[0];
-  return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
-}
-
-/**
- * Returns the encodings offered for an Accept-Encoding with `*`: those it names, and gzip unless it names identity
- * alone.
- */
-function offeredToAny(acceptEncoding: string): Encoding[] {
-  const named = acceptEncoding.split(',').map((part) => part.split(';', 1)[0]!.trim().toLowerCase());
-  return PREFERENCE.filter(
-    (coding) => named.includes(coding) || (coding === 'gzip' && !named.includes('identity')),
-  );
-}
+/** Maximum size of bodies that are compressed to gzip in one turn of the event loop, in up to 6 ms. */
+const MAX_TURN_BYTES = 2 * 1024 * 1024;
+/** Size of the work, in bytes of bodies of batches that take as long, for a byte to be compressed. */
+const GZIP_SIZE = 1 / 8;
+const EMPTY = Buffer.alloc(0);
 
 /** Cached choices by header value: clients send few distinct values. */
 const chosen = new Map<string, Encoding | undefined>();
 const MAX_CHOSEN = 256;
-/** Longest value that is parsed, in 20 µs. Those of browsers have 30 characters; 4 kB would take a millisecond. */
+/** Longest value that is parsed. Those of browsers have 30 characters. */
 const MAX_CHOSEN_LENGTH = 128;
 
-/** Returns the result of `chooseEncoding`, which takes microseconds, from a cache. A long value counts as identity. */
+/**
+ * Returns the supported encoding that Accept-Encoding prefers (RFC 9110, 12.5.3), or undefined for identity. A long value
+ * counts as identity.
+ */
 export function encodingFor(acceptEncoding: string): Encoding | undefined {
   if (acceptEncoding === '' || acceptEncoding.length > MAX_CHOSEN_LENGTH) return undefined;
   const known = chosen.get(acceptEncoding);
@@ -83,6 +65,23 @@ export function encodingFor(acceptEncoding: string): Encoding | undefined {
   if (chosen.size >= MAX_CHOSEN) chosen.clear();
   chosen.set(acceptEncoding, encoding);
   return encoding;
+}
+
+function chooseEncoding(acceptEncoding: string): Encoding | undefined {
+  const weights = new Map<string, number>();
+  for (const part of acceptEncoding.toLowerCase().split(',')) {
+    const [coding, ...parameters] = part.split(';').map((text) => text.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    if (coding && !weights.has(coding))
+      weights.set(coding, weight === undefined ? 1 : Number(weight.slice(2)));
+  }
+  const any = weights.get('*') ?? 0;
+  // `*` means gzip at most, because clients that send it do not always know the newer codings
+  if (!weights.has('gzip') && !weights.has('identity')) weights.set('gzip', any);
+  if (!weights.has('identity')) weights.set('identity', any);
+  const weightOf = (coding: string) => weights.get(coding) || 0;
+  const best = PREFERENCE.reduce((a, b) => (weightOf(b) > weightOf(a) ? b : a));
+  return weightOf(best) > 0 && weightOf(best) >= weightOf('identity') ? best : undefined;
 }
 
 /** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
@@ -95,9 +94,17 @@ export function mayCompress(bytes: number): boolean {
   return underWayBytes === 0 || underWayBytes + bytes <= MAX_UNDER_WAY_BYTES;
 }
 
+/** Client that waits for a compressed body. */
+interface Recipient {
+  /** the API key whose share is used */
+  readonly owner: string;
+  /** true when the client has disconnected */
+  readonly over: boolean;
+}
+
 /**
- * Compresses in pieces or on another thread, so that the event loop is not blocked. The body may be overwritten after the
- * call. The result is empty if the client disconnects meanwhile.
+ * Compresses in a turn of the event loop or on another thread. The body may be overwritten after the call. The result may be
+ * empty if the client disconnects meanwhile.
  */
 export async function compress(
   body: Uint8Array,
@@ -108,9 +115,11 @@ export async function compress(
   underWayBytes += body.length;
   const kept = pool.copy(body);
   try {
-    return await (encoding === 'gzip'
-      ? gzip(kept, recipient, eventLoop)
-      : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
+    if (encoding !== 'gzip' || kept.length > MAX_TURN_BYTES)
+      return await LATER[encoding](kept, optionsOf(kept, encoding, 'quick'));
+    return await eventLoop.run(recipient.owner, GZIP_SIZE * kept.length, () =>
+      recipient.over ? EMPTY : gzip(kept),
+    );
   } finally {
     pool.release(kept);
     underWayBytes -= kept.length;
@@ -123,14 +132,12 @@ export function compressNow(
   encoding: Encoding,
   effort: 'quick' | 'small' = 'quick',
 ): Buffer {
-  return encoding === 'gzip' ? gzipNow(body) : NOW[encoding](body, optionsOf(body, encoding, effort));
+  return encoding === 'gzip' ? gzip(body) : NOW[encoding](body, optionsOf(body, encoding, effort));
 }
 
 /** Compresses a constant page on another thread. */
 export function compressPage(body: Uint8Array, encoding: Encoding): Promise<Buffer> {
-  return encoding === 'gzip'
-    ? zlibGzip(body, { level: constants.Z_BEST_COMPRESSION })
-    : LATER[encoding](body, optionsOf(body, encoding, 'smallest'));
+  return LATER[encoding](body, optionsOf(body, encoding, 'smallest'));
 }
 
 /** Returns true if the compressed form is smaller than the body by a tenth or more. */
@@ -138,12 +145,14 @@ export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean 
   return compressed.length <= WORTHWHILE_SHARE * body.length;
 }
 
-function optionsOf(body: Uint8Array, encoding: 'zstd' | 'br', effort: keyof typeof LEVELS.br) {
+function optionsOf(body: Uint8Array, encoding: Encoding, effort: keyof typeof LEVELS.br) {
   const level = LEVELS[encoding][effort];
+  const chunkSize = Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE));
+  if (encoding === 'gzip') return { level, chunkSize };
   const { ZSTD_c_compressionLevel, BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT } = constants;
   const params: Record<number, number> =
     encoding === 'zstd'
       ? { [ZSTD_c_compressionLevel]: level }
       : { [BROTLI_PARAM_QUALITY]: level, [BROTLI_PARAM_SIZE_HINT]: body.length };
-  return { params, chunkSize: Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE)) };
+  return { params, chunkSize };
 }

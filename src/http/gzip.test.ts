@@ -4,9 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Draw } from '../cli/seed/draw.ts';
 import { hotelAt } from '../cli/seed/hotel.ts';
-import { EventLoop } from '../lib/event-loop.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { gzip as gzipIn, gzipNow, type Recipient } from './gzip.ts';
+import { gzip } from './gzip.ts';
 
 const PIECE = 128 * 1024;
 const MIB = 1024 ** 2;
@@ -61,7 +60,7 @@ function skewed(values: number): Buffer {
 }
 
 function expectReadable(bytes: Uint8Array): void {
-  expect(gunzipSync(gzipNow(bytes)).equals(bytes), `${bytes.length} bytes`).toBe(true);
+  expect(gunzipSync(gzip(bytes)).equals(bytes), `${bytes.length} bytes`).toBe(true);
 }
 
 describe('gzip', () => {
@@ -92,85 +91,30 @@ describe('gzip', () => {
     const hotels = Array.from({ length: 1_000 }, (_, i) => JSON.stringify(hotelAt(i, 1, '2026-06-01')));
     for (const count of [20, 100, 1_000]) {
       const batch = Buffer.from(`[${hotels.slice(0, count).join(',')}]`);
-      expect(gzipNow(batch).length).toBeLessThanOrEqual(gzipSync(batch, { level: 1 }).length);
+      expect(gzip(batch).length).toBeLessThanOrEqual(gzipSync(batch, { level: 1 }).length);
     }
     const lengthOf = (compress: (bytes: Buffer) => Buffer) =>
       hotels.reduce((sum, hotel) => sum + compress(Buffer.from(hotel)).length, 0);
-    expect(lengthOf(gzipNow)).toBeLessThan(1.03 * lengthOf(gzipSync));
+    expect(lengthOf(gzip)).toBeLessThan(1.03 * lengthOf(gzipSync));
   });
 
   it('is the same for the same bytes, whatever was compressed before', () => {
     const bytes = skewed(20);
-    const first = gzipNow(bytes);
+    const first = gzip(bytes);
     for (const before of [randomBytes(MIB), Buffer.alloc(MIB, 'a'), bytes]) {
-      gzipNow(before);
-      expect(gzipNow(bytes)).toEqual(first);
+      gzip(before);
+      expect(gzip(bytes)).toEqual(first);
     }
   });
 
   it('is read after 4 GiB', { timeout: 60_000 }, () => {
     const large = Buffer.alloc(64 * MIB);
     const bytes = skewed(18);
-    const expected = gzipNow(bytes);
+    const expected = gzip(bytes);
     for (let i = 0; i < 64; i++) {
-      gzipNow(large);
-      expect(gzipNow(bytes)).toEqual(expected);
+      gzip(large);
+      expect(gzip(bytes)).toEqual(expected);
     }
     expectReadable(bytes);
-  });
-});
-
-describe('a long body', () => {
-  const here = { owner: 'here', over: false };
-  const eventLoop = new EventLoop();
-  const gzip = (bytes: Uint8Array, recipient: Recipient) => gzipIn(bytes, recipient, eventLoop);
-
-  it('is compressed in later event-loop iterations', async () => {
-    const bytes = randomBytes(16 * MIB);
-    let iterations = 0;
-    let isOver = false;
-    const countIterations = () => {
-      iterations++;
-      if (!isOver) setImmediate(countIterations);
-    };
-    setImmediate(countIterations);
-    const compressed = await gzip(bytes, here);
-    isOver = true;
-    // noise takes more than 0.3 ms per piece on any machine, and an iteration works for 10 ms
-    expect(iterations).toBeGreaterThanOrEqual(3);
-    expect(gunzipSync(compressed).equals(bytes)).toBe(true);
-  });
-
-  it('is not changed by others that are compressed meanwhile', async () => {
-    const bodies = [3, 1, 2].map((pieces) => randomBytes(pieces * PIECE));
-    const finished: number[] = [];
-    const compressed = bodies.map((bytes, i) =>
-      gzip(bytes, here).then((result) => {
-        finished.push(i);
-        return result;
-      }),
-    );
-    await new Promise(setImmediate);
-    expectReadable(Buffer.alloc(1_000, 'hotel'));
-    const results = await Promise.all(compressed);
-    expect(results.map((result, i) => gunzipSync(result).equals(bodies[i]!))).toEqual([true, true, true]);
-    expect(finished).toEqual([0, 1, 2]);
-  });
-
-  it('of one owner does not wait for all of another', async () => {
-    const finished: string[] = [];
-    const bytes = Buffer.alloc(MIB, 'hotel');
-    const run = (owner: string) => gzip(bytes, { owner, over: false }).then(() => finished.push(owner));
-    await Promise.all([...Array.from({ length: 8 }, () => run('many')), run('one')]);
-    expect(finished.indexOf('one')).toBeLessThan(3);
-  });
-
-  it('of a client that disconnects is abandoned', async () => {
-    const client = { owner: 'gone', over: false };
-    const abandoned = gzip(randomBytes(MIB), client);
-    const next = gzip(Buffer.alloc(MIB), here);
-    client.over = true;
-    expect(await abandoned).toHaveLength(0);
-    expect(gunzipSync(await next).equals(Buffer.alloc(MIB))).toBe(true);
   });
 });
