@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-import { descendantsOf } from '../src/demo/servers/processes.ts';
 import { findProgram } from '../src/demo/servers/programs.ts';
+import { descendantsOf } from '../test/support/processes.ts';
 
 /** Processor cores of a run: a server under test never shares its core with the load generator. */
 export interface Cores {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { childrenOf } from '../src/demo/servers/processes.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
+import { childrenOf } from '../test/support/processes.ts';
 import { readHotels } from './hotels.ts';
 import type { Call } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { descendantsOf } from '../src/demo/servers/processes.ts';
+import { descendantsOf } from '../test/support/processes.ts';
 
 /** Length of a tick of /proc/PID/stat: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { childrenOf } from '../../test/support/processes.ts';
 import { type Call, requestBytes } from '../load/call.ts';
 import { closedLoop } from '../load/closed.ts';
 import { Connection, sendOnce } from '../load/connection.ts';

@@ -3,9 +3,9 @@ import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { NGINX_READY, orderNginx } from '../../test/support/order-nginx.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));

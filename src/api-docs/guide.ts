@@ -5,7 +5,6 @@ import { publicErrors } from '../errors.ts';
 import { Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
 import { ASSETS, readExample } from './assets.ts';
-import { escapeHtml, highlight } from './code.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
 import { MEANINGS } from './responses.ts';
 import { plain } from './schemas.ts';
@@ -58,8 +57,7 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): 
 
 function example(file: string, section: string, basePath: string): string {
   const shown = section === '' ? readExample(file) : sectionOf(file, section);
-  const language = file.split('.').at(-1)!;
-  return figure(`<a href="${basePath}/docs/examples/${file}">${file}</a>`, highlight(shown.trim(), language));
+  return figure(`<a href="${basePath}/docs/examples/${file}">${file}</a>`, escapeHtml(shown.trim()));
 }
 
 /** Returns the part of an example between a line `## name` and the next such line. */
@@ -95,6 +93,10 @@ function fieldTable(): string {
   });
   const head = '<th>Field</th><th>Type</th><th>Format and bounds</th><th>Meaning</th>';
   return `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (mark) => `&#${mark.charCodeAt(0)};`);
 }
 
 /** Converts text to HTML; parts between backticks become code. */

@@ -20,7 +20,6 @@ interface Collection {
 
 interface Options {
   json?: boolean;
-  dryRun?: boolean;
 }
 
 export function addCommand(program: CliCommand): void {
@@ -64,14 +63,12 @@ export function addCommand(program: CliCommand): void {
       .description(`${action} hotels ${preposition} a collection; in force everywhere within one second`)
       .argument('<id>', 'id of the collection')
       .argument('<file>', 'one hotel id per line, or NDJSON with "id", gzipped or not; - for standard input')
-      .option('--dry-run', 'print what would change, and change nothing')
       .json(`{"id","${done}","unchanged","unknown","rejected"}`)
       .addHelpText(
         'after',
         `
-All lines take effect in one transaction. An id that no hotel has is counted as unknown, reported, and written to
-FILE.unknown.txt or .ndjson. It is ${done} like any other id. A line without an id is rejected, written to
-FILE.rejected.txt or .ndjson, and makes the exit code 1.`,
+All lines take effect in one transaction. An id that no hotel has is reported and counted as unknown, and ${done} like
+any other. A line without an id is rejected, and makes the exit code 1.`,
       )
       .examples(
         `hotel-api collections ${action} acme hotels.txt`,
@@ -84,9 +81,8 @@ FILE.rejected.txt or .ndjson, and makes the exit code 1.`,
     .command('delete')
     .description('delete a collection; its keys see no hotels from then on')
     .argument('<id>', 'id of the collection')
-    .option('--dry-run', 'print what would be deleted, and change nothing')
     .json('{"id","name","hotels","unknown","keys"}')
-    .examples('hotel-api collections delete acme --dry-run')
+    .examples('hotel-api collections delete acme')
     .action(remove);
 }
 
@@ -121,47 +117,26 @@ async function show(id: string, { json }: Options): Promise<void> {
 }
 
 /** Runs `collections add ID FILE` and `collections remove ID FILE`. The exit code is 1 if a line was rejected. */
-async function change(
-  action: 'add' | 'remove',
-  id: string,
-  path: string,
-  { json, dryRun }: Options,
-): Promise<void> {
-  const { changed, unchanged, unknown, rejected, files } = await changeMembers(id, path, { action, dryRun });
+async function change(action: 'add' | 'remove', id: string, path: string, { json }: Options): Promise<void> {
+  const { changed, unchanged, unknown, rejected } = await changeMembers(id, path, action);
   const done = action === 'add' ? 'added' : 'removed';
   const counts = `${changed} ${done}, ${unchanged} unchanged, ${unknown} unknown, ${rejected} rejected`;
-  print(
-    json,
-    { id, [done]: changed, unchanged, unknown, rejected },
-    [
-      dryRun ? `Dry run, nothing was changed. It would be: ${counts}` : counts,
-      ...(unknown > 0 && action === 'add'
-        ? [
-            'No hotel has the unknown ids yet. The collection contains them, so such a hotel becomes visible at once.',
-          ]
-        : []),
-      ...files.map((file) => `The lines are in ${file}.`),
-    ].join('\n'),
-  );
+  const note =
+    unknown > 0 && action === 'add' ? '\nA hotel that gets an unknown id becomes visible at once.' : '';
+  print(json, { id, [done]: changed, unchanged, unknown, rejected }, counts + note);
   if (rejected > 0) process.exitCode = 1;
 }
 
 /** The keys of the deleted collection see no hotels afterwards. */
-async function remove(id: string, { json, dryRun = false }: Options): Promise<void> {
+async function remove(id: string, { json }: Options): Promise<void> {
   const collection = await withDatabase(async (sql) => {
     const last = await readOne(sql, id);
-    if (!dryRun) await sql`delete from collections where id = ${id}`;
+    await sql`delete from collections where id = ${id}`;
     return last;
   });
   const { name, hotels, unknown, keys } = collection;
-  print(
-    json,
-    collection,
-    [
-      `Collection ${id} (${name}) with ${hotels + unknown} hotels ${dryRun ? 'would be' : 'is'} deleted.`,
-      ...(keys > 0 ? [`${keys} keys belong to it. They see no hotels until it is created again.`] : []),
-    ].join('\n'),
-  );
+  const note = keys > 0 ? `\n${keys} keys belong to it. They see no hotels until it is created again.` : '';
+  print(json, collection, `Collection ${id} (${name}) with ${hotels + unknown} hotels is deleted.${note}`);
 }
 
 /** Returns all collections, or the one with this id, ordered by id. */

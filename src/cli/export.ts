@@ -18,8 +18,7 @@ export function addCommand(program: CliCommand): void {
   program
     .command('export')
     .description('write all hotels of one moment as NDJSON, ordered by id, as import reads it')
-    .argument('[file]', 'the file to write, or - for standard output', '-')
-    .option('--gzip', 'compress the output; a file whose name ends in .gz is always compressed')
+    .argument('[file]', 'the file to write, gzipped if its name ends in .gz, or - for standard output', '-')
     .json('{"exported","file"}; needs a file')
     .examples(
       'hotel-api export hotels.ndjson.gz',
@@ -35,20 +34,19 @@ export function addCommand(program: CliCommand): void {
 }
 
 /** Runs `export [FILE]` (`-`: standard output, without `json`): writes one snapshot of all hotels as NDJSON, ordered by id. */
-async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
+async function exportHotels(file: string, { json }: { json?: boolean }): Promise<void> {
   const toOutput = file === '-';
   // unique to this run: another may export to the same file
   const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
   const sink = toOutput ? process.stdout : createWriteStream(partial, { flags: 'wx' });
-  const packed = options.gzip || /\.gz$/i.test(file);
   try {
     const exported = await withDatabase((sql) =>
-      writeHotels(sql, packed ? createGzip() : new PassThrough(), sink),
+      writeHotels(sql, /\.gz$/i.test(file) ? createGzip() : new PassThrough(), sink),
     );
     if (toOutput) return;
     // the file appears under its name when it is complete
     await rename(partial, file);
-    print(options.json, { exported, file }, `${count('hotel')(exported)} in ${file}`);
+    print(json, { exported, file }, `${count('hotel')(exported)} in ${file}`);
   } catch (error) {
     if (!toOutput) await rm(partial, { force: true });
     const { code, message, syscall } = error as NodeJS.ErrnoException;

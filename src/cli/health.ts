@@ -11,14 +11,13 @@ export function addCommand(program: CliCommand): void {
   program
     .command('health')
     .description('check on the admin port whether the service on this machine is ready, within 2 seconds')
-    .option('--live', 'check whether the process is alive (/livez) instead of ready (/readyz)')
     .json('{"url","status"}')
-    .examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live')
+    .examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health')
     .action(health);
 }
 
 /** Runs `health`: requests the admin port of this machine. Throws a `Failure` unless it responds with 200 within 2 seconds. */
-async function health({ live, json }: { live?: boolean; json?: boolean }): Promise<void> {
+async function health({ json }: { json?: boolean }): Promise<void> {
   const { ADMIN_HOST, ADMIN_PORT: port } = readConfig({
     ADMIN_HOST: process.env.ADMIN_HOST,
     ADMIN_PORT: process.env.ADMIN_PORT,
@@ -29,15 +28,14 @@ async function health({ live, json }: { live?: boolean; json?: boolean }): Promi
   });
   const isEverywhere = ADMIN_HOST === '0.0.0.0' || ADMIN_HOST === '::';
   const host = isEverywhere ? '127.0.0.1' : ADMIN_HOST;
-  const path = live ? '/livez' : '/readyz';
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}${path}`;
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`;
   const signal = AbortSignal.timeout(DEADLINE_MS);
   let status: number | undefined;
   let body: string;
   try {
     // not fetch, because it rejects the ports that browsers block, such as 6000 and 10080
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    get({ host, port, path, signal, agent: false }).on('response', resolve).on('error', reject);
+    get({ host, port, path: '/readyz', signal, agent: false }).on('response', resolve).on('error', reject);
     const response = await promise;
     status = response.statusCode;
     body = (await text(response)).trim();

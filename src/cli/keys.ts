@@ -35,24 +35,6 @@ interface KeyOptions {
   collection?: string | null;
 }
 
-/** Key in a list. Times are ISO, in UTC. */
-interface ListedKey {
-  id: string;
-  name: string;
-  scopes: string[];
-  created_at: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-  /** such as 200/s */
-  rate_limit: string | null;
-  /** null: the key sees all hotels */
-  collection: string | null;
-  /** id of its successor */
-  rotated_to: string | null;
-  /** `rotated`: still valid, until `expires_at` */
-  state: 'active' | 'rotated' | 'expired' | 'revoked';
-}
-
 export function addCommand(program: CliCommand): void {
   const keys = program
     .command('keys')
@@ -184,28 +166,28 @@ async function list({ json }: { json?: boolean }): Promise<void> {
         when rotated_to is not null then 'rotated' else 'active' end as state
       from api_keys order by created_at, id`,
   );
-  const keys = rows.map(
-    (row): ListedKey => ({
-      id: row.id,
-      name: row.name,
-      scopes: row.scopes,
-      created_at: iso(row.created_at)!,
-      expires_at: iso(row.expires_at),
-      revoked_at: iso(row.revoked_at),
-      rate_limit: written(limitOf(row)),
-      collection: row.collection_id,
-      rotated_to: row.rotated_to,
-      state: row.state,
-    }),
-  );
-  print(
-    json,
-    keys,
-    keys.length === 0 ? 'There are no keys yet. Create one: hotel-api keys create --name NAME' : table(keys),
-  );
+  const keys = rows.map(listed);
+  const none = 'There are no keys yet. Create one: hotel-api keys create --name NAME';
+  print(json, keys, keys.length === 0 ? none : table(keys));
 }
 
-function table(keys: ListedKey[]): string {
+/** Returns a key in a list. Times are ISO, in UTC; `rotated`: still valid, until `expires_at`. */
+function listed(row: Row) {
+  return {
+    id: row.id as string,
+    name: row.name as string,
+    scopes: row.scopes as string[],
+    created_at: iso(row.created_at)!,
+    expires_at: iso(row.expires_at),
+    revoked_at: iso(row.revoked_at),
+    rate_limit: written(limitOf(row)),
+    collection: row.collection_id as string | null,
+    rotated_to: row.rotated_to as string | null,
+    state: row.state as 'active' | 'rotated' | 'expired' | 'revoked',
+  };
+}
+
+function table(keys: ReturnType<typeof listed>[]): string {
   const rows = keys.map((key) => [
     key.id,
     oneLine(key.name),

@@ -1,11 +1,12 @@
 import type { Sql } from 'postgres';
+import type { HotelRow } from '../hotels/row.ts';
 import { Failure } from '../lib/failure.ts';
 import { parseDay, parseWhole } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
 import type { CliCommand } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
 import { print, withDatabase } from './common/session.ts';
-import type { SeededHotel } from './seed/hotel.ts';
+import { hotelAt } from './seed/hotel.ts';
 
 const BATCH = 500;
 
@@ -20,8 +21,6 @@ export async function seed(
   count: number,
   options: { seed: number; today: string; ifEmpty?: boolean; onProgress?: (hotels: number) => void },
 ): Promise<number> {
-  // its cities take 100 MB, which no other command needs
-  const { hotelAt } = await import('./seed/hotel.ts');
   const inserted = await sql.begin(async (transaction) => {
     await transaction`set local statement_timeout = 0`;
     await transaction`lock table hotels in share row exclusive mode`;
@@ -33,7 +32,7 @@ export async function seed(
           'Use an empty database, or first run in SQL: truncate hotels',
       );
     }
-    const columns = Object.keys(hotelAt(0, options.seed, options.today)) as (keyof SeededHotel)[];
+    const columns = Object.keys(hotelAt(0, options.seed, options.today)) as (keyof HotelRow)[];
     function* rows(): Generator<string> {
       for (let from = 0; from < count; from += BATCH) {
         const until = Math.min(count, from + BATCH);

@@ -8,72 +8,43 @@ import { requireSchema } from '../postgres/migrate.ts';
 import { openDetected } from '../postgres/pooler.ts';
 import { requireServingLogin } from '../postgres/serving-login.ts';
 
-/** Interval of attempts while PostgreSQL is unavailable or not migrated. */
+/** Pause between attempts while PostgreSQL is unavailable or not migrated, and the timeout of one. */
 const RETRY_MS = 500;
-/** Timeout of one attempt; by then several others are in progress. */
-const START_DEADLINE_MS = 3_000;
-
-/** A database that the service can use. */
-export interface FoundDatabase {
-  /** true: DATABASE_URL leads through a pooler, so connections of all processes send no settings */
-  pooled: boolean;
-}
+const DEADLINE_MS = 3_000;
 
 /**
- * Waits until PostgreSQL responds and has this release's schema. Returns undefined during shutdown. Attempts overlap:
- * on a half-open path an attempt never ends, and on a slow one it takes several round trips.
+ * Waits until PostgreSQL responds within the deadline to the queries of workers, and has this release's schema. Returns
+ * undefined during shutdown. `pooled`: DATABASE_URL leads through a pooler, so connections of all processes send no settings.
  */
 export async function awaitDatabase(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<FoundDatabase | undefined> {
-  const found = Promise.withResolvers<FoundDatabase>();
-  let serves = false;
-  let announced = '';
-  const attempt = async () => {
+): Promise<{ pooled: boolean } | undefined> {
+  for (let announced = ''; !isStopping(); await pause(RETRY_MS)) {
+    const opened: Sql[] = [];
     try {
-      found.resolve(await requireDatabase(config));
-      serves = true;
+      return await withDeadline(check(config, opened), DEADLINE_MS);
     } catch (error) {
-      const { message } = error as Error;
-      if (message !== announced && !serves) events.notReadyYet(message);
-      announced = message;
+      const isLate = error instanceof DeadlineExceeded;
+      const reason = isLate ? `PostgreSQL did not answer within ${DEADLINE_MS} ms` : (error as Error).message;
+      if (reason !== announced) events.notReadyYet(reason);
+      announced = reason;
+    } finally {
+      for (const sql of opened) sql.end({ timeout: 0 }).catch(() => {});
     }
-  };
-  while (!serves && !isStopping()) {
-    void attempt();
-    await Promise.race([found.promise, pause(RETRY_MS)]);
   }
-  return serves ? found.promise : undefined;
+  return undefined;
 }
 
-/**
- * Throws unless the database has this release's schema and responds within the deadline, to the queries of workers.
- */
-async function requireDatabase(config: Config): Promise<FoundDatabase> {
-  const opened: Sql[] = [];
-  const open = (pooled: boolean) => {
-    const sql = openDatabase(config.DATABASE_URL, 1, {
-      kind: 'serve',
-      statementTimeoutMs: START_DEADLINE_MS,
-      pooled,
-    });
+async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }> {
+  const { sql, pooled } = await openDetected((pooled) => {
+    const options = { kind: 'serve', statementTimeoutMs: DEADLINE_MS, pooled } as const;
+    const sql = openDatabase(config.DATABASE_URL, 1, options);
     opened.push(sql);
     return sql;
-  };
-  const check = async () => {
-    const { sql, pooled } = await openDetected(open);
-    await requireSchema(sql);
-    if (pooled) await requireServingLogin(sql, config.DATABASE_TIMEOUT_MS);
-    return { pooled };
-  };
-  try {
-    return await withDeadline(check(), START_DEADLINE_MS);
-  } catch (error) {
-    if (!(error instanceof DeadlineExceeded)) throw error;
-    throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });
-  } finally {
-    for (const sql of opened) sql.end({ timeout: 0 }).catch(() => {});
-  }
+  });
+  await requireSchema(sql);
+  if (pooled) await requireServingLogin(sql, config.DATABASE_TIMEOUT_MS);
+  return { pooled };
 }

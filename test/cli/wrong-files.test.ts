@@ -75,27 +75,6 @@ describe('a file that is still being written', () => {
     const replace = async () => rename(join(program.folder, await put('whole.ndjson', json(1, 900))), path);
     await expectNothing(await importWhile(replace), changed);
   });
-
-  test('a stream is whole if it has the expected number of lines, or the one of its last line', async () => {
-    const args = ['import', '-', '--delete-missing'];
-    const half = json(1, 900);
-    await expectNothing(
-      await program.run([...args, '--expect-lines', '1000'], half),
-      /has 900 lines with hotels, --expect-lines says 1000; nothing was imported/,
-    );
-    await expectNothing(
-      await program.run(args, `${half}# 1000 hotels\n`),
-      /has 900 lines with hotels, its last line says 1000; nothing was imported/,
-    );
-    const kept = counts({ unchanged: 900, deleted: 100 });
-    expect(await program.json(args, `${half}# 900 hotels`)).toEqual(kept);
-    expect(await program.json([...args, '--expect-lines', '900'], half)).toEqual(counts({ unchanged: 900 }));
-    expect(await program.json(args, `${HEADER}${csv(1, 900)}# 900 hotels\n`)).toEqual(
-      counts({ unchanged: 900 }),
-    );
-    // elsewhere it is a line like any other
-    expect(await program.json(['import', '-'], `# 900 hotels\n${half}`)).toMatchObject({ rejected: 1 });
-  });
 });
 
 describe('mass deletion', () => {
@@ -129,7 +108,6 @@ describe('mass deletion', () => {
     ['--delete-at-most', '10%'],
     ['--delete-missing', '--delete-at-most', '101%'],
     ['--delete-missing', '--delete-at-most', 'many'],
-    ['--expect-lines', '0'],
   ])('wrong usage: %s %s %s', async (...options) => {
     expect((await run('few.ndjson', json(1, 3), ...options)).code).toBe(2);
   });
@@ -138,10 +116,10 @@ describe('mass deletion', () => {
 describe('quotes that swallow rows', () => {
   const swallowing = `${HEADER}h1,"Grand,X\nh2,Hotel 2,\nh3,Hotel 3,\nh4,Royal",Lyon\n${csv(5, HOTELS)}`;
 
-  test('rows over several lines are counted and shown, and need --multiline to delete', async () => {
+  test('rows over several lines are counted and shown, and delete nothing without --delete-at-most', async () => {
     await expectNothing(
       await run('grand.csv', swallowing, '--delete-missing'),
-      /^hotel-api: 1 row\(s\) span several lines.*--multiline; nothing was imported\.\nhotel-api: 1 record over several lines, first in line 2\.\n$/,
+      /^hotel-api: 1 row\(s\) span several lines.* 3 hotels would be deleted.*--delete-at-most 3; nothing was imported\.\nhotel-api: 1 record over several lines, first in line 2\.\n$/,
     );
     expect(await summary('grand.csv', swallowing)).toMatchObject({
       code: 0,
@@ -150,9 +128,8 @@ describe('quotes that swallow rows', () => {
       notes: ['1 record over several lines, first in line 2.'],
     });
     expect(await ids()).toHaveLength(HOTELS);
-    expect(await summary('grand.csv', swallowing, '--delete-missing', '--multiline')).toMatchObject({
-      deleted: 3,
-    });
+    const allowed = ['--delete-missing', '--delete-at-most', '3'];
+    expect(await summary('grand.csv', swallowing, ...allowed)).toMatchObject({ deleted: 3 });
   });
 
   test('an unclosed quote says how many lines it would swallow, and reading goes on at the next line', async () => {
@@ -172,19 +149,11 @@ describe('quotes that swallow rows', () => {
 describe('joined parts', () => {
   const [one, two] = [gzipSync(json(1, 500)), gzipSync(json(501, HOTELS))];
 
-  test.each([
-    ['a block', Buffer.alloc(512)],
-    ['more than a piece', Buffer.alloc(300 * 1024)],
-  ])('all members of gzip are read across padding: %s', async (_, padding) => {
-    const padded = Buffer.concat([one, padding, two, padding]);
-    expect(await summary('padded.ndjson.gz', padded)).toEqual(counts({ unchanged: HOTELS }));
-  });
-
-  test('anything else between members fails', async () => {
-    const joined = (between: string) => Buffer.concat([one, Buffer.from(between), two]);
-    for (const between of ['junk', '\0\0junk'])
+  test('all members of gzip are read, and anything else behind one fails', async () => {
+    expect(await summary('both.ndjson.gz', Buffer.concat([one, two]))).toEqual(counts({ unchanged: HOTELS }));
+    for (const between of ['junk', '\0\0junk', '\0'.repeat(300 * 1024)])
       await expectNothing(
-        await run('junk.ndjson.gz', joined(between)),
+        await run('junk.ndjson.gz', Buffer.concat([one, Buffer.from(between), two])),
         /corrupt or truncated.*nothing was imported/,
       );
   });
@@ -197,12 +166,9 @@ describe('joined parts', () => {
     );
   });
 
-  test('a row that repeats the header is left out and counted', async () => {
-    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}${HEADER}`;
-    expect(await summary('parts.csv', parts, '--delete-missing')).toEqual(
-      counts({ unchanged: HOTELS, repeated_headers: 2 }),
-    );
-    expect(await hotel('id')).toBeUndefined();
+  test('a row that repeats the header is rejected', async () => {
+    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}`;
+    expect(await summary('parts.csv', parts)).toEqual(counts({ unchanged: HOTELS, rejected: 1 }));
   });
 });
 
@@ -212,10 +178,7 @@ describe('no hotel', () => {
     ['nothing.csv', ''],
     ['blank.ndjson', '\n \r\n'],
     ['header.csv', HEADER],
-    ['headers.csv', HEADER + HEADER],
     ['nothing.gz', gzipSync('')],
-    ['array.json', '[\n]\n'],
-    ['zero.ndjson', '# 0 hotels\n'],
   ])('%s fails', async (name, content) => {
     for (const options of [[], ['--delete-missing']])
       await expectNothing(await run(name, content, ...options), /no hotel in the input/);
@@ -263,7 +226,7 @@ describe('a file that ends midway', () => {
       ...counts({ unchanged: 999 }),
       code: 1,
       failed: true,
-      notes: ['No hotel is deleted: the file may end midway, in line 1000.'],
+      notes: ['No hotel is deleted: the file may end midway.'],
     });
     expect(await ids()).toHaveLength(HOTELS);
   });
@@ -271,13 +234,6 @@ describe('a file that ends midway', () => {
   test('shows only the end of a long line', async () => {
     const { stderr } = await run('long.csv', `${HEADER}h1,${'x'.repeat(70_000)},Lond`);
     expect(stderr.split('\n').find((line) => line.includes('midway'))).toMatch(/follows "x{195},Lond"$/);
-  });
-
-  test('is whole if the number of lines is the expected one', async () => {
-    expect(await summary('cut.csv', cut, '--delete-missing', '--expect-lines', '999')).toMatchObject({
-      code: 0,
-      deleted: 1,
-    });
   });
 
   test('an object of JSON that is closed is whole, and one that is not is rejected', async () => {
@@ -299,12 +255,9 @@ describe('the wrong kind of file', () => {
     ['marked.csv', Buffer.from(`\ufeff${HEADER}${csv(1, 9)}`, 'utf16le'), 'UTF-16'],
     ['plain.ndjson', Buffer.from(json(1, 9), 'utf16le'), 'UTF-16'],
     ['swapped.csv', Buffer.from(`\ufeff${HEADER}`, 'utf16le').swap16(), 'UTF-16'],
-    ['array.json', JSON.stringify(array), 'a JSON array in one line'],
-    [
-      'large.json',
-      `[${'{"id":"x","name":"X"},'.repeat(60_000)}{"id":"y","name":"Y"}]`,
-      'a JSON array in one line',
-    ],
+    ['array.json', JSON.stringify(array), 'a JSON array'],
+    ['lines.json', `[\n${json(1, 3).trimEnd().replaceAll('\n', ',\n')}\n]\n`, 'a JSON array'],
+    ['indented.json', JSON.stringify(array[0], null, 2), 'JSON over several lines'],
     ['pipes.csv', 'id|name|city\nh1|Hotel 1|Lyon\n', 'separated by pipes'],
     ['headless.txt', 'h1|Hotel 1|Lyon\n', 'separated by pipes'],
     ['twice.gz', gzipSync(gzipSync(json(1, 9))), 'packed by another program than gzip, or twice'],
@@ -315,21 +268,9 @@ describe('the wrong kind of file', () => {
     expect(outcome.stderr.split('\n')).toHaveLength(2);
     await expectNothing(outcome, new RegExp(`^hotel-api: ${name} is ${kind}, not NDJSON or CSV`), 2);
   });
-
-  test.each([
-    ['commas', `${json(1, 3).replaceAll('\n', ',\n')}`],
-    ['an array over lines', `[\n${json(1, 3).trimEnd().replaceAll('\n', ',\n')}\n]\n`],
-    ['an array that begins and ends with hotels', `[${json(1, 3).trimEnd().replaceAll('\n', ',\r\n')}]`],
-    ['leading commas', `[${json(1, 3).trimEnd().replaceAll('\n', '\n,')}\n]`],
-    ['an indented array', JSON.stringify(array, null, 2)],
-    ['an array indented by tabs', JSON.stringify(array, null, '\t')],
-    ['hotels over lines', array.map((one) => JSON.stringify(one, null, 2)).join('\n')],
-  ])('JSON with %s is read', async (_, content) => {
-    expect(await summary('hotels.json', content)).toMatchObject({ code: 0, unchanged: 3, lines: 3 });
-  });
 });
 
-test('of two imports at once the second waits, or says who runs the other', async () => {
+test('of two imports at once the second waits, and says who runs the other', async () => {
   const old = await put('old.ndjson', '{"id":"h1","name":"old"}\n');
   const fresh = await put('new.ndjson', '{"id":"h1","name":"new"}\n');
   const outcomes = await sql().begin(async (holder) => {
@@ -339,20 +280,15 @@ test('of two imports at once the second waits, or says who runs the other', asyn
       select from pg_stat_activity
       where datname = current_database() and application_name = 'hotel-api operate' and wait_event = 'relation'`;
     await expect.poll(waiting).toHaveLength(1);
-    const { code, stderr } = await program.run(['import', fresh, '--no-wait']);
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^hotel-api: another import is running \(\w+ from .* since 20.*, backend \d+\); nothing was imported.*\n$/,
-      ),
-    });
     const second = program.start(['import', fresh]);
     await once(second.child.stderr!, 'data');
     return [first, second.outcome];
   });
   const [first, second] = await Promise.all(outcomes);
   expect([first!.code, second!.code]).toEqual([0, 0]);
-  expect(second!.stderr).toMatch(/^waiting: another import is running \(.*\)\n$/);
+  expect(second!.stderr).toMatch(
+    /^waiting: another import is running \(\w+ from .* since 20.*, backend \d+\)\n$/,
+  );
   expect((await hotel('h1'))!.name).toBe('new');
 });
 
@@ -410,20 +346,12 @@ describe('leftovers and blanks', () => {
 });
 
 test('a person and --json get the same summary, with every counter', async () => {
-  const content = `${HEADER}a,"A\n1",NULL\na,A,\n${HEADER}b,B,\n,C,\n`;
-  const args = ['all.csv', content, '--dry-run'] as const;
-  const expected = counts({
-    inserted: 2,
-    rejected: 1,
-    superseded: 1,
-    multiline: 1,
-    repeated_headers: 1,
-    nulls: 1,
-  });
+  const args = ['all.csv', `${HEADER}a,"A\n1",NULL\na,A,\nb,B,\n,C,\n`, '--dry-run'] as const;
+  const expected = counts({ inserted: 2, rejected: 1, superseded: 1, multiline: 1, nulls: 1 });
   const { code, stdout } = await run(...args);
   const printed = await summary(...args);
   expect(printed).toEqual(expected);
-  expect(printed.notes).toHaveLength(5);
+  expect(printed.notes).toHaveLength(4);
   expect({ code, stdout }).toEqual({
     code: 1,
     stdout: [

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { HttpResponse } from '../support/client.ts';
 import { insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
+import { idsOf } from '../support/responses.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { titled } from '../support/titled.ts';
 
@@ -9,11 +9,6 @@ const HOTELS = 1_100;
 /** Without channel ids, so that no other batch finds them without the scope. */
 const ODD_IDS = ['é'.repeat(255), '😀', 'a b/c', '\n', '__proto__', 'constructor', 'x'.repeat(255), '0'];
 const PATH = '/hotels/batch';
-
-function idsOf(response: HttpResponse): string[] {
-  expect(response.status).toBe(200);
-  return response.json().map(({ id }: { id: string }) => id);
-}
 
 const hotels = [
   ...Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}`, registry_id: 500_000 + i })),

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
-import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { needs } from '../support/needs.ts';
+import { childrenOf } from '../support/processes.ts';
 import { type Service, startService } from '../support/service.ts';
 import { render } from './kustomize.ts';
 

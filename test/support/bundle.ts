@@ -36,7 +36,7 @@ export async function bundleSources(): Promise<void> {
     input: ENTRIES,
     platform: 'node',
     // a native module, and packages of which files are read
-    external: ['uWebSockets.js', /^swagger-ui-dist/, /^cities\.json/],
+    external: ['uWebSockets.js', /^swagger-ui-dist/],
     plugins: [
       {
         name: 'addresses of source files',

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../src/demo/servers/port.ts';
-import { runningOf } from '../../src/demo/servers/processes.ts';
 import { closeAtEnd } from './cleanup.ts';
+import { runningOf } from './processes.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const DEMO_READY_MS = 60_000;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from './cleanup.ts';
+import { NGINX_READY, orderNginx } from './order-nginx.ts';
 import { pathOf } from './programs.ts';
 
 /** Starts nginx for instances of the service, by default with the settings of docs/operations/nginx-and-load-balancers.md. Returns its port. */

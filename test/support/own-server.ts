@@ -5,13 +5,13 @@ import postgres from 'postgres';
 import { inject } from 'vitest';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/demo/servers/postgres.ts';
-import { descendantsOf } from '../../src/demo/servers/processes.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from './cleanup.ts';
 import type { FreshDatabase, FreshRedis } from './database.ts';
 import { postgresClient } from './postgres-client.ts';
+import { descendantsOf } from './processes.ts';
 
 /** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
 export class OwnServer {

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { Program } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { insertKey } from '../support/key.ts';
 import { linesOf } from '../support/log-lines.ts';
+import { childrenOf } from '../support/processes.ts';
 import { idsOf } from '../support/responses.ts';
 import { type Service, startService } from '../support/service.ts';
 

@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
 import { screen } from '../../src/demo/screen.ts';
 import { othersReach, type PostgresServer } from '../../src/demo/servers/postgres.ts';
-import { descendantsOf, runningOf } from '../../src/demo/servers/processes.ts';
 import type { RedisServer } from '../../src/demo/servers/redis.ts';
 import { untilGone } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
 import { lacks, needs } from '../support/needs.ts';
+import { descendantsOf, runningOf } from '../support/processes.ts';
 import { pathOf } from '../support/programs.ts';
 
 await needs('bash', 'curl');

@@ -1,9 +1,11 @@
 import { styleText } from 'node:util';
-import { type GenericFormatter, SingleBar } from 'cli-progress';
 import { printable } from './printable.ts';
 
 const LINE_EVERY_MS = 5_000;
+const DRAW_EVERY_MS = 100;
 const BAR_CHARACTERS = 24;
+/** Returns to the beginning of the line of a terminal, and clears it. */
+const CLEAR = '\r\x1b[K';
 
 /** Formats a number of bytes, such as `38.1 MB`. */
 export function bytes(value: number): string {
@@ -20,11 +22,11 @@ export class Progress {
   readonly #doing: string;
   readonly #format: (value: number) => string;
   readonly #total: number;
-  #bar: SingleBar | undefined;
   #startedAtMs: number | undefined;
   #first = 0;
   #value = 0;
-  #lastLineAtMs = 0;
+  #shownAtMs = -Infinity;
+  #isDrawn = false;
 
   /** Takes the label, the total of `at`, and the formatter of its values. */
   constructor(doing: string, total: number, format: (value: number) => string) {
@@ -35,46 +37,42 @@ export class Progress {
 
   /** Updates the value; the first call sets the start. Calls are cheap. */
   at(value: number): void {
+    const nowMs = performance.now();
     this.#value = value;
-    if (this.#startedAtMs === undefined) this.#begin(value);
-    if (this.#bar) this.#bar.update(value);
-    else if (performance.now() - this.#lastLineAtMs >= LINE_EVERY_MS) {
-      this.#lastLineAtMs = performance.now();
-      process.stderr.write(`${this.#doing}: ${this.#facts().join(', ')}\n`);
+    const { isTTY } = process.stderr;
+    if (this.#startedAtMs === undefined) {
+      this.#startedAtMs = nowMs;
+      this.#first = value;
+      if (!isTTY) this.#shownAtMs = nowMs;
     }
+    if (nowMs - this.#shownAtMs < (isTTY ? DRAW_EVERY_MS : LINE_EVERY_MS)) return;
+    this.#shownAtMs = nowMs;
+    if (!isTTY) process.stderr.write(`${this.#doing}: ${this.#facts().join(', ')}\n`);
+    else if (this.#total > 0) this.#draw();
   }
 
   /** Writes a permanent line. */
   log(line: string): void {
-    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    this.stop();
     process.stderr.write(`${printable(line)}\n`);
   }
 
   /** Removes the bar; may be called twice. */
   stop(): void {
-    this.#bar?.stop();
-    this.#bar = undefined;
+    if (this.#isDrawn) process.stderr.write(CLEAR);
+    this.#isDrawn = false;
   }
 
-  #begin(first: number): void {
-    this.#startedAtMs = performance.now();
-    this.#lastLineAtMs = this.#startedAtMs;
-    this.#first = first;
-    if (!process.stderr.isTTY || this.#total === 0) return;
-    const format: GenericFormatter = (_options, { progress }) => {
-      const done = Math.round(Math.min(1, progress) * BAR_CHARACTERS);
-      const bar = `${'━'.repeat(done)}${' '.repeat(BAR_CHARACTERS - done)}`;
-      return `${this.#doing} ${styleText('cyan', bar, { stream: process.stderr })} ${this.#facts().join(' · ')}`;
-    };
-    this.#bar = new SingleBar({
-      format,
-      stream: process.stderr,
-      clearOnComplete: true,
-      hideCursor: true,
-      // its handler would consume the first Ctrl-C
-      gracefulExit: false,
-    });
-    this.#bar.start(this.#total, first);
+  #draw(): void {
+    const bar = '━'.repeat(Math.round(Math.min(1, this.#value / this.#total) * BAR_CHARACTERS));
+    const colored = styleText('cyan', bar.padEnd(BAR_CHARACTERS), { stream: process.stderr });
+    // a wrapped line could not be cleared
+    const columns = process.stderr.columns || Infinity;
+    const facts = this.#facts()
+      .join(' · ')
+      .slice(0, columns - this.#doing.length - BAR_CHARACTERS - 3);
+    process.stderr.write(`${CLEAR}${this.#doing} ${colored} ${facts}`);
+    this.#isDrawn = true;
   }
 
   #facts(): string[] {

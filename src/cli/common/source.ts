@@ -64,22 +64,14 @@ export class Source {
     if (!isGzip) return yield* this.#stored(start);
     let skip = start;
     try {
-      for (let member = 0; member < this.sizeBytes; ) {
-        const gunzip = createGunzip({ chunkSize: PIECE_BYTES });
-        const unpacked = pipeline(this.#stored(member), gunzip, () => {});
-        for await (const piece of unpacked as AsyncIterable<Buffer>) {
-          if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
-          skip = Math.max(0, skip - piece.length);
-        }
-        gunzip.destroy();
-        member += gunzip.bytesWritten;
-        // zlib ends silently at zeros after a member: another one may follow such padding
-        for await (const piece of this.#stored(member)) {
-          const found = piece.findIndex((byte) => byte !== 0);
-          member += found === -1 ? piece.length : found;
-          if (found !== -1) break;
-        }
+      const gunzip = createGunzip({ chunkSize: PIECE_BYTES });
+      for await (const piece of pipeline(this.#stored(0), gunzip, () => {}) as AsyncIterable<Buffer>) {
+        if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
+        skip = Math.max(0, skip - piece.length);
       }
+      // zlib ends silently at zeros, behind which more may follow
+      if (gunzip.bytesWritten < this.sizeBytes)
+        throw Object.assign(new Error('other bytes follow the packed ones'), { code: 'Z_DATA_ERROR' });
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
       throw new Failure(

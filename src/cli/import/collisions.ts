@@ -5,7 +5,7 @@ import type { Staged } from './merge.ts';
 /** Selects the effective lines: the last valid one of each id. */
 const candidatesOf = (table: string) => `
   select distinct on (id) line, id, channel_id, registry_id
-  from ${table} where fault is null and id is not null order by id, line desc`;
+  from ${table} where fault is null order by id, line desc`;
 
 /**
  * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the

@@ -52,9 +52,12 @@ test('cells are trimmed, the texts for null of databases are empty, and integers
   ]);
 });
 
-test('a row that repeats the header is no hotel', () => {
+test('a row that repeats the header is rejected', () => {
   const csv = below('id,name')!;
-  expect(csv.read(['"id", name', 'name,id'])).toEqual([undefined, { id: 'name', name: 'id' }]);
+  expect(csv.read(['"id", name', 'name,id'])).toEqual([
+    new Error('it repeats the header row'),
+    { id: 'name', name: 'id' },
+  ]);
 });
 
 test('an invalid row of CSV does not affect its neighbours', () => {

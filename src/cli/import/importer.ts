@@ -1,13 +1,13 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { analyzeTables } from '../../postgres/analyze.ts';
+import { parseAmount } from '../common/arguments.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import { rejectedPath, removeRejected, writeRejected } from '../common/rejects.ts';
 import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
-import { type ImportOptions, whyRefused } from './guards.ts';
 import { compare, write } from './merge.ts';
 import type { Format } from './records.ts';
+import { rejectedPath, removeRejected, writeRejected } from './rejects.ts';
 import { fillStaging, openStaging, type Staging } from './staging.ts';
 import { type Summary, summarize } from './summary.ts';
 import { type InTransaction, inTurn } from './turn.ts';
@@ -18,7 +18,14 @@ const FIRST_FAULTS = 20;
 const REPORT_FROM_BYTES = 1024 * 1024;
 /** Maximum part of a last line that is shown if the file may end midway. */
 const SHOWN_BYTES = 200;
-const CLOSING_LINE = /^\s*#\s*(\d{1,15}) hotels?\s*$/i;
+
+export interface ImportOptions {
+  dryRun?: boolean;
+  deleteMissing?: boolean;
+  /** returns how many of the hotels of the table may be deleted */
+  deleteAtMost?: (hotels: number) => number;
+  json?: boolean;
+}
 
 /**
  * Import in two steps. First the lines are read, batch by batch, into a staging table, from which an interrupted import
@@ -41,7 +48,8 @@ export class Importer {
 
   /** Runs the import on `sql` when it is its turn. */
   run(sql: Sql): Promise<Summary> {
-    return inTurn(sql, this.#options.wait, async (inTransaction) => {
+    const onWait = (other: string) => this.#progress.log(`waiting: another import is running (${other})`);
+    return inTurn(sql, onWait, async (inTransaction) => {
       const staging = await openStaging(sql, this.#source, this.#format);
       this.#staging = staging;
       const progress = this.#progress;
@@ -76,13 +84,11 @@ export class Importer {
   }
 
   async #merge(inTransaction: InTransaction, table: string): Promise<Summary> {
-    const { dryRun = false, ...given } = this.#options;
-    const { name } = this.#source;
+    const { dryRun = false, deleteMissing: wanted = false } = this.#options;
     let summary: Summary | undefined;
     await inTransaction(async (transaction) => {
-      const { announced, cut } = await this.#readEnd(transaction, table);
-      const wanted = given.deleteMissing === true;
-      const deleteMissing = wanted && cut === undefined;
+      const cut = await this.#readCut(transaction, table);
+      const staged = { table, deleteMissing: wanted && cut === undefined };
       await transaction`set local work_mem = '64MB'`;
       if (!dryRun) {
         await transaction`set local lock_timeout = '30s'`;
@@ -92,29 +98,21 @@ export class Importer {
       if (this.#source.sizeBytes >= REPORT_FROM_BYTES)
         this.#progress.log('comparing the lines with the hotels');
       await transaction.unsafe(`analyze ${table}`);
-      const staged = { table, deleteMissing };
       await rejectCollisions(transaction, staged);
       const counts = await compare(transaction, staged);
       summary = await summarize(transaction, table, counts);
       if (summary.rejected > 0) await this.#reject(transaction, table, summary);
-      if (cut)
-        this.#progress.log(
-          `line ${cut.line}: the file may end midway, no newline follows ${JSON.stringify(cut.text)}`,
-        );
-      const [found] = await transaction.unsafe<[{ hotels: number; withoutId: number }]>(`
-        select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
-        from ${table} where id is null and fault is not null`);
-      const multiline = given.multiline || this.#format.name !== 'csv';
-      const options = { ...given, multiline, deleteMissing };
-      const why = whyRefused(name, summary, { announced, ...found }, options);
+      if (cut) this.#progress.log(cut);
+      const why = await this.#whyRefused(transaction, table, summary, staged.deleteMissing);
       if (why && !dryRun) throw new Failure([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
       if (why) summary.notes.push(`The import would fail: ${why}.`);
-      if (wanted && cut)
-        summary.notes.push(`No hotel is deleted: the file may end midway, in line ${cut.line}.`);
-      summary.failed = summary.rejected > 0 || why !== undefined || wanted !== deleteMissing;
+      if (wanted && cut) summary.notes.push('No hotel is deleted: the file may end midway.');
+      summary.failed = summary.rejected > 0 || why !== undefined || wanted !== staged.deleteMissing;
       if (summary.rejected === 0) await removeRejected(this.#source);
       if (!(await this.#source.isUnchanged()))
-        throw new Failure(`${name} was written or replaced while it was read; nothing was imported.`);
+        throw new Failure(
+          `${this.#source.name} was written or replaced while it was read; nothing was imported.`,
+        );
       if (!dryRun) {
         const progress = new Progress('merging', counts.inserted + counts.updated, count('hotel'));
         this.#progress = progress;
@@ -125,25 +123,36 @@ export class Importer {
     return summary!;
   }
 
-  /**
-   * Returns N of a last line `# N hotels`, which is no record, or the line in which the file may end midway. An expected
-   * number of lines disproves that.
-   */
-  async #readEnd(
+  /** Returns a warning about the line in which the file may end midway; undefined if it ends with a newline. */
+  async #readCut(transaction: TransactionSql, table: string): Promise<string | undefined> {
+    const [last] = await transaction.unsafe(`
+      select line, starts_at, ends_at from ${table} where is_cut and line = (select max(line) from ${table})`);
+    if (!last) return undefined;
+    const text = await this.#source.slice(Math.max(last.starts_at, last.ends_at - SHOWN_BYTES), last.ends_at);
+    return `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(String(text))}`;
+  }
+
+  /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
+  async #whyRefused(
     transaction: TransactionSql,
     table: string,
-  ): Promise<{ announced?: number; cut?: { line: number; text: string } }> {
-    const [last] = await transaction.unsafe(`
-      select line::float8 as line, starts_at, ends_at, is_cut from ${table}
-      where (fault is not null or is_cut) and line = (select max(line) from ${table})`);
-    if (!last) return {};
-    const start = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
-    const text = String(await this.#source.slice(start, last.ends_at));
-    const [, announced] = CLOSING_LINE.exec(text) ?? [];
-    if (announced === undefined)
-      return last.is_cut && this.#options.expectLines === undefined ? { cut: { line: last.line, text } } : {};
-    await transaction.unsafe(`delete from ${table} where line = $1`, [last.line]);
-    return { announced: Number(announced) };
+    { lines, multiline, deleted }: Summary,
+    deleteMissing: boolean,
+  ): Promise<string | undefined> {
+    if (lines === 0) return `${this.#source.name}: no hotel in the input`;
+    if (!deleteMissing) return undefined;
+    const [found] = await transaction.unsafe<[{ hotels: number; withoutId: number }]>(`
+      select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
+      from ${table} where id is null`);
+    const { hotels, withoutId } = found;
+    if (withoutId > 0)
+      return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
+    const { deleteAtMost } = this.#options;
+    if (multiline > 0 && deleted > 0 && !deleteAtMost)
+      return `${multiline} row(s) span several lines, as if a stray quote had swallowed hotels, and ${deleted} hotels would be deleted: if that is right, add --delete-at-most ${deleted}`;
+    const allowed = (deleteAtMost ?? parseAmount('20%'))(hotels);
+    if (deleted <= allowed) return undefined;
+    return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
   }
 
   /** Prints the faults of rejected lines, of a dry run the first, and writes the lines to their file. */
@@ -157,8 +166,7 @@ export class Importer {
     if (rejected > printed)
       this.#progress.log(`${count('more line')(rejected - printed)} would be rejected.`);
     const path = rejectedPath(this.#source, this.#format.name);
-    const omitted = await writeRejected(transaction, table, this.#source, path, this.#format);
-    if (omitted > 0) this.#progress.log(`${count('rejected line')(omitted)} did not fit into ${path}`);
+    await writeRejected(transaction, table, this.#source, path, this.#format.header);
     notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
   }
 }

@@ -8,7 +8,7 @@ import { type Format, type ImportRecord, readRecords } from './records.ts';
 import type { InTransaction } from './turn.ts';
 
 /** Version of the staging format; a release does not resume the staging of another version. */
-const STAGING_VERSION = 4;
+const STAGING_VERSION = 5;
 /** Bytes of a batch, which is one transaction; a crash repeats at most one batch. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** Days after which an interrupted import is dropped. */

@@ -5,12 +5,11 @@ import type { Counts } from './merge.ts';
 /** Counters of staged records: the number of a record in SQL, with its `candidates` row `c`; and the sentence about them. */
 const COUNTERS = {
   superseded: [
-    '(i.id is not null and fault is null and c.line is null)::int',
+    '(fault is null and c.line is null)::int',
     'line',
     'superseded by a later one with the same id',
   ],
   multiline: ['(lines > 1)::int', 'record', 'over several lines'],
-  repeated_headers: ['(i.id is null and fault is null)::int', 'repeated header row', 'left out'],
   nulls: ['(fault is null)::int * nulls', 'text', 'read as null (empty, NULL, \\N)'],
   converted_uris: [
     '(fault is null)::int * converted_uris',
@@ -41,7 +40,7 @@ export async function summarize(
   const [row] = await transaction.unsafe(`
     select count(*)::float8 as lines, count(fault)::float8 as rejected, ${sums.join()}
     from ${table} i left join candidates c on c.line = i.line`);
-  const { lines, rejected, repeated_headers } = row!;
+  const { lines, rejected } = row!;
   const notes: string[] = [];
   const counters: Record<string, number> = {};
   for (const [name, [, thing, what]] of Object.entries(COUNTERS)) {
@@ -50,7 +49,7 @@ export async function summarize(
     if (sum > 0) notes.push(`${count(thing!)(sum)} ${what}, first in line ${row![`first_${name}`]}.`);
   }
   const failed = rejected > 0;
-  return { ...counts, rejected, lines: lines - repeated_headers, ...counters, failed, notes } as Summary;
+  return { ...counts, rejected, lines, ...counters, failed, notes } as Summary;
 }
 
 /** Returns the summary as text. */

@@ -12,12 +12,12 @@ export type InTransaction = (work: (transaction: TransactionSql) => Promise<void
 
 /**
  * Runs `work` while no other import runs on this database, so that an older one that ends last overwrites no newer hotels.
- * Without `wait` throws a `Failure` that names the other one. The turn is a row that expires, not a session, so one
- * connection suffices, also of a pooler.
+ * The turn is a row that expires, not a session, so one connection suffices, also of a pooler. `onWait` is called with a
+ * description of the other import if there is one.
  */
 export async function inTurn<T>(
   sql: Sql,
-  wait: boolean,
+  onWait: (other: string) => void,
   work: (inTransaction: InTransaction) => Promise<T>,
 ): Promise<T> {
   const id = randomUUID();
@@ -34,9 +34,7 @@ export async function inTurn<T>(
     if (count > 0) break;
     if (!isWaiting) {
       const [holder] = await sql<{ described: string }[]>`select described from hotel_api_importer`;
-      const other = `another import is running (${holder?.described})`;
-      if (!wait) throw new Failure(`${other}; nothing was imported. Try again after it.`);
-      process.stderr.write(`waiting: ${other}\n`);
+      onWait(`${holder?.described}`);
     }
     await sleep(ASK_EVERY_MS);
   }

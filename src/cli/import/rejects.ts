@@ -2,20 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { Sql, TransactionSql } from 'postgres';
+import type { TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import type { ByteRange } from './lines.ts';
-import type { Source } from './source.ts';
-
-/** Maximum size of the file of rejected lines. The source contains all of them. */
-const LIMIT_BYTES = 256 * 1024 * 1024;
+import type { ByteRange } from '../common/lines.ts';
+import type { Source } from '../common/source.ts';
 
 /**
- * Returns the path of a file for lines of this kind, such as `hotels.ndjson.rejected.ndjson`: they can be corrected there
- * and imported.
+ * Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`: they can be corrected there and
+ * imported.
  */
-export function rejectedPath(source: Source, ending: string, kind = 'rejected'): string {
-  return `${source.path}.${kind}.${ending}`;
+export function rejectedPath(source: Source, ending: string): string {
+  return `${source.path}.rejected.${ending}`;
 }
 
 /** Removes the files of rejected lines that an earlier import of this source left. */
@@ -30,24 +27,23 @@ export async function removeRejected(source: Source): Promise<void> {
 }
 
 /**
- * Writes the marked lines of the table verbatim, in the order of the source, to a file below the header row of CSV. Returns
- * the number of lines that did not fit. The file replaces an earlier one, or a symbolic link, at once, and only its owner
- * may read it. Throws a `Failure` if that fails.
+ * Writes the rejected lines of the table verbatim, in the order of the source, to a file below the header row of CSV. The
+ * file replaces an earlier one, or a symbolic link, at once, and only its owner may read it. Throws a `Failure` if that
+ * fails.
  */
 export async function writeRejected(
-  sql: Sql | TransactionSql,
+  transaction: TransactionSql,
   table: string,
   source: Source,
   path: string,
-  { header = '', limitBytes = LIMIT_BYTES } = {},
-): Promise<number> {
-  const all = await sql.unsafe<(ByteRange & { total: number })[]>(`
-    select starts_at as start, ends_at as "end", sum(ends_at - starts_at + 1) over (order by line) as total
-    from ${table} where fault is not null order by line`);
-  const ranges = all.filter(({ total }) => total <= limitBytes);
+  header: string,
+): Promise<void> {
+  const ranges = await transaction.unsafe<ByteRange[]>(
+    `select starts_at as start, ends_at as "end" from ${table} where fault is not null order by line`,
+  );
   async function* lines(): AsyncGenerator<Buffer | string> {
-    if (header) yield header;
-    let at = ranges[0]?.start ?? 0;
+    yield header;
+    let at = ranges[0]!.start;
     let next = 0;
     for await (const piece of source.read(at)) {
       const pieceEnd = at + piece.length;
@@ -69,7 +65,6 @@ export async function writeRejected(
     const file = await open(unfinished, 'wx', 0o600);
     await pipeline(lines, file.createWriteStream());
     await rename(unfinished, path);
-    return all.length - ranges.length;
   } catch (error) {
     await rm(unfinished, { force: true });
     throw new Failure(

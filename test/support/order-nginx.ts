@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Order } from './guarded.ts';
+import type { Order } from '../../src/demo/servers/guarded.ts';
 
 /** Line that nginx prints when its worker has started. */
 export const NGINX_READY = /start worker process \d/;
