@@ -30,8 +30,7 @@ An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.reje
 the exit code 1. Other writers of the table wait while the changes are merged. Nothing is imported from an input without
 a hotel, from one that was written meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds of
 files make the exit code 2.
-
-An interrupted import continues when the same content is imported again within 7 days.`,
+`,
     )
     .examples(
       'hotel-api import hotels.ndjson --dry-run',
@@ -49,7 +48,7 @@ async function importHotels(path: string, options: ImportOptions): Promise<void>
   try {
     const format = await detectFormat(source);
     const work = new Importer(source, format, options);
-    const summary = await withDatabase((sql) => work.run(sql)).catch((error) => work.fail(error));
+    const summary = await withDatabase((sql) => work.run(sql));
     print(options.json, summary, describe(summary, options.dryRun));
     if (summary.failed) process.exitCode = 1;
   } finally {

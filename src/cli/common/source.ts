@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import { type FileHandle, open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -90,13 +90,6 @@ export class Source {
       if (missing === 0) break;
     }
     return Buffer.concat(pieces);
-  }
-
-  /** Returns the sha256 of the stored bytes, hexadecimal, which identifies the content for an interrupted import. */
-  async identity(): Promise<string> {
-    const hash = createHash('sha256');
-    for await (const piece of this.#stored(0)) hash.update(piece);
-    return hash.digest('hex');
   }
 
   async *#stored(start: number): AsyncGenerator<Buffer> {

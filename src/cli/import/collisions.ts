@@ -1,11 +1,10 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import type { Staged } from './merge.ts';
 
 /** Selects the effective lines: the last valid one of each id. */
-const candidatesOf = (table: string) => `
+const CANDIDATES = `
   select distinct on (id) line, id, channel_id, registry_id
-  from ${table} where fault is null order by id, line desc`;
+  from staged where fault is null order by id, line desc`;
 
 /**
  * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the
@@ -16,8 +15,7 @@ const candidatesOf = (table: string) => `
  * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
  * import the file of rejected lines again.
  */
-export async function rejectCollisions(transaction: TransactionSql, staged: Staged): Promise<void> {
-  const { table } = staged;
+export async function rejectCollisions(transaction: TransactionSql, deleteMissing: boolean): Promise<void> {
   /** Rejects the lines that the query selects with their reasons. Returns true if there are any. */
   const reject = async (query: string): Promise<boolean> => {
     const rejected = await transaction.unsafe<{ line: string; reason: string }[]>(query);
@@ -26,22 +24,22 @@ export async function rejectCollisions(transaction: TransactionSql, staged: Stag
     if (byLine.size === 0) return false;
     const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
     await transaction.unsafe(
-      `update ${table} set fault = reason
-      from unnest($1::bigint[], $2::text[]) as rejected (line, reason) where ${table}.line = rejected.line`,
+      `update staged set fault = reason
+      from unnest($1::bigint[], $2::text[]) as rejected (line, reason) where staged.line = rejected.line`,
       [[...byLine.keys()], reasons],
     );
     return true;
   };
-  await reject(await brokenConstraints(transaction, table));
+  await reject(await brokenConstraints(transaction));
   do {
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
-    await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
+    await transaction.unsafe(`create temporary table candidates on commit drop as ${CANDIDATES}`);
     await transaction`analyze candidates`;
-  } while ((await reject(takenElsewhere(staged))) || (await reject(CLAIMED_TWICE)));
+  } while ((await reject(takenElsewhere(deleteMissing))) || (await reject(CLAIMED_TWICE)));
 }
 
 /** Selects staged lines that violate the table's own constraints, which are checked in addition to `readHotel`. */
-async function brokenConstraints(transaction: TransactionSql, table: string): Promise<string> {
+async function brokenConstraints(transaction: TransactionSql): Promise<string> {
   const checks = await transaction<{ name: string; expression: string }[]>`
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
     where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
@@ -51,7 +49,7 @@ async function brokenConstraints(transaction: TransactionSql, table: string): Pr
       `case when (${expression}) is false then 'violates the constraint ${name.replaceAll("'", "''")}' end`,
   );
   return `
-    select line, reason from (select line, concat_ws('; ', ${names.join(', ')}) as reason from ${table} where fault is null) as checked
+    select line, reason from (select line, concat_ws('; ', ${names.join(', ')}) as reason from staged where fault is null) as checked
     where reason <> '' order by line`;
 }
 
@@ -60,8 +58,8 @@ const byEachId = (query: (column: string) => string) =>
   `${query('channel_id')} union all ${query('registry_id')} order by line`;
 
 /** Selects lines with an id of a hotel outside this import. */
-function takenElsewhere({ table, deleteMissing }: Staged): string {
-  const stays = deleteMissing ? `and exists (select from ${table} i where i.id = h.id)` : '';
+function takenElsewhere(deleteMissing: boolean): string {
+  const stays = deleteMissing ? 'and exists (select from staged i where i.id = h.id)' : '';
   return byEachId(
     (column) => `
     select c.line, format('${column} %s belongs to hotel %s', to_json(c.${column}), to_json(h.id)) as reason

@@ -1,14 +1,6 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
-/** What is merged. */
-export interface Staged {
-  /** table of the staged lines */
-  table: string;
-  /** hotels without a line will be deleted, so their ids are free */
-  deleteMissing: boolean;
-}
-
 /** Number of hotels an import touched; a hotel with several lines counts once, by its last. */
 export interface Counts {
   inserted: number;
@@ -17,6 +9,7 @@ export interface Counts {
   deleted: number;
 }
 
+const IS_MISSING = 'not exists (select from staged i where i.id = h.id)';
 /** Hotels written by one statement, after which the progress is updated. */
 const SLICE = 20_000;
 
@@ -32,21 +25,18 @@ const SHOWN_IMAGES = `(
  * Compares the `candidates` of `rejectCollisions` with the hotels, and leaves the temporary table `changes`. For each
  * new or different hotel it has the line, whether it is new, and its position. Writes no hotel.
  */
-export async function compare(
-  transaction: TransactionSql,
-  { table, deleteMissing }: Staged,
-): Promise<Counts> {
+export async function compare(transaction: TransactionSql, deleteMissing: boolean): Promise<Counts> {
   await transaction.unsafe(`
     create temporary table changes on commit drop as
     select line, h.id is null as is_new, row_number() over (order by line) as place
-    from candidates join ${table} i using (line) left join hotels h on h.id = i.id
+    from candidates join staged i using (line) left join hotels h on h.id = i.id
     where h.id is null or (${of('h', PLAIN)}) is distinct from (${of('i', PLAIN)})
       or (h.images is distinct from i.images and ${SHOWN_IMAGES} is distinct from i.images)`);
   await transaction`analyze changes`;
   const [counts] = await transaction.unsafe<[Counts]>(`
     select count(*) filter (where is_new)::float8 as inserted, count(*) filter (where not is_new)::float8 as updated,
       (select count(*) from candidates)::float8 - count(*)::float8 as unchanged,
-      (select count(*) from hotels h where ${deleteMissing} and ${isMissing(table)})::float8 as deleted
+      (select count(*) from hotels h where ${deleteMissing} and ${IS_MISSING})::float8 as deleted
     from changes`);
   return counts;
 }
@@ -57,12 +47,12 @@ export async function compare(
  */
 export async function write(
   transaction: TransactionSql,
-  { table, deleteMissing }: Staged,
+  deleteMissing: boolean,
   { inserted, updated }: Counts,
   onProgress: (hotels: number) => void,
 ): Promise<void> {
   // deletions come first, to free ids; a rejected line protects its hotel from deletion
-  if (deleteMissing) await transaction.unsafe(`delete from hotels h where ${isMissing(table)}`);
+  if (deleteMissing) await transaction.unsafe(`delete from hotels h where ${IS_MISSING}`);
   // uniqueness is checked row by row, so exchanged ids are first set to null
   for (const column of updated > 0 ? ['channel_id', 'registry_id'] : []) {
     await transaction.unsafe(`
@@ -72,7 +62,7 @@ export async function write(
   }
   const columns = IMPORTED_COLUMNS.join(', ');
   for (let from = 0; from < inserted + updated; from += SLICE) {
-    const slice = `changes join ${table} i using (line) where place > ${from} and place <= ${from + SLICE}`;
+    const slice = `changes join staged i using (line) where place > ${from} and place <= ${from + SLICE}`;
     if (updated > 0)
       await transaction.unsafe(
         `update hotels h set (${columns}) = row(${of('i')}) from ${slice} and not is_new and h.id = i.id`,
@@ -82,5 +72,3 @@ export async function write(
     onProgress(Math.min(inserted + updated, from + SLICE));
   }
 }
-
-const isMissing = (table: string) => `not exists (select from ${table} i where i.id = h.id)`;

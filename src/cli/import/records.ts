@@ -32,12 +32,9 @@ export interface ImportRecord extends Checked {
   isCut: boolean;
 }
 
-/** Reads and checks the records behind a mark; yields an array for each chunk of the source. */
-export async function* readRecords(
-  source: Source,
-  format: Format,
-  mark: Mark,
-): AsyncGenerator<ImportRecord[], void> {
+/** Reads and checks the records; yields an array for each chunk of the source. */
+export async function* readRecords(source: Source, format: Format): AsyncGenerator<ImportRecord[], void> {
+  const { mark } = format;
   const isCsv = format.name === 'csv';
   for await (const all of format.join(readLines(source.read(mark.start), mark))) {
     const lines = all.filter(({ text }) => text?.trim() !== '');

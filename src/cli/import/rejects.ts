@@ -27,20 +27,18 @@ export async function removeRejected(source: Source): Promise<void> {
 }
 
 /**
- * Writes the rejected lines of the table verbatim, in the order of the source, to a file below the header row of CSV. The
+ * Writes the rejected lines verbatim, in the order of the source, to a file below the header row of CSV. The
  * file replaces an earlier one, or a symbolic link, at once, and only its owner may read it. Throws a `Failure` if that
  * fails.
  */
 export async function writeRejected(
   transaction: TransactionSql,
-  table: string,
   source: Source,
   path: string,
   header: string,
 ): Promise<void> {
-  const ranges = await transaction.unsafe<ByteRange[]>(
-    `select starts_at as start, ends_at as "end" from ${table} where fault is not null order by line`,
-  );
+  const ranges = await transaction<ByteRange[]>`
+    select starts_at as start, ends_at as "end" from staged where fault is not null order by line`;
   async function* lines(): AsyncGenerator<Buffer | string> {
     yield header;
     let at = ranges[0]!.start;

@@ -28,18 +28,14 @@ export type Summary = Counts &
   };
 
 /** Sums up the staged records after `compare`. */
-export async function summarize(
-  transaction: TransactionSql,
-  table: string,
-  counts: Counts,
-): Promise<Summary> {
+export async function summarize(transaction: TransactionSql, counts: Counts): Promise<Summary> {
   const sums = Object.entries(COUNTERS).map(
     ([name, [number]]) => `coalesce(sum(${number}), 0)::float8 as ${name},
       array_to_string((array_agg(i.line order by i.line) filter (where ${number} > 0))[1:3], ', ') as first_${name}`,
   );
   const [row] = await transaction.unsafe(`
     select count(*)::float8 as lines, count(fault)::float8 as rejected, ${sums.join()}
-    from ${table} i left join candidates c on c.line = i.line`);
+    from staged i left join candidates c on c.line = i.line`);
   const { lines, rejected } = row!;
   const notes: string[] = [];
   const counters: Record<string, number> = {};
