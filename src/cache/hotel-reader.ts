@@ -1,3 +1,4 @@
+import type { CollectionMembers } from '../collections/collection-members.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -32,7 +33,7 @@ export class HotelReader {
     this.#redis = redisCache && new RedisHotelReader({ cache: redisCache, window, count });
     this.loader = new HotelLoader(options);
     this.#batcher = new LoadBatcher(
-      (namespace, keys, owner, collection) =>
+      async (namespace, keys, owner, collection) =>
         collection === null
           ? this.#read(namespace, keys, owner)
           : this.#readWithin(collection, namespace, keys, owner),
@@ -44,13 +45,32 @@ export class HotelReader {
    * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. `owner` is an API key, or
    * '' for the service itself. Throws `Unavailable`.
    */
-  load(
+  async load(
     namespace: Namespace,
     keys: readonly string[],
     owner: string,
     collection: string | null = null,
   ): Promise<Found[]> {
+    if (collection === null) return this.#batcher.load(namespace, keys, owner, null);
+    const { collections } = this.#options;
+    const members = collections.members(collection);
+    if (members) {
+      const inside = keys.filter((key) => members.has(namespace, key));
+      const entries = inside.length === 0 ? [] : await this.#batcher.load(namespace, inside, owner, null);
+      // else they have changed meanwhile
+      if (collections.members(collection) === members) {
+        const found = new Map(inside.map((key, i) => [key, entries[i]!]));
+        return keys.map((key) => this.#within(collection, members, found.get(key) ?? null));
+      }
+    }
     return this.#batcher.load(namespace, keys, owner, collection);
+  }
+
+  /** Returns the hotel if it is a member. If not, the members are found by an id that has gone to another hotel. */
+  #within(collection: string, members: CollectionMembers, entry: Found): Found {
+    if (!entry || members.has('id', entry.id)) return entry;
+    this.#options.collections.changed(collection, [entry.id]);
+    return null;
   }
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
@@ -89,46 +109,16 @@ export class HotelReader {
     return { found, loaded };
   }
 
-  /**
-   * Reads hotels of a collection. A hidden hotel takes the same steps as an absent one, also if a cache holds it: the time
-   * of a lookup reveals nothing about it.
-   */
-  async #readWithin(
-    collection: string,
-    namespace: Namespace,
-    keys: string[],
-    owner: string,
-  ): Promise<BatchRead> {
-    const { window, collections, isCurrent } = this.#options;
-    const members = collections.members(collection);
-    const found: (Found | undefined)[] = keys.map((key) =>
-      members?.isOutside(namespace, key) ? null : undefined,
-    );
-    const unknown = () => [...keys.keys()].filter((i) => found[i] === undefined);
-    let asked = unknown();
-    if (members && this.#redis && isCurrent() && asked.length > 0) {
-      const askedKeys = asked.map((i) => keys[i]!);
-      const entries = await this.#redis.read(namespace, askedKeys, undefined, members);
-      for (const [at, i] of asked.entries()) {
-        found[i] = entries[at];
-        if (entries[at]) this.#offer(namespace, keys[i]!, entries[at]);
-      }
-      asked = unknown();
-    }
-    if (asked.length === 0) return { found, loaded: NOTHING };
-    if (!members) collections.counts.queries++;
-    const missed = asked.map((i) => keys[i]!);
-    const change = members?.change;
-    // one query for hotels and members: they are those of one moment
-    const loaded = this.loader.loadWithin(collection, namespace, missed, owner).then((load) => {
-      const outside: string[] = [];
-      for (const [at, i] of asked.entries()) {
-        const entry = load.byKey.get(missed[at]!) ?? null;
+  /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */
+  #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): BatchRead {
+    this.#options.collections.counts.queries++;
+    const found: (Found | undefined)[] = new Array(keys.length).fill(undefined);
+    const loaded = this.loader.loadWithin(collection, namespace, keys, owner).then((load) => {
+      for (const [i, key] of keys.entries()) {
+        const entry = load.byKey.get(key) ?? null;
         found[i] = entry;
         if (entry) this.#store(entry, load);
-        else if (window.covers(namespace, missed[at]!, load.label)) outside.push(missed[at]!);
       }
-      if (members && members.change === change) collections.noteOutside(members, namespace, outside);
     });
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});

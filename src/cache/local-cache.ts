@@ -4,8 +4,8 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, onIteration, random, setTimer, wallAt } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
-import { type BatchLookup, OK, type Visible } from './arena/batch-lookup.ts';
-import type { CacheMemory } from './memory.ts';
+import { type BatchLookup, OK } from './arena/batch-lookup.ts';
+import type { CacheMemory, Ids } from './memory.ts';
 
 /**
  * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
@@ -73,28 +73,24 @@ export class LocalCache {
 
   /**
    * Looks up the ids in a batch request body. Without `mayMiss` it returns undefined, uncounted, if keys are missed or the body
-   * is wrong. With `visible`, hotels outside and absent ones are misses.
+   * is wrong. With `visible`, other ids are left out before the lookup. All are misses if `visible` is null, because they are
+   * not known, or if a visible id has gone to a hotel outside.
    */
   gatherBody(
     namespace: Namespace,
     body: Uint8Array,
     view: View,
     mayMiss: boolean,
-    visible?: Visible,
+    visible?: Ids | null,
   ): BatchLookup | undefined {
     const nowMs = monotonicMs();
-    const batchLookup = this.arena.gather(
-      namespace,
-      body,
-      view,
-      nowMs,
-      this.#options.freshness.oldestReadMs(nowMs),
-      wallAt(nowMs),
-      visible !== undefined,
-    );
-    if (visible && batchLookup.status === OK) batchLookup.retain(visible, namespace, view);
-    if (!mayMiss && (batchLookup.misses > 0 || batchLookup.status !== OK)) return undefined;
-    return this.#counted(namespace, batchLookup, nowMs);
+    const oldestMs = visible === null ? Infinity : this.#options.freshness.oldestReadMs(nowMs);
+    const wallMs = wallAt(nowMs);
+    let lookup = this.arena.gather(namespace, body, view, nowMs, oldestMs, wallMs, visible ?? undefined);
+    if (visible && !lookup.areAmong(visible))
+      lookup = this.arena.gather(namespace, body, view, nowMs, Infinity, wallMs);
+    if (!mayMiss && (lookup.misses > 0 || lookup.status !== OK)) return undefined;
+    return this.#counted(namespace, lookup, nowMs);
   }
 
   /** Looks up parsed keys. Returns undefined if nothing is kept here. */

@@ -12,7 +12,7 @@ const BRACKET_BYTES = 64;
 const OPEN = 0x5b;
 const COMMA = 0x2c;
 
-/** Set of ids by their hashes (wasm/assembly/hash.ts). */
+/** Ids of hotels, of all three kinds, by their hashes (wasm/assembly/hash.ts). */
 export interface Ids {
   /** Takes both halves of the hash as u32. */
   hasHash(low: number, high: number): boolean;
@@ -34,8 +34,6 @@ export class CacheMemory {
   readonly window: Float64Array;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
-  /** ids of the hotels that the present batch may return */
-  visible: Ids | undefined;
   /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB; at most 8 MiB of each size are kept */
   readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 8 * 1024 * 1024);
   /** for the hits of the local cache in batches that wait for Redis */
@@ -50,9 +48,7 @@ export class CacheMemory {
       throw new RangeError(`the size of an arena is 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
     this.maxBytes = maxBytes;
     this.outputBytes = Math.min(Math.floor(Math.max(maxBytes, MIN_BYTES) * OUTPUT_SHARE), MAX_OUTPUT_BYTES);
-    const { wasm, memory } = openCache(maxBytes, this.outputBytes, (low, high) =>
-      this.visible!.hasHash(low, high),
-    );
+    const { wasm, memory } = openCache(maxBytes, this.outputBytes);
     const { buffer } = memory;
     this.wasm = wasm;
     this.buffer = buffer;

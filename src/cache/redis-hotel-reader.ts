@@ -5,9 +5,6 @@ import type { Window } from '../log/window.ts';
 import type { CountLookups } from './hotel-loader.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
-/** Ids of the hotels that a key may see. */
-type VisibleIds = Pick<ReadonlySet<string>, 'has'>;
-
 interface RedisHotelReaderOptions {
   cache: RedisHotelCache;
   window: Window;
@@ -28,21 +25,19 @@ export class RedisHotelReader {
 
   /**
    * Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. Keys with a `known`
-   * result are not requested. With `visible`, a channel or registry id of another hotel or of none is unknown, and no entry
-   * is requested for it.
+   * result are not requested.
    */
   async read(
     namespace: Namespace,
     keys: string[],
     known: (Found | undefined)[] | undefined,
-    visible?: VisibleIds,
   ): Promise<(Found | undefined)[]> {
     const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
     const prefix = this.#cache.prefixOf(namespace);
     let found =
       namespace === 'id'
         ? this.#usable(asked, await this.#cache.entries(asked))
-        : await this.#readPointers(namespace, asked, visible);
+        : await this.#readPointers(namespace, asked);
     // the labels of the former history mean nothing in the window of another
     if (this.#cache.prefixOf(namespace) !== prefix) found = found.map(() => undefined);
     const absent = found.filter((entry) => entry === null).length;
@@ -55,16 +50,9 @@ export class RedisHotelReader {
     return known.map((entry) => (entry === undefined ? found[next++] : entry));
   }
 
-  async #readPointers(
-    namespace: 'channel' | 'registry',
-    keys: string[],
-    visible: VisibleIds | undefined,
-  ): Promise<(Found | undefined)[]> {
+  async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
     const pointers = await this.#cache.pointers(namespace, keys);
-    const ids = pointers.map((pointer) => {
-      if (!pointer || !('id' in pointer)) return undefined;
-      return !visible || visible.has(pointer.id) ? pointer.id : undefined;
-    });
+    const ids = pointers.map((pointer) => (pointer && 'id' in pointer ? pointer.id : undefined));
     const asked = ids.filter((id) => id !== undefined);
     const entries = this.#usable(asked, asked.length > 0 ? await this.#cache.entries(asked) : []);
     let next = 0;
@@ -75,7 +63,7 @@ export class RedisHotelReader {
         return entry?.isOf(namespace, key) ? entry : undefined;
       }
       const pointer = pointers[i];
-      if (visible || !pointer || !('absentLabel' in pointer)) return undefined;
+      if (!pointer || !('absentLabel' in pointer)) return undefined;
       return this.#window.covers(namespace, key, pointer.absentLabel) ? null : undefined;
     });
   }

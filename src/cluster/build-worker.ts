@@ -91,7 +91,6 @@ export function buildWorker(
   const collections = new Collections({
     repository: new CollectionRepository(origin),
     maxBytes: config.COLLECTIONS_MAX_BYTES,
-    outsideMs: config.ABSENT_TTL_S * 1000,
     freshness,
   });
   const reader: HotelReader = new HotelReader({

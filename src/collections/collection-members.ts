@@ -1,50 +1,47 @@
-import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import type { Namespace } from '../hotels/namespace.ts';
 import { PageIndex } from '../hotels/page-index.ts';
-import { monotonicMs, nextIteration } from '../lib/clock.ts';
+import { nextIteration } from '../lib/clock.ts';
 import { IdSet } from './id-set.ts';
-import type { CollectionRepository } from './repository.ts';
+import type { CollectionRepository, Membership } from './repository.ts';
 
 /** Maximum bytes for page ids of one collection. */
 const MAX_LIST_BYTES = 512 * 1024;
 /** Bytes of the longest page id. */
 const PAGE_ID_BYTES = 600;
-/** Ids per query: 5 ms of the event loop. */
-const IDS_PER_QUERY = 5_000;
+/** Hotel id, channel id and registry id. */
+const IDS_PER_MEMBER = 3;
+/** Members per query: 5 ms of the event loop. */
+const MEMBERS_PER_QUERY = 2_000;
 const CHANGED_PER_QUERY = 1_000;
-/** Maximum number of remembered keys outside of the collection, in each of two sets: 450 KiB at most. */
-const MAX_OUTSIDE = 25_000;
 /** Number of pending changes above which the whole collection is reloaded. */
 const MAX_CHANGED = 10_000;
 
 /**
- * Holds the members of one collection in memory. They are read from PostgreSQL in pieces. Members that change are
- * looked up again; until then the members count as unknown. Keys by which no member was found are remembered for a while.
+ * Holds all ids of the hotels of one collection in memory, read from PostgreSQL in pieces. What is not among them is not
+ * looked up, so hotels outside cannot be told from hotels that do not exist. Hotels that come in or go out are looked up
+ * again; until then the members count as unknown.
  */
 export class CollectionMembers {
   readonly id: string;
   readonly #repository: CollectionRepository;
+  /**
+   * ids by which a member is found, by the log as applied. It may have ids that a member has lost: a hotel found by one is
+   * shown only if its own id is here
+   */
   #ids: IdSet | undefined;
-  /** changed ids that are to be looked up, each with the number of its change */
+  /** ids of changed hotels that are to be looked up, each with the number of its change */
   readonly #changed = new Map<string, number>();
   #changes = 0;
   #isLookingUp = false;
   #isDropped = false;
   #list: PageIndex | undefined;
   #reserved = 0;
-  readonly #outsideMs: number;
-  /** keys outside, by `LETTER` and key: the current set, and the previous one */
-  #outside: IdSet | undefined;
-  #outsideBefore: IdSet | undefined;
-  #rotateAtMs = 0;
-  #change = 0;
   usedAtMs: number;
 
-  /** `outsideMs`: maximum time for which a key outside is remembered */
-  constructor(id: string, repository: CollectionRepository, nowMs: number, outsideMs: number) {
+  constructor(id: string, repository: CollectionRepository, nowMs: number) {
     this.id = id;
     this.#repository = repository;
     this.usedAtMs = nowMs;
-    this.#outsideMs = outsideMs;
   }
 
   /** Returns true if the members are known, as far as the log is applied. */
@@ -52,63 +49,14 @@ export class CollectionMembers {
     return this.#ids !== undefined && this.#changed.size === 0;
   }
 
-  has(id: string): boolean {
-    return this.#ids?.has(id) ?? false;
+  /** Returns false for a key that finds no member. A hotel with this id, if there is one, is a member. */
+  has(namespace: Namespace, key: string): boolean {
+    return this.#ids?.has(namespace, key) ?? false;
   }
 
-  /** The same for an id by both halves of its hash, each a u32. */
+  /** The same for a key by both halves of its hash, each a u32. */
   hasHash(low: number, high: number): boolean {
     return this.#ids?.hasHash(low, high) ?? false;
-  }
-
-  /** Number that differs after each change of the members. */
-  get change(): number {
-    return this.#change;
-  }
-
-  /** Returns true if the key is known to find no hotel of the collection, whether or not another hotel has it. */
-  isOutside(namespace: Namespace, key: string): boolean {
-    if (namespace === 'id' && !this.has(key)) return true;
-    if (!this.#outside && !this.#outsideBefore) return false;
-    this.#rotateOutside();
-    const name = LETTER[namespace] + key;
-    return (this.#outside?.has(name) || this.#outsideBefore?.has(name)) ?? false;
-  }
-
-  /** Remembers that these keys find no hotel of the collection. */
-  noteOutside(namespace: Namespace, keys: string[]): void {
-    this.#rotateOutside();
-    for (const key of keys) {
-      this.#outside ??= new IdSet(0);
-      if (this.#outside.size >= MAX_OUTSIDE) return;
-      this.#outside.add(LETTER[namespace] + key);
-    }
-  }
-
-  /** Applies a change of the hotel with this id, which may now have one of these keys. */
-  hotelChanged(id: string, names: string[]): void {
-    if (!this.#outside && !this.#outsideBefore) return;
-    // a hotel outside stays outside when its keys change
-    if (this.isKnown && !this.has(id)) return;
-    for (const name of names) {
-      this.#outside?.delete(name);
-      this.#outsideBefore?.delete(name);
-    }
-  }
-
-  #rotateOutside(): void {
-    const nowMs = monotonicMs();
-    if (nowMs < this.#rotateAtMs) return;
-    const halfMs = this.#outsideMs / 2;
-    this.#outsideBefore = nowMs < this.#rotateAtMs + halfMs ? this.#outside : undefined;
-    this.#outside = undefined;
-    this.#rotateAtMs = nowMs + halfMs;
-  }
-
-  #forgetOutside(): void {
-    this.#change++;
-    this.#outside = undefined;
-    this.#outsideBefore = undefined;
   }
 
   /** Returns the list of its hotels; it lacks changes while `isKnown` is false. */
@@ -116,10 +64,9 @@ export class CollectionMembers {
     return this.#list;
   }
 
-  /** Bytes of its members and of the keys outside, and those that its page ids may take. */
+  /** Bytes of its ids, and those that its page ids may take. */
   get bytes(): number {
-    const held = Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
-    return held + (this.#outside?.bytes ?? 0) + (this.#outsideBefore?.bytes ?? 0);
+    return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
   }
 
   get isDropped(): boolean {
@@ -131,7 +78,7 @@ export class CollectionMembers {
     this.#isDropped = true;
     this.#ids = undefined;
     this.#list = undefined;
-    this.#forgetOutside();
+    this.#reserved = 0;
   }
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
@@ -139,17 +86,17 @@ export class CollectionMembers {
     const count = await this.#repository.count(this.id);
     if (this.#isDropped) return true;
     const listBytes = Math.min(MAX_LIST_BYTES, PAGE_ID_BYTES * (count + 1));
-    const bytes = IdSet.bytesFor(count) + listBytes;
+    const bytes = IdSet.bytesFor(IDS_PER_MEMBER * count) + listBytes;
     if (!reserve(bytes)) return false;
     this.#reserved = bytes;
     this.#list = new PageIndex(this.#repository.listOf(this.id), listBytes);
-    const ids = new IdSet(count);
+    const ids = new IdSet(IDS_PER_MEMBER * count);
     for (let mark = ''; ; ) {
-      const piece = await this.#repository.membersAfter(this.id, mark, IDS_PER_QUERY);
+      const piece = await this.#repository.membersAfter(this.id, mark, MEMBERS_PER_QUERY);
       if (this.#isDropped) return true;
-      for (const id of piece) ids.add(id);
-      if (piece.length < IDS_PER_QUERY) break;
-      mark = piece.at(-1)!;
+      for (const member of piece) apply(ids, member);
+      if (piece.length < MEMBERS_PER_QUERY) break;
+      mark = piece.at(-1)!.id;
       await nextIteration();
     }
     this.#ids = ids;
@@ -157,41 +104,70 @@ export class CollectionMembers {
     return true;
   }
 
-  /** Applies additions and removals of these hotels. Rejects with `Unavailable` if they cannot be looked up. */
+  /**
+   * Looks up these hotels, which may have come in or gone out, or have other ids than the set says. Rejects with
+   * `Unavailable`.
+   */
   async changed(ids: readonly string[]): Promise<void> {
-    this.#forgetOutside();
     for (const id of ids) {
-      this.#changed.set(id, ++this.#changes);
+      this.#noteChange(id);
       this.#list?.moved(id);
     }
-    if (this.#changed.size > MAX_CHANGED) this.drop();
     await this.#lookUpChanged();
+  }
+
+  /** Applies a change of a hotel, which has these ids now. */
+  hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
+    if (this.isKnown) {
+      if (this.has('id', id)) addIds(this.#ids!, channelId, registryId);
+    }
+    // a lookup in flight may have seen the hotel before the change
+    else if (!this.#ids || this.has('id', id) || this.#changed.has(id)) this.#noteChange(id);
   }
 
   /** Applies the creation or deletion of a hotel with this id. */
   moved(id: string): void {
-    if (!this.isKnown || this.has(id)) this.#list?.moved(id);
+    if (!this.isKnown || this.has('id', id)) this.#list?.moved(id);
+  }
+
+  #noteChange(id: string): void {
+    this.#changed.set(id, ++this.#changes);
+    if (this.#changed.size > MAX_CHANGED) this.drop();
   }
 
   async #lookUpChanged(): Promise<void> {
-    // changed ids wait until all members are read
+    // changed hotels wait until all members are read
     if (this.#isLookingUp || !this.#ids) return;
     this.#isLookingUp = true;
     try {
       while (this.#changed.size > 0 && this.#ids) {
-        const queried = [...this.#changed].slice(0, CHANGED_PER_QUERY);
-        const ids = queried.map(([id]) => id);
-        const members = new Set(await this.#repository.membersAmong(this.id, ids));
-        for (const [id, change] of queried) {
+        const queried = new Map([...this.#changed].slice(0, CHANGED_PER_QUERY));
+        const found = await this.#repository.membershipOf(this.id, [...queried.keys()]);
+        for (const member of found) {
           // it has changed again since the query began
-          if (this.#changed.get(id) !== change) continue;
-          this.#changed.delete(id);
-          if (members.has(id)) this.#ids?.add(id);
-          else this.#ids?.delete(id);
+          if (this.#changed.get(member.id) !== queried.get(member.id)) continue;
+          this.#changed.delete(member.id);
+          if (this.#ids) apply(this.#ids, member);
         }
       }
     } finally {
       this.#isLookingUp = false;
     }
   }
+}
+
+function apply(ids: IdSet, { id, channel_id, registry_id, is_member }: Membership): void {
+  if (is_member) {
+    ids.add('id', id);
+    addIds(ids, channel_id, registry_id);
+    return;
+  }
+  ids.delete('id', id);
+  if (channel_id !== null) ids.delete('channel', channel_id);
+  if (registry_id !== null) ids.delete('registry', registry_id);
+}
+
+function addIds(ids: IdSet, channelId: string | null, registryId: string | null): void {
+  if (channelId !== null) ids.add('channel', channelId);
+  if (registryId !== null) ids.add('registry', registryId);
 }

@@ -1,5 +1,4 @@
 import type { Page } from '../hotels/hotel-list.ts';
-import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -15,8 +14,6 @@ interface CollectionsOptions {
   repository: CollectionRepository;
   /** bytes for the members of all collections */
   maxBytes: number;
-  /** maximum time for which a key that finds nothing is remembered */
-  outsideMs: number;
   freshness: Pick<Freshness, 'isSure'>;
 }
 
@@ -57,17 +54,12 @@ export class Collections {
   members(collection: string, nowMs = monotonicMs()): CollectionMembers | undefined {
     if (!this.#options.freshness.isSure(nowMs)) return undefined;
     const held = this.#cached.get(collection);
-    if (!held) {
+    if (!held || held.isDropped) {
       this.#begin(collection, nowMs);
       return undefined;
     }
     held.usedAtMs = nowMs;
     return held.isKnown ? held : undefined;
-  }
-
-  /** Remembers that these keys find no hotel of the collection, if there is room. */
-  noteOutside(held: CollectionMembers, namespace: Namespace, keys: string[]): void {
-    if (this.bytes < this.#options.maxBytes) held.noteOutside(namespace, keys);
   }
 
   /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
@@ -103,20 +95,12 @@ export class Collections {
     const held = this.#cached.get(collection);
     if (!held) return;
     if (ids === null) this.#drop(held);
-    else
-      held.changed(ids).then(
-        () => held.isDropped && this.#drop(held),
-        () => this.#drop(held),
-      );
+    else held.changed(ids).catch(() => this.#drop(held));
   }
 
-  /** Applies a change of a hotel, which has these keys now. */
+  /** Applies a change of a hotel, which has these ids now. */
   hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
-    if (this.#cached.size === 0) return;
-    const names = [LETTER.id + id];
-    if (channelId !== null) names.push(LETTER.channel + channelId);
-    if (registryId !== null) names.push(LETTER.registry + registryId);
-    for (const held of this.#cached.values()) held.hotelChanged(id, names);
+    for (const held of this.#cached.values()) held.hotelChanged(id, channelId, registryId);
   }
 
   /** Applies the creation or deletion of a hotel with this id. */
@@ -144,7 +128,7 @@ export class Collections {
   #begin(collection: string, nowMs: number): void {
     if (nowMs < (this.#retryAtMs.get(collection) ?? 0)) return;
     this.#retryAtMs.delete(collection);
-    const held = new CollectionMembers(collection, this.#options.repository, nowMs, this.#options.outsideMs);
+    const held = new CollectionMembers(collection, this.#options.repository, nowMs);
     this.#cached.set(collection, held);
     this.#waiting.push(held);
     if (!this.#isLoading) void this.#loadWaiting();

@@ -15,16 +15,16 @@ describe('a set of ids', () => {
         const model = new Set<string>();
         for (const [isAdd, name] of steps) {
           if (isAdd) {
-            set.add(name);
+            set.add('channel', name);
             model.add(name);
           } else {
-            set.delete(name);
+            set.delete('channel', name);
             model.delete(name);
           }
         }
         expect(set.size).toBe(model.size);
         for (const [, name] of steps) {
-          expect(set.has(name)).toBe(model.has(name));
+          expect(set.has('channel', name)).toBe(model.has(name));
         }
       }),
       { numRuns: 200 },
@@ -35,11 +35,11 @@ describe('a set of ids', () => {
     const names = Array.from({ length: 57 }, (_, i) => `htl_${i}`);
     for (let round = 0; round < 50; round++) {
       const set = new IdSet(1);
-      for (const name of names) set.add(name);
+      for (const name of names) set.add('channel', name);
       const order = names.toSorted(() => Math.random() - 0.5);
       for (const [i, name] of order.entries()) {
-        set.delete(name);
-        for (const [j, other] of order.entries()) expect(set.has(other)).toBe(j > i);
+        set.delete('channel', name);
+        for (const [j, other] of order.entries()) expect(set.has('channel', other)).toBe(j > i);
       }
     }
   });
@@ -47,14 +47,14 @@ describe('a set of ids', () => {
   it('holds a million ids in less than 12 MiB, and distinguishes them from others', () => {
     const count = 1_000_000;
     const set = new IdSet(count);
-    for (let i = 0; i < count; i++) set.add(`htl_${String(i).padStart(8, '0')}`);
+    for (let i = 0; i < count; i++) set.add('channel', `htl_${String(i).padStart(8, '0')}`);
     expect([set.size, IdSet.bytesFor(count)]).toEqual([count, set.bytes]);
     expect(set.bytes).toBeLessThan(12 * 1024 ** 2);
     let inside = 0;
     let outside = 0;
     for (let i = 0; i < count; i += 7) {
-      if (set.has(`htl_${String(i).padStart(8, '0')}`)) inside++;
-      if (set.has(`hto_${String(i).padStart(8, '0')}`)) outside++;
+      if (set.has('channel', `htl_${String(i).padStart(8, '0')}`)) inside++;
+      if (set.has('channel', `hto_${String(i).padStart(8, '0')}`)) outside++;
     }
     expect([inside, outside]).toEqual([Math.ceil(count / 7), 0]);
   });
@@ -62,8 +62,8 @@ describe('a set of ids', () => {
   it('never contains a text longer than an id', () => {
     const set = new IdSet(4);
     for (const name of ['', 'x'.repeat(1021), `${'x'.repeat(1019)}é`]) {
-      set.add(name);
-      expect(set.has(name)).toBe(false);
+      set.add('channel', name);
+      expect(set.has('channel', name)).toBe(false);
     }
   });
 });

@@ -1,31 +1,29 @@
-import { numberOf } from '../hotels/namespace.ts';
+import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { hash, hashKey } from '../wasm/id-hash.ts';
 
 const WORDS_PER_SLOT = 2;
 const BYTES_PER_SLOT = 4 * WORDS_PER_SLOT;
-/** Maximum load: the lookup of a member compares 1.9 consecutive slots, that of another id 4.4. */
+/** Maximum load: the lookup of a member compares 1.9 consecutive slots, that of another key 4.4. */
 const LOAD = 0.65;
 const MAX_LOAD = 0.75;
 const MIN_SLOTS = 64;
 
-const ID = numberOf('id');
-
 /**
- * Set of ids that stores a 64-bit hash of each id, 13 bytes per id at any length. The seed is random. With a
- * million ids in the set, the probability that it contains any of a million other ids by mistake is 5e-8.
+ * Set of hotel ids, channel ids and registry ids that stores a 64-bit hash of each, 13 bytes per key at any length. The seed
+ * is random. With a million keys in the set, the probability that it contains any of a million others by mistake is 5e-8.
  */
 export class IdSet {
   #slots: number;
   #words: Uint32Array;
   #size = 0;
 
-  /** `expected`: number of ids that it holds without growing. */
+  /** `expected`: number of keys that it holds without growing. */
   constructor(expected: number) {
     this.#slots = slotsFor(expected);
     this.#words = new Uint32Array(WORDS_PER_SLOT * this.#slots);
   }
 
-  /** Returns the bytes of a set of this many ids. */
+  /** Returns the bytes of a set of this many keys. */
   static bytesFor(expected: number): number {
     return BYTES_PER_SLOT * slotsFor(expected);
   }
@@ -38,24 +36,24 @@ export class IdSet {
     return this.#words.byteLength;
   }
 
-  has(id: string): boolean {
-    return hashKey(ID, id) && this.hasHash(hash[0]!, hash[1]!);
+  has(namespace: Namespace, key: string): boolean {
+    return hashKey(numberOf(namespace), key) && this.hasHash(hash[0]!, hash[1]!);
   }
 
-  /** The same for an id by both halves of its hash (assembly/hash.ts), each a u32. */
+  /** The same for a key by both halves of its hash (assembly/hash.ts), each a u32. */
   hasHash(low: number, high: number): boolean {
     return this.#words[this.#find(low || 1, high)] !== 0;
   }
 
-  /** Adds an id; ignores what is longer than an id. */
-  add(id: string): void {
-    if (!hashKey(ID, id)) return;
+  /** Adds a key; ignores what is longer than a key. */
+  add(namespace: Namespace, key: string): void {
+    if (!hashKey(numberOf(namespace), key)) return;
     if (this.#size >= MAX_LOAD * this.#slots) this.#enlarge();
     if (this.#insert(hash[0]! || 1, hash[1]!)) this.#size++;
   }
 
-  delete(id: string): void {
-    if (!hashKey(ID, id)) return;
+  delete(namespace: Namespace, key: string): void {
+    if (!hashKey(numberOf(namespace), key)) return;
     const words = this.#words;
     let hole = this.#find(hash[0]! || 1, hash[1]!);
     if (words[hole] === 0) return;

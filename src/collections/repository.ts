@@ -12,6 +12,17 @@ const HOTELS = `(
     select hotel_id as id from ${MEMBERS} and exists (select from hotels where id = hotel_id)
   ) as hotel`;
 
+/** Selects the ids that a hotel has now, if it exists. The limit keeps PostgreSQL from reading the whole table. */
+const IDS = `(select channel_id, registry_id::text from hotels where id = asked.id limit 1) as hotel`;
+
+/** A hotel with the ids that it has now, and whether it is in the collection. */
+export interface Membership {
+  id: string;
+  channel_id: string | null;
+  registry_id: string | null;
+  is_member: boolean;
+}
+
 /** Reads collections from PostgreSQL. All methods throw `Unavailable`. */
 export class CollectionRepository {
   readonly #origin: Origin;
@@ -34,21 +45,23 @@ export class CollectionRepository {
   }
 
   /** Returns at most `limit` members after `mark` ('': from the start) in byte order. */
-  membersAfter(collection: string, mark: string, limit: number): Promise<string[]> {
-    return this.#ids(`${MEMBERS} and hotel_id collate "C" > $2 order by hotel_id collate "C" limit $3`, [
-      collection,
-      mark,
-      limit,
-    ]);
+  membersAfter(collection: string, mark: string, limit: number): Promise<Membership[]> {
+    return this.#origin.rows<Membership>(
+      `select asked.id, hotel.*, true as is_member from (
+        select hotel_id as id from ${MEMBERS} and hotel_id collate "C" > $2
+        order by hotel_id collate "C" limit $3
+      ) as asked left join lateral ${IDS} on true order by asked.id collate "C"`,
+      [collection, mark, limit],
+    );
   }
 
-  /** Returns the members among the ids, in any order. */
-  membersAmong(collection: string, ids: readonly string[]): Promise<string[]> {
-    return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids]);
-  }
-
-  async #ids(from: string, parameters: unknown[]): Promise<string[]> {
-    const rows = await this.#origin.rows<{ id: string }>(`select hotel_id as id from ${from}`, parameters);
-    return rows.map(({ id }) => id);
+  /** Returns the state of these hotels, in any order. */
+  membershipOf(collection: string, ids: readonly string[]): Promise<Membership[]> {
+    return this.#origin.rows<Membership>(
+      `select asked.id, hotel.*,
+        (select true from ${MEMBERS} and hotel_id = asked.id limit 1) is not null as is_member
+      from unnest($2::text[]) as asked (id) left join lateral ${IDS} on true`,
+      [collection, ids],
+    );
   }
 }

@@ -1,4 +1,3 @@
-import type { Visible } from '../cache/arena/batch-lookup.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
 import { PartialResponse } from '../cache/partial-response.ts';
 import { publicErrors } from '../errors.ts';
@@ -8,9 +7,6 @@ import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import type { PostRouteDefinition } from './routes.ts';
-
-/** Hides every hotel: those of a collection are not known yet. */
-const NONE: Visible = { hasHash: () => false, isOutside: () => false };
 
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
 export type SendBatch = (
@@ -26,7 +22,7 @@ export function batches(sources: HotelSources): SendBatch {
   return (exchange, namespace, body, mayLoad) => {
     const { collection, view } = exchange.principal!;
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
-    const members = collection === null ? undefined : (collections.members(collection) ?? NONE);
+    const members = collection === null ? undefined : (collections.members(collection) ?? null);
     const lookup = local.gatherBody(namespace, body, view, mayLoad, members);
     if (!lookup) return NEEDS_LOAD;
     const wrong = bodyErrorOf(namespace, lookup);
@@ -41,8 +37,8 @@ export function batches(sources: HotelSources): SendBatch {
       );
     };
     const completed =
-      lookup.misses > MAX_JOINED && members !== NONE
-        ? redisBatch?.complete(namespace, lookup, view, finish, members)
+      collection === null && lookup.misses > MAX_JOINED
+        ? redisBatch?.complete(namespace, lookup, view, finish)
         : undefined;
     return completed ?? finish(lookup.misses === 0 ? lookup.output : lookup.takePartial());
   };

@@ -28,25 +28,17 @@ export function singleHotels(sources: HotelSources): SendHotel {
     else exchange.okEncoded(body, tag, undefined);
   };
 
-  const sendWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
-    const members = collections.members(collection, exchange.nowMs);
-    if (members?.isOutside(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
-    if (members) {
-      const ref = local.find(namespace, key, exchange.nowMs);
-      if (ref > 0 && (namespace === 'id' || local.arena.isAmong(ref, members)))
-        return sendCached(exchange, local.arena, ref);
-    }
-    // a hotel outside is loaded like one that does not exist, though a cache may hold either
-    return load(exchange, namespace, key);
-  };
-
   return (exchange, namespace, key) => {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     const { collection } = exchange.principal!;
-    if (collection !== null) return sendWithin(exchange, collection, namespace, key);
-    const ref = local.find(namespace, key, exchange.nowMs);
-    if (ref > 0) return sendCached(exchange, local.arena, ref);
-    if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
+    const members = collection === null ? undefined : collections.members(collection, exchange.nowMs);
+    if (members && !members.has(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
+    if (collection === null || members) {
+      const ref = local.find(namespace, key, exchange.nowMs);
+      if (ref > 0 && (!members || local.arena.isAmong(ref, members)))
+        return sendCached(exchange, local.arena, ref);
+      if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
+    }
     return load(exchange, namespace, key);
   };
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { CacheMemory } from '../cache/memory.ts';
 import { EntryStream } from '../cache/redis-batch/entry-stream.ts';
-import { requestMissed } from '../cache/redis-batch/missed.fixture.ts';
+import { requestAllMissed } from '../cache/redis-batch/missed.fixture.ts';
 import { PendingKeys } from '../cache/redis-batch/pending-keys.ts';
 import { absenceOf } from '../cache/redis-hotel-cache.ts';
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
@@ -197,13 +197,13 @@ describe('WebAssembly', () => {
   /** Writes a batch with one key, which has this value in Redis. */
   function point(namespace: 'channel' | 'registry', key: string, value: Buffer): PendingKeys {
     const number = numberOf(namespace);
-    const count = requestMissed(memory, namespace, [key]);
+    const count = requestAllMissed(memory, namespace, [key]);
     expect(count).toBe(1);
     const table = memory.takePending();
     bytes.set(value, wasm.POINTERS.value);
     words.set([0, value.length], wasm.PLACES.value / 4);
     bytes.set(table, wasm.SCRATCH.value);
-    wasm.requestEntries(count, table.length, number, 0, 0, 0, 0);
+    wasm.requestEntries(count, table.length, number, 0, 0, 0);
     return new PendingKeys(namespace, count, memory.takePending());
   }
 

@@ -29,8 +29,8 @@ export interface CacheWasm {
     nowMs: number,
     minStoredAtMs: number,
     wallMs: number,
-    isRestricted: number,
   ): number;
+  hashBody(length: number, namespace: number): number;
   gatherElements(
     count: number,
     namespace: number,
@@ -58,13 +58,12 @@ export interface CacheWasm {
   readonly HITS_BYTES: Global;
   readonly WINDOW: Global;
   readonly WINDOW_BUCKETS: Global;
-  requestPointers(misses: number, namespace: number, prefixLength: number, isFiltered: number): number;
+  requestPointers(misses: number, namespace: number, prefixLength: number): number;
   requestEntries(
     count: number,
     length: number,
     namespace: number,
     prefixLength: number,
-    isFiltered: number,
     nowMs: number,
     absentTtlMs: number,
   ): number;
@@ -85,22 +84,11 @@ export interface CacheWasm {
   checksum(length: number): number;
 }
 
-type IsVisible = (low: number, high: number) => boolean;
-
 const instantiate = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
 
-/**
- * Creates an instance with a budget for the local cache, and its memory. `isVisible` returns whether the hotel whose id has
- * this hash may be in the response, for each id of a filtered batch.
- */
-export function openCache(
-  maxBytes: number,
-  outputBytes: number,
-  isVisible: IsVisible,
-): { wasm: CacheWasm; memory: Memory } {
-  const { wasm, memory } = instantiate(PAGE_BYTES, {
-    requests: { isVisible: (low: number, high: number) => Number(isVisible(low >>> 0, high >>> 0)) },
-  });
+/** Creates an instance with a budget for the local cache, and its memory. */
+export function openCache(maxBytes: number, outputBytes: number): { wasm: CacheWasm; memory: Memory } {
+  const { wasm, memory } = instantiate(PAGE_BYTES);
   const bytes = wasm.init(maxBytes, outputBytes, ...HASH_SEED) >>> 0;
   memory.grow(Math.ceil(bytes / PAGE_BYTES) - 1);
   return { wasm, memory };
@@ -108,7 +96,7 @@ export function openCache(
 
 /** Creates an instance for its hashes alone. Its memory ends a page behind the beginning of the input, and may grow. */
 export function openHashes(): { wasm: CacheWasm; memory: Memory } {
-  const { wasm, memory } = instantiate(PAGE_BYTES, { requests: { isVisible: () => 0 } });
+  const { wasm, memory } = instantiate(PAGE_BYTES);
   wasm.init(0, 0, ...HASH_SEED);
   memory.grow(Math.ceil(wasm.INPUT.value / PAGE_BYTES));
   return { wasm, memory };
@@ -123,6 +111,6 @@ const BODY = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);
   const { wasm, memory } = openHashes();
   for (let i = 0; i < BODIES; i++) {
     Buffer.from(memory.buffer).set(BODY, wasm.INPUT.value);
-    wasm.gatherBody(BODY.length, 2, 1, 0, 0, 0, 0);
+    wasm.gatherBody(BODY.length, 2, 1, 0, 0, 0);
   }
 }

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse } from '../support/client.ts';
-import { addToCollection, insertCollection } from '../support/collection.ts';
+import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
@@ -9,7 +9,7 @@ import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
-/** Where a hotel outside of the collection is cached for other keys, and two kinds of keys of no hotel. */
+/** Where hotels outside of the collection are cached for other keys, and two kinds of ids of no hotel. */
 const KINDS = [
   'hidden: cached everywhere',
   'hidden: cached in Redis',
@@ -17,6 +17,8 @@ const KINDS = [
   'absent: cached',
   'absent: cached nowhere',
 ] as const;
+/** Hotels, or ids of none, of each kind. */
+const ALIKE = 100;
 const KEYS_OF_LARGE_BATCH = 150;
 /** Registry ids are the numbers of the hotels. */
 const MEMBERS = 200;
@@ -48,78 +50,92 @@ function hotelOf(i: number) {
   return { id: `h${i}`, channel_id: `c${i}`, registry_id: i };
 }
 
+/** Returns the numbers of the hotels of a kind. */
+function from(first: number, count = ALIKE): number[] {
+  return Array.from({ length: count }, (_, n) => first + n);
+}
+
 /**
  * Resolves when the writes to Redis that a service has begun are done, and `commands` has them. Returns the connection of its
  * worker.
  */
-async function settled(from: Service): Promise<string> {
+async function settled(by: Service): Promise<string> {
   // they precede the lookup on the same connection
   const id = `sync-${++syncs}`;
-  await from.get(`/hotels/${id}`);
+  await by.get(`/hotels/${id}`);
   const sent = () => commands.find(({ line }) => line.includes(id));
   await expect.poll(sent).toBeDefined();
   return sent()!.from;
 }
 
-/** Creates the condition of one kind; returns the number of its hotel. */
+/** Creates the condition of one kind; returns the number of its first hotel. */
 async function prepare(kind: (typeof KINDS)[number]): Promise<number> {
-  const i = ++hotels;
-  if (kind.startsWith('hidden')) await service.insert(hotelOf(i));
+  const first = hotels;
+  hotels += ALIKE;
+  if (kind.startsWith('hidden'))
+    await service.sql`insert into hotels (id, name, channel_id, registry_id)
+      select 'h' || i, 'name', 'c' || i, i from generate_series(${first}::int, ${hotels - 1}::int) as i`;
   for (const instance of [service, other]) await untilApplied(instance);
   const reader = kind === 'hidden: cached in Redis' ? other : service;
-  if (!kind.includes('nowhere'))
-    for (const path of [`/hotels/channel/c${i}`, `/hotels/registry/${i}`, `/hotels/h${i}`])
-      await reader.get(path);
+  if (!kind.includes('nowhere')) {
+    await reader.post('/hotels/channel/batch', { channel_ids: from(first).map((i) => `c${i}`) });
+    await reader.post('/hotels/registry/batch', { registry_ids: from(first) });
+    await reader.get(`/hotels/h${first}`);
+  }
   await settled(service);
   await settled(other);
   if (kind === 'hidden: cached nowhere') {
-    const redis = service.redis!;
-    const names = (await redis.keys('*')).filter(
-      (name) => name.endsWith(`:h${i}`) || name.endsWith(`:c${i}`),
-    );
-    await redis.del([...names, ...(await redis.keys(`*:r:${i}`))]);
+    const names = await service.redis!.keys('*');
+    const ofKind = names.filter((name) => from(first).includes(Number(/:[hcr]:[hc]?(\d+)$/.exec(name)?.[1])));
+    if (ofKind.length > 0) await service.redis!.del(ofKind);
   }
-  return i;
+  return first;
 }
 
-/** Returns the work of a request: its response, and the lookups in Redis and PostgreSQL, without the names of the hotel. */
-async function workOf(i: number, request: () => Promise<HttpResponse>) {
+/** Returns the work of a request: its response, its commands to Redis that name hotels outside, its lookups in all tiers. */
+async function workOf(request: () => Promise<HttpResponse>) {
   const worker = await settled(service);
-  const counts = async () => {
-    const samples = await service.samples('hotel_api_cache_lookups_total');
-    return samples.filter(({ labels }) => labels.tier !== 'local').map(({ value }) => value);
-  };
+  const counts = async () =>
+    (await service.samples('hotel_api_cache_lookups_total')).map(({ value }) => value);
   const before = await counts();
   commands.length = 0;
   const response = await request();
   // Redis has passed on what came before this
-  await service.redis!.echo(`end of ${i}`);
-  await expect.poll(() => commands.some(({ line }) => line.includes(`end of ${i}`))).toBe(true);
-  const name = new RegExp(`\\b(h:h|c:c|r:)${i}\\b`);
-  const lines = commands.filter(({ line, from }) => from === worker && name.test(line));
+  const end = `end ${++syncs}`;
+  await service.redis!.echo(end);
+  await expect.poll(() => commands.some(({ line }) => line.includes(end))).toBe(true);
   const { date: _, 'x-request-id': __, ...headers } = response.headers;
   return {
     status: response.status,
     text: response.text,
     headers,
-    redis: lines.map(({ line }) => line.replace(/\S+:([hcr]:)/g, '$1').replaceAll(String(i), 'N')),
+    redis: commands.filter(({ line, from }) => from === worker && /:(h:h|c:c|r:)1\d{4}\b/.test(line)),
     lookups: (await counts()).map((count, at) => count - before[at]!),
   };
 }
 
 const status = async (path: string) => (await service.get(path, { key })).status;
+const paths = (i: number) => [`/hotels/h${i}`, `/hotels/channel/c${i}`, `/hotels/registry/${i}`];
+const batch = (kind: 'channel' | 'registry', ids: unknown[]) =>
+  service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
 
-describe('for a key of a collection, a hidden hotel costs the same lookups as an absent one:', () => {
-  const batch = (kind: 'channel' | 'registry', ids: unknown[]) =>
-    service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
-  const members = Array.from({ length: KEYS_OF_LARGE_BATCH }, (_, i) => 1_000 + i);
-  const REQUESTS: [string, (i: number) => Promise<HttpResponse>][] = [
+describe('for a key of a collection, hidden hotels cost the same work as absent ones:', () => {
+  const members = from(1_000, KEYS_OF_LARGE_BATCH);
+  const REQUESTS: [string, (first: number) => Promise<HttpResponse>][] = [
     ['by id', (i) => service.get(`/hotels/h${i}`, { key })],
     ['by channel id', (i) => service.get(`/hotels/channel/c${i}`, { key })],
     ['by registry id', (i) => service.get(`/hotels/registry/${i}`, { key })],
     ['by the filter', (i) => service.get(`/hotels?registry_id=${i}`, { key })],
-    ['in a batch of one', (i) => batch('channel', [`c${i}`])],
-    ['in a large batch', (i) => batch('registry', [...members, i])],
+    ['in a batch of 1000 copies', (i) => batch('channel', new Array(1_000).fill(`c${i}`))],
+    [
+      'in a batch of others',
+      (i) =>
+        batch(
+          'channel',
+          from(i).map((each) => `c${each}`),
+        ),
+    ],
+    ['in a batch of members and others', (i) => batch('registry', [...members, ...from(i)])],
   ];
 
   it.each(REQUESTS)('%s', async (_, request) => {
@@ -128,9 +144,9 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
     const compare = async () => {
       const works: unknown[][] = [];
       for (const kind of KINDS) {
-        const i = await prepare(kind);
+        const first = await prepare(kind);
         const work = [];
-        for (let round = 0; round < 2; round++) work.push(await workOf(i, () => request(i)));
+        for (let round = 0; round < 2; round++) work.push(await workOf(() => request(first)));
         works.push(work);
       }
       return works;
@@ -143,15 +159,17 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
       before = await queries();
       works = await compare();
     } while ((await queries()) > before);
-    for (const [at, work] of works.entries()) expect([KINDS[at], work]).toEqual([KINDS[at], works.at(-1)]);
+    for (const [at, work] of works.entries()) {
+      expect([KINDS[at], work]).toEqual([KINDS[at], works.at(-1)]);
+      expect(work).toMatchObject([{ redis: [] }, { redis: [] }]);
+    }
   });
 
-  it('and is shown as soon as it is a member', async () => {
+  it('and are shown as soon as they are members', async () => {
     const i = await prepare('hidden: cached everywhere');
-    const paths = [`/hotels/h${i}`, `/hotels/channel/c${i}`, `/hotels/registry/${i}`];
-    for (const path of paths) expect((await service.get(path, { key })).status).toBe(404);
+    for (const path of paths(i)) expect(await status(path)).toBe(404);
     await addToCollection(service.sql, 'some', [`h${i}`]);
-    for (const path of paths) await expect.poll(() => status(path)).toBe(200);
+    for (const path of paths(i)) await expect.poll(() => status(path)).toBe(200);
   });
 
   it('and a member is shown by an id that it has taken over', async () => {
@@ -161,5 +179,22 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
     await service.sql`update hotels set channel_id = null where id = ${`h${i}`}`;
     await service.sql`update hotels set channel_id = ${`c${i}`} where id = 'h1000'`;
     await expect.poll(() => status(path)).toBe(200);
+  });
+
+  it('also by the ids of a former member, and by one that a member has lost to them', async () => {
+    await prepare('absent: cached');
+    const [left, heir] = await Promise.all([0, 1].map(() => prepare('hidden: cached nowhere')));
+    await addToCollection(service.sql, 'some', [`h${left}`]);
+    for (const path of paths(left!)) await expect.poll(() => status(path)).toBe(200);
+    await removeFromCollection(service.sql, 'some', [`h${left}`]);
+    await service.sql`update hotels set channel_id = null where id = 'h1001'`;
+    await service.sql`update hotels set channel_id = 'c1001' where id = ${`h${heir}`}`;
+    await untilApplied(service);
+    const lost = '/hotels/channel/c1001';
+    // the first request finds that the id is lost
+    for (const path of [...paths(left!), lost]) await expect.poll(() => status(path)).toBe(404);
+    const none = (await workOf(() => service.get('/hotels/h-none', { key }))).lookups;
+    for (const path of [...paths(left!), lost])
+      await expect.poll(async () => (await workOf(() => service.get(path, { key }))).lookups).toEqual(none);
   });
 });

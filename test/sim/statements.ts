@@ -124,16 +124,22 @@ function query(data: Data, text: string, parameters: readonly unknown[]): object
     return [...data.keys.keys()].map((sha256) => ({ prefix: sha256.slice(0, 12) }));
   if (text.startsWith('select count(*)::float8 as count from collection_hotels'))
     return [{ count: membersOf(data, parameters[0] as string).length }];
-  if (text.startsWith('select hotel_id as id from collection_hotels')) {
-    const [collection, second, limit] = parameters as [string, string | string[], number | undefined];
-    const all = membersOf(data, collection);
-    if (Array.isArray(second)) return all.filter((id) => second.includes(id)).map((id) => ({ id }));
-    return all
-      .filter((id) => id > second)
-      .slice(0, limit)
-      .map((id) => ({ id }));
-  }
+  if (text.startsWith('select asked.id, hotel.*')) return memberships(data, parameters);
   return list(data, text, parameters);
+}
+
+/** The hotels with these ids, or those of a collection behind an id, with their ids. */
+function memberships(data: Data, parameters: readonly unknown[]): object[] {
+  const [collection, second, limit] = parameters as [string, string | string[], number | undefined];
+  const ids = Array.isArray(second)
+    ? second
+    : membersOf(data, collection)
+        .filter((id) => id > second)
+        .slice(0, limit);
+  return ids.map((id) => {
+    const { channel_id = null, registry_id = null } = data.hotels.get(id) ?? {};
+    return { id, channel_id, registry_id, is_member: isMember(data, collection, id) };
+  });
 }
 
 function membersOf({ collections, members }: Data, collection: string): string[] {

@@ -221,9 +221,9 @@ export class CacheArena {
   }
 
   /**
-   * Looks up the ids in a batch request body, which is at most as long as INPUT. The response keeps their order and omits absent and
-   * missed hotels. Times as in `find`. `isRestricted`: not all hotels are visible (assembly/arena/gather.ts). Returns
-   * the arena's one `BatchLookup`, overwritten by each batch.
+   * Looks up the ids in a batch request body, which is at most as long as INPUT. The response keeps their order and omits
+   * absent and missed hotels. Times as in `find`. With `visible`, other ids are left out before the lookup: what it finds
+   * depends on them in no way. Returns the arena's one `BatchLookup`, overwritten by each batch.
    */
   gather(
     namespace: Namespace,
@@ -232,15 +232,36 @@ export class CacheArena {
     nowMs: number,
     minStoredAtMs = 0,
     wallMs = nowMs,
-    isRestricted = false,
+    visible?: Ids,
   ): BatchLookup {
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const restricted = isRestricted ? 1 : 0;
-    const { length } = body;
-    const status = this.#wasm.gatherBody(length, number, isFull, nowMs, minStoredAtMs, wallMs, restricted);
+    const wasm = this.#wasm;
+    if (!visible) {
+      const status = wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs, wallMs);
+      return this.#batchLookup.take(status, undefined);
+    }
+    const asked = wasm.hashBody(body.length, number);
+    if (asked < 0) return this.#batchLookup.take(asked, undefined);
+    const count = this.#moveToFront(asked, visible);
+    const status = wasm.gatherElements(count, number, isFull, nowMs, minStoredAtMs, wallMs);
     return this.#batchLookup.take(status, undefined);
+  }
+
+  /** Moves the elements with visible ids to the front; returns their number. */
+  #moveToFront(count: number, visible: Ids): number {
+    const words = this.#words;
+    const elements = this.#wasm.ELEMENTS.value / 4;
+    const hashes = this.#wasm.HASHES.value / 4;
+    let kept = 0;
+    for (let i = 0; i < count; i++) {
+      if (!visible.hasHash(words[hashes + 2 * i]!, words[hashes + 2 * i + 1]!)) continue;
+      words[elements + 4 * kept] = words[elements + 4 * i]!;
+      words[elements + 4 * kept + 1] = words[elements + 4 * i + 1]!;
+      kept++;
+    }
+    return kept;
   }
 
   /** Looks up at most MAX_KEYS parsed keys, registry ids in canonical decimal digits; otherwise like `gather`. */

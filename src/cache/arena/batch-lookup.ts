@@ -1,23 +1,13 @@
-import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
+import type { View } from '../../hotels/entry.ts';
 import { TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import type { Namespace } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD } from './record.ts';
 import { tagAt, tagStart } from './tag.ts';
 
-/** Ref of an element that is not cached, and of one that adds nothing to the response. */
-const MISSED = 0;
+/** Ref of an element that adds nothing to the response; that of one that is not cached is 0. */
 const NOTHING = 1;
-const CLOSE = 0x5d;
-
-/** Hotels that the key of a collection may see. */
-export interface Visible extends Ids {
-  /** Returns true if the key is known to find none of them, whether or not another hotel has it. */
-  isOutside(namespace: Namespace, key: string): boolean;
-}
 
 /** Status of a lookup; larger than the output. A negative one is the error of a body (wasm/assembly/batch-body). */
 export const OK = 0;
@@ -47,7 +37,6 @@ export class BatchLookup {
   readonly #result: number;
   readonly #elements: number;
   readonly #gaps: number;
-  readonly #hashes: number;
   #outputLength = 0;
   #asked = 0;
   /** the keys, if the caller passed parsed keys */
@@ -62,7 +51,7 @@ export class BatchLookup {
     this.#result = wasm.RESULT.value / 4;
     this.#elements = wasm.ELEMENTS.value / 4;
     this.#gaps = wasm.GAPS.value / 4;
-    this.#hashes = wasm.HASHES.value / 4;
+    this.#wasm = wasm;
   }
 
   /** Reads the results that wasm has just written. */
@@ -139,60 +128,17 @@ export class BatchLookup {
     return new PartialResponse(isKept ? Buffer.from(this.output) : EMPTY_ARRAY, keys, places);
   }
 
-  /**
-   * Turns hits that are not visible into misses, like absences of a lookup with `isRestricted`, and drops the misses that
-   * are known to be outside. Nothing then tells hidden hotels from absent ones. Needs OK; `view`: of the output.
-   */
-  retain(visible: Visible, namespace: Namespace, view: View): this {
-    const [words, area] = [this.#words, this.#area];
-    let hash = this.#hashes;
-    // most keys of a collection are used for its own hotels only, and then the lengths need not be read
-    if (this.misses === 0) {
-      const end = hash + 2 * this.hits;
-      let at = hash;
-      while (at < end && visible.hasHash(words[at]!, words[at + 1]!)) at += 2;
-      if (at === end) return this;
-    }
-    // of a record, in words: the length of its body, or of the part that both views have
-    const [lengthAt, endBytes] =
-      view === 'full' ? [BODY_LENGTH_WORD, 0] : [SHARED_LENGTH_WORD, NARROW_END_BYTES];
-    let [read, written, runStart] = [1, 1, 1];
-    this.misses = 0;
-    const moveRun = (end: number) => {
-      if (written !== runStart) area.copyWithin(written, runStart, end);
-      written += end - runStart;
-    };
-    const miss = (i: number, place: number) => {
-      const isOutside = visible.isOutside(namespace, this.#key(i));
-      words[place] = isOutside ? NOTHING : MISSED;
-      if (isOutside) return;
-      const gap = this.#gaps + 2 * this.misses++;
-      words[gap] = i;
-      words[gap + 1] = written + Math.max(0, read - runStart);
-    };
+  /** Returns true if all hits have ids among these. */
+  areAmong(ids: Ids): boolean {
+    if (this.status !== OK) return true;
+    const [words, word] = [this.#words, this.#result];
     for (let i = 0; i < this.#asked; i++) {
-      const place = this.#elements + i * 4 + 3;
-      const ref = words[place]!;
-      if (ref === NOTHING) continue;
-      if (ref === MISSED) {
-        miss(i, place);
-        continue;
-      }
-      const end = read + words[ref * 2 + lengthAt]! + endBytes + 1;
-      if (!visible.hasHash(words[hash]!, words[hash + 1]!)) {
-        moveRun(read);
-        runStart = end;
-        this.hits--;
-        miss(i, place);
-      }
-      hash += 2;
-      read = end;
+      const ref = words[this.#elements + i * 4 + 3]!;
+      if (ref <= NOTHING) continue;
+      this.#wasm.hashId(ref);
+      if (!ids.hasHash(words[word]!, words[word + 1]!)) return false;
     }
-    moveRun(read);
-    // the last bracket takes the place of a comma
-    this.#outputLength = Math.max(2, written);
-    area[this.#outputLength - 1] = CLOSE;
-    return this;
+    return true;
   }
 
   /** Returns the keys of the hits that are due for a refresh. */

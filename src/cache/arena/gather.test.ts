@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { IdSet } from '../../collections/id-set.ts';
-import type { Entry } from '../../hotels/entry.ts';
+import type { Entry, View } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
-import { OK, TOO_LARGE } from './batch-lookup.ts';
+import { type BatchLookup, OK, TOO_LARGE } from './batch-lookup.ts';
 
 const MIB = 1024 ** 2;
 const SOFT_MS = NOW_MS + 60_000;
@@ -217,64 +217,48 @@ describe('a partial response', () => {
 });
 
 describe('a batch of which only some ids are visible', () => {
-  const isVisible = (id: string) => Number(id.slice(1)) % 3 !== 1;
-  const ids = new IdSet(200);
-  for (let n = 0; n <= 130; n++) if (isVisible(`h${n}`)) ids.add(`h${n}`);
+  const isVisible = (n: number) => n % 3 !== 1;
+  const visible = new IdSet(200);
+  for (let n = 0; n <= 130; n++) if (isVisible(n)) visible.add('channel', `ch-${n}`);
   const numbers = fc.array(fc.integer({ min: 0, max: 130 }), { maxLength: 150 });
-  const isOutside = (n: number) => n % 4 === 0;
-  const visible = {
-    hasHash: (low: number, high: number) => ids.hasHash(low, high),
-    isOutside: (_: string, key: string) => isOutside(Number(key.slice(3))),
-  };
   const own = new CacheArena(MIB);
   for (const entry of entries.slice(0, 100)) own.put(entry.bytes, NOW_MS, SOFT_MS);
   for (let n = 100; n < 115; n++) own.putAbsent('channel', `ch-${n}`, NOW_MS, SOFT_MS);
+  const lookUp = (requested: number[], view: View, ids?: IdSet) =>
+    own.gather(
+      'channel',
+      Buffer.from(JSON.stringify({ channel_ids: requested.map((n) => `ch-${n}`) })),
+      view,
+      NOW_MS,
+      0,
+      NOW_MS,
+      ids,
+    );
 
-  it.each(['full', 'narrow'] as const)('misses hidden hotels like absent ones, in the %s view', (view) => {
+  it.each(['full', 'narrow'] as const)('is the batch without the others, in the %s view', (view) => {
     fc.assert(
       fc.property(numbers, (requested) => {
-        const body = Buffer.from(JSON.stringify({ channel_ids: requested.map((n) => `ch-${n}`) }));
-        const found = own
-          .gather('channel', body, view, NOW_MS, 0, NOW_MS, true)
-          .retain(visible, 'channel', view);
-        const distinct = [...new Set(requested)];
-        const isSeen = (n: number) => n < 100 && isVisible(`h${n}`);
-        const bodies = distinct.filter(isSeen).map((n) => entries[n]!.body(view).toString());
-        expect(Buffer.from(found.output).toString()).toBe(`[${bodies.join()}]`);
-        expect(found.hits).toBe(bodies.length);
-        // hidden, absent and unknown ones alike, except those that are known to be outside
-        const missed = distinct.filter((n) => !isSeen(n) && !isOutside(n));
-        const other = entries[0]!;
-        const partial = found.takePartial();
-        expect(partial.keys).toEqual(missed.map((n) => `ch-${n}`));
-        const whole = distinct
-          .filter((n) => isSeen(n) || missed.includes(n))
-          .map((n) => (isSeen(n) ? entries[n]! : other).body(view).toString());
-        const others = missed.map(() => other);
-        expect(partial.complete(others, view).toString()).toBe(`[${whole.join()}]`);
-        for (const n of distinct) {
-          const ref = own.find('channel', `ch-${n}`, NOW_MS);
-          if (ref > 0) expect(own.isAmong(ref, ids)).toBe(isVisible(`h${n}`));
-        }
+        const resultOf = (found: BatchLookup) => ({
+          output: Buffer.from(found.output).toString(),
+          counts: [found.hits, found.absences, found.misses],
+          missed: found.takePartial().keys,
+        });
+        const expected = resultOf(lookUp(requested.filter(isVisible), view));
+        expect(resultOf(lookUp(requested, view, visible))).toEqual(expected);
       }),
       { numRuns: 300 },
     );
   });
 
-  it.each([0, 1, 2, 3])('of 1000 held hotels, with n mod 4 at most %i visible', (most) => {
-    const count = 1_000;
-    const large = new CacheArena(16 * MIB);
-    const all = Array.from({ length: count }, (_, n) => hotel({ id: `h${n}`, channel_id: `ch-${n}` }));
-    const seen = new IdSet(count);
-    for (const [n, entry] of all.entries()) {
-      large.put(entry.bytes, NOW_MS, SOFT_MS);
-      if (n % 4 <= most) seen.add(`h${n}`);
+  it('shows whether each of its hotels has a visible id of its own', () => {
+    expect(lookUp([2, 3, 3, 110, 120], 'full', visible).areAmong(visible)).toBe(false);
+    const withIds = new IdSet(10);
+    for (const n of [2, 3]) {
+      withIds.add('channel', `ch-${n}`);
+      withIds.add('id', `h${n}`);
     }
-    const body = Buffer.from(JSON.stringify({ channel_ids: all.map((_, n) => `ch-${n}`) }));
-    const found = large
-      .gather('channel', body, 'full', NOW_MS, 0, NOW_MS, true)
-      .retain({ hasHash: (low, high) => seen.hasHash(low, high), isOutside: () => false }, 'channel', 'full');
-    expect(Buffer.from(found.output).toString()).toBe(arrayOf(...all.filter((_, n) => n % 4 <= most)));
-    expect(found.misses).toBe(all.filter((_, n) => n % 4 > most).length);
+    expect(lookUp([2, 3, 3, 4, 110, 120], 'full', withIds).areAmong(withIds)).toBe(true);
+    withIds.add('channel', 'ch-4');
+    expect(lookUp([2, 3, 4], 'full', withIds).areAmong(withIds)).toBe(false);
   });
 });

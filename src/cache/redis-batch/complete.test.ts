@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { IdSet } from '../../collections/id-set.ts';
 import type { Entry, View } from '../../hotels/entry.ts';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
@@ -84,24 +83,17 @@ function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
     mayRead: () => around.mayRead,
     count: () => {},
   });
-  const answer = async (numbers: number[], view: View, visible?: IdSet) => {
+  const answer = async (numbers: number[], view: View) => {
     const body = Buffer.from(JSON.stringify({ channel_ids: numbers.map((i) => `ch-${i}`) }));
-    const within = visible && {
-      hasHash: (low: number, high: number) => visible.hasHash(low, high),
-      isOutside: () => false,
-    };
-    const lookup = local.gatherBody('channel', body, view, true, within)!;
+    const lookup = local.gatherBody('channel', body, view, true)!;
     let text = '';
-    const loaded = (key: string) => {
-      const found = byChannel(key, places);
-      return found && visible?.has(found.id) !== false ? found : null;
-    };
+    const loaded = (key: string) => byChannel(key, places);
     const finish = (given: Uint8Array | PartialResponse) => {
       gaps = given instanceof PartialResponse ? given.keys : [];
       const whole = given instanceof PartialResponse ? given.complete(given.keys.map(loaded), view) : given;
       text = Buffer.from(whole).toString();
     };
-    await reader.complete('channel', lookup, view, finish, within);
+    await reader.complete('channel', lookup, view, finish);
     return text;
   };
   return {
@@ -138,31 +130,6 @@ describe('a batch that the local cache holds in part', () => {
       // also without a local cache
       const { answer } = open(places, random(3) === 0 ? 0 : undefined);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
-    }
-  });
-
-  it('of a collection shows its hotels alone, and asks Redis for no other', async () => {
-    const visible = new IdSet(HOTELS);
-    for (let i = 0; i < HOTELS; i++) if (i % 4 < 2) visible.add(`h${i}`);
-    for (let round = 0; round < 30; round++) {
-      const places = hotels.map(() => PLACES[random(4)]!);
-      const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
-      const view = random(2) ? 'full' : 'narrow';
-      const { answer, requested, loadedKeys, local } = open(places);
-      const seen = numbers.filter((i) => i % 4 < 2);
-      expect(await answer(numbers, view, visible)).toBe(expected(seen, places, view));
-      const pointed = new Set(seen.filter((i) => places[i] === 'redis')).size;
-      expect(requested[1] ?? 0).toBe(pointed);
-      // the rest is left to the reader: hotels outside, wherever they are known, like absent ones
-      const shown = new Set(seen.filter((i) => places[i] === 'redis' || places[i] === 'local'));
-      expect(loadedKeys()).toEqual([...new Set(numbers)].filter((i) => !shown.has(i)).map((i) => `ch-${i}`));
-      // another key finds what the collection lacks
-      expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
-      expect(
-        numbers.filter(
-          (i) => i % 4 >= 2 && places[i] === 'redis' && local.find('channel', `ch-${i}`) === ABSENT,
-        ),
-      ).toEqual([]);
     }
   });
 

@@ -6,7 +6,7 @@ import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { CacheMemory } from '../memory.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
-import { requestMissed } from './missed.fixture.ts';
+import { requestAllMissed } from './missed.fixture.ts';
 import { PendingKeys } from './pending-keys.ts';
 
 const memory = new CacheMemory(0);
@@ -43,7 +43,7 @@ function pointTo(ids: (string | null | undefined)[]): PendingKeys {
 function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   const { wasm, bytes, words } = memory;
   const keys = values.map((_, i) => `ch-${i}`);
-  const count = requestMissed(memory, 'channel', keys, '7:c:');
+  const count = requestAllMissed(memory, 'channel', keys, '7:c:');
   const table = memory.takePending();
   let at = 0;
   const places = values.flatMap((value) => {
@@ -54,7 +54,7 @@ function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   });
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
-  wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0, 0, 0);
+  wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0, 0);
   return new PendingKeys('channel', count, memory.takePending());
 }
 

@@ -8,9 +8,17 @@ export function requestMissed(
   namespace: Namespace,
   keys: string[],
   prefix = '',
-  isFiltered = true,
 ): number {
   const { misses } = new CacheArena(memory).gatherKeys(namespace, keys, 'full', 0, Infinity);
   const prefixLength = memory.writePrefix(prefix);
-  return memory.wasm.requestPointers(misses, numberOf(namespace), prefixLength, isFiltered ? 1 : 0);
+  return memory.wasm.requestPointers(misses, numberOf(namespace), prefixLength);
+}
+
+/** Does the same until the batch is one that requests known pointers too. */
+export function requestAllMissed(...missed: Parameters<typeof requestMissed>): number {
+  const [memory, , keys] = missed;
+  for (;;) {
+    const count = requestMissed(...missed);
+    if (memory.result(2) === keys.length) return count;
+  }
 }

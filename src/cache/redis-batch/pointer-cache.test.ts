@@ -27,9 +27,8 @@ function open() {
       .map((line) => line.slice(prefix.length));
 
   /** Requests a batch; `idOf` is what Redis holds. Returns the requested pointers, and the table and requested ids. */
-  function point(keys: string[], idOf: (key: string) => string, isFiltered = false, hasHash = () => true) {
-    memory.visible = { hasHash } as never;
-    const count = requestMissed(memory, 'channel', keys, '7:c:', isFiltered);
+  function point(keys: string[], idOf: (key: string) => string) {
+    const count = requestMissed(memory, 'channel', keys, '7:c:');
     const requested = keysOf(memory.takeCommand(), '7:c:');
     expect(requested).toHaveLength(memory.result(2));
     const table = memory.takePending();
@@ -42,15 +41,7 @@ function open() {
       at += length;
     }
     bytes.set(table, wasm.SCRATCH.value);
-    const named = wasm.requestEntries(
-      count,
-      table.length,
-      CHANNEL,
-      memory.writePrefix('7:h:'),
-      isFiltered ? 1 : 0,
-      0,
-      0,
-    );
+    const named = wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0, 0);
     const pending = new PendingKeys('channel', count, memory.takePending());
     const ids = keysOf(memory.takeCommand(), '7:h:');
     expect(ids).toHaveLength(named);
@@ -98,12 +89,6 @@ describe('pointers of earlier batches', () => {
     expect(ids).toEqual(['htl_4', 'htl_3', 'htl_2', 'htl_1']);
   });
 
-  it('are requested for a filtered batch, known or not', () => {
-    const { point } = open();
-    point(['CH1'], idOf);
-    expect(point(['CH1', 'CH2'], idOf, true).requested).toEqual(['CH1', 'CH2']);
-  });
-
   it('are requested each time for ids of more than 36 bytes', () => {
     const { point } = open();
     const longIdOf = (key: string) => key.padEnd(key === 'CH1' ? 36 : 37, 'x');
@@ -117,19 +102,6 @@ describe('pointers of earlier batches', () => {
     const { point } = open();
     const requested = Array.from({ length: 128 }, () => point(['CH1'], idOf).requested.length);
     expect([...requested.entries()].filter(([, count]) => count > 0).map(([i]) => i)).toEqual([0, 63, 127]);
-  });
-
-  it('stay known while a collection hides their hotels', () => {
-    const { memory, point } = open();
-    const keys = ['CH1', 'CH2'];
-    point(keys, idOf);
-    let asked = 0;
-    const { pending, ids } = point(keys, idOf, true, () => asked++ === 0);
-    expect(ids).toEqual(['htl_1']);
-    const stream = new EntryStream(memory, pending, 'full', () => {});
-    stream.take(Buffer.from('*1\r\n$-1\r\n'), 0);
-    stream.complete();
-    expect(point(keys, idOf).requested).toEqual(['CH1']);
   });
 
   it('are requested again after their entry was missing or invalid', () => {

@@ -7,7 +7,7 @@ import type { RedisStore } from '../../redis/store.ts';
 import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
-import type { CacheMemory, Ids } from '../memory.ts';
+import type { CacheMemory } from '../memory.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
@@ -50,39 +50,26 @@ export class RedisBatchReader {
   }
 
   /**
-   * Completes the last lookup in the local cache. The hotels that Redis returns go into the response; with `visible`, those
-   * with other ids and absent ones stay gaps. Returns undefined if Redis is not usable, if a key is not plain, or if the response is too
-   * large. Rejects with the error of `finish`.
+   * Completes the last lookup in the local cache with the hotels that Redis returns. Returns undefined if Redis is not usable, if
+   * a key is not plain, or if the response is too large. Rejects with the error of `finish`.
    */
-  complete(
-    namespace: Namespace,
-    lookup: BatchLookup,
-    view: View,
-    finish: Finish,
-    visible?: Ids,
-  ): Promise<void> | undefined {
+  complete(namespace: Namespace, lookup: BatchLookup, view: View, finish: Finish): Promise<void> | undefined {
     if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
     if (!hits) return undefined;
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf(namespace));
-    const isFiltered = visible ? 1 : 0;
     const { wasm } = this.#memory;
-    const count = wasm.requestPointers(lookup.misses, numberOf(namespace), prefixLength, isFiltered);
+    const count = wasm.requestPointers(lookup.misses, numberOf(namespace), prefixLength);
     if (count === NOT_READ) {
       this.#memory.releaseHits(hits);
       return undefined;
     }
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
-    return this.#readHotels(pending, view, finish, visible);
+    return this.#readHotels(pending, view, finish);
   }
 
   /** Reads the hotels of the batch whose command for pointers is in the memory. */
-  async #readHotels(
-    pending: PendingKeys,
-    view: View,
-    finish: Finish,
-    visible: Ids | undefined,
-  ): Promise<void> {
+  async #readHotels(pending: PendingKeys, view: View, finish: Finish): Promise<void> {
     const requested = this.#memory.result(2);
     const { cache, local, mayRead, count } = this.#options;
     const prefix = cache.prefixOf('id');
@@ -90,12 +77,12 @@ export class RedisBatchReader {
     const isSameHistory = () => cache.prefixOf('id') === prefix;
     let pointed: Pointed | undefined;
     if (requested === 0) {
-      pointed = this.#requestEntries(pending, visible);
+      pointed = this.#requestEntries(pending);
     } else {
       const pointers = new PointersReader(this.#memory, requested, ({ places }) => {
         if (!isSameHistory()) return;
         this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
-        pointed = this.#requestEntries(pending, visible);
+        pointed = this.#requestEntries(pending);
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
@@ -138,22 +125,15 @@ export class RedisBatchReader {
   }
 
   /** Follows the known pointers and those in the memory. */
-  #requestEntries({ namespace, count, table, hits }: PendingKeys, visible: Ids | undefined): Pointed {
+  #requestEntries({ namespace, count, table, hits }: PendingKeys): Pointed {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
     const { local, mayRead } = this.#options;
-    this.#memory.visible = visible;
     const named = wasm.requestEntries(
-      count,
-      table.length,
-      numberOf(namespace),
-      prefixLength,
-      visible ? 1 : 0,
-      monotonicMs(),
+      ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
       local.keeps && mayRead() ? local.absentTtlMs : 0,
     );
-    this.#memory.visible = undefined;
     const absent = this.#memory.result(2);
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
     return { pending, named, absent, command: this.#memory.takeCommand() };

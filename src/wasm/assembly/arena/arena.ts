@@ -1,8 +1,11 @@
 /** Calls for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
 import { readBody } from '../batch-body/batch-body';
-import { seedHash } from '../hash';
+import { hashOf, seedHash } from '../hash';
 import {
   divide,
+  ELEMENT_BYTES,
+  ELEMENTS,
+  HASHES,
   INPUT,
   indexStart,
   mainEnd,
@@ -72,11 +75,20 @@ export function gatherBody(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-  isRestricted: bool,
 ): i32 {
   const count = readBody(length, namespace);
   if (count < 0) return count;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, isRestricted);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+}
+
+/** Writes the hashes of the ids in the body of `length` bytes at INPUT. Returns their number, or the error of the body. */
+export function hashBody(length: u32, namespace: u32): i32 {
+  const count = readBody(length, namespace);
+  for (let i = 0; i < count; i++) {
+    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+    store<u64>(HASHES + 8 * <usize>i, hashOf(namespace, load<u32>(element), load<u32>(element, 4)));
+  }
+  return count;
 }
 
 /** Looks up the `count` elements whose keys the caller wrote. */
@@ -88,7 +100,7 @@ export function gatherElements(
   minStoredAtMs: f64,
   wallMs: f64,
 ): i32 {
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, false);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
 }
 
 /** Writes the hash of the id of the entry at `ref` to RESULT. */

@@ -6,15 +6,13 @@
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
-import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
-import { idHashOf } from './eviction';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from '../layout';
 import { candidateOf, homeOf, slotAt } from './index-table';
 import { recordOf } from './links';
 import {
   bodyStartOf,
   fullLengthOf,
   isLinkedBy,
-  RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
   softUntilOf,
@@ -38,10 +36,7 @@ let gap: usize = 0;
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
-/**
- * Looks up the first `count` elements and writes the array of their bodies to the output. `isRestricted`: not all hotels are
- * visible, so known absences count as misses, and the hash of each hit's id is written.
- */
+/** Looks up the first `count` elements and writes the array of their bodies to the output. */
 export function gather(
   count: u32,
   namespace: u32,
@@ -49,7 +44,6 @@ export function gather(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
-  isRestricted: bool,
 ): i32 {
   nextBatch();
   memory.fill(RESULT, 0, 16);
@@ -62,7 +56,7 @@ export function gather(
   for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
     const groupEnd = min(end, start + GROUP_BYTES);
     findCandidates(start, groupEnd);
-    lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, isRestricted);
+    lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs);
     if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
   }
   store<u32>(RESULT, closeArray(outputStart, output), 12);
@@ -105,15 +99,7 @@ function nextBatch(): void {
 }
 
 /** Replaces the candidates of the elements by refs, and adds to the counts. */
-function lookUp(
-  start: usize,
-  end: usize,
-  namespace: u32,
-  nowMs: f64,
-  minStoredAtMs: f64,
-  wallMs: f64,
-  isRestricted: bool,
-): void {
+function lookUp(start: usize, end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): void {
   let hits = load<u32>(RESULT);
   let absences = load<u32>(RESULT, 4);
   let misses = load<u32>(RESULT, 8);
@@ -127,15 +113,12 @@ function lookUp(
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
     let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);
-    if (isRestricted && ref === ABSENT) ref = MISS;
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;
       ref = NOTHING;
     } else if (stampOf(record) === batch) ref = NOTHING;
     else {
-      // here, because the id is in the processor's cache now
-      if (isRestricted) store<u64>(HASHES + 8 * hits, idHashOf(record + RECORD_HEADER_BYTES));
       hits++;
       setStamp(record, batch);
       touch(record);

@@ -40,9 +40,6 @@ import { copyId, prefetch, rememberId } from './pointer-cache';
 import { isOutdated } from './window';
 import { xxh64 } from './xxh64';
 
-/** Returns true if the hotel whose id has this hash may be in the response. */
-declare function isVisible(low: u32, high: u32): bool;
-
 const ID: u32 = 0;
 const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
@@ -60,12 +57,11 @@ let batches: u32 = 0;
 
 /**
  * Writes the table of the keys that the last lookup missed, each once with its place among the hits, and the MGET of their
- * pointers. A hotel's own id needs no pointer, and known pointers are not requested. There are two exceptions. One batch in
- * REFRESH_ONE_OF requests them, so that Redis does not evict them as unused. Every batch that is `isFiltered` requests them: the time of a lookup must not reveal that another API key has
- * read a hotel. Returns the number of distinct keys, or NOT_READ if one is not plain. RESULT: length of the command, of the
- * table, number of requested pointers.
+ * pointers. A hotel's own id needs no pointer, and known pointers are not requested, except by one batch in REFRESH_ONE_OF, so that Redis does not
+ * evict them as unused. Returns the number of distinct keys, or NOT_READ if one is not plain. RESULT: length of the
+ * command, of the table, number of requested pointers.
  */
-export function requestPointers(misses: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
+export function requestPointers(misses: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
   let place = misses * PENDING_BYTES;
   let pending: u32 = 0;
@@ -84,7 +80,7 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32, 
     store<u64>(PLACES + <usize>pending * 8, hash);
     pending++;
   }
-  const usesKnown = namespace !== ID && !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
+  const usesKnown = namespace !== ID && ++batches % REFRESH_ONE_OF !== 0;
   if (usesKnown) {
     let read: u32 = 0;
     for (let i: u32 = 0; i < pending; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
@@ -126,11 +122,6 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
   }
 }
 
-function isVisibleId(id: usize, length: u32): bool {
-  const hash = hashOf(0, id, length);
-  return isVisible(<u32>hash, <u32>(hash >> 32));
-}
-
 /** Returns true for the intact entry of an absent hotel with this key alone. */
 function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
   if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
@@ -141,17 +132,15 @@ function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLen
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
- * ones, so that nothing tells them apart. Absences, which were just compared with the window, are stored in the local cache
- * until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not. Returns the number of entries. RESULT: length of the command,
- * length of the table, number of absent keys.
+ * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences, which were just compared
+ * with the window, are stored in the local cache until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not.
+ * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys.
  */
 export function requestEntries(
   count: u32,
   length: u32,
   namespace: u32,
   prefixLength: u32,
-  isFiltered: bool,
   nowMs: f64,
   absentTtlMs: f64,
 ): u32 {
@@ -163,7 +152,6 @@ export function requestEntries(
     if (namespace === ID) {
       const id = keyOf(SCRATCH, i);
       const idLength = keyLengthOf(SCRATCH, i);
-      if (isFiltered && !isVisibleId(id, idLength)) continue;
       setId(SCRATCH, i, <u32>(id - SCRATCH), idLength);
       named++;
       continue;
@@ -180,7 +168,6 @@ export function requestEntries(
     if (valueLength < 1) continue;
     const mark = load<u8>(value);
     if (mark === ABSENCE) {
-      if (isFiltered) continue;
       const key = keyOf(SCRATCH, i);
       const keyLength = keyLengthOf(SCRATCH, i);
       if (!isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) continue;
@@ -196,7 +183,6 @@ export function requestEntries(
         );
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
-      if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) continue;
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
       rememberId(hashOf(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i)), value + 1, valueLength - 1);
