@@ -1,14 +1,18 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Entry } from '../hotels/entry.ts';
+import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { Window } from '../log/window.ts';
+import { FakeStore } from '../redis/store.fixture.ts';
 import { hotel } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { HotelReader } from './hotel-reader.ts';
-import { LocalCache } from './local-cache.ts';
-import { RedisHotelReader } from './redis-hotel-reader.ts';
+import { localCacheIn } from './local-cache.fixture.ts';
+import type { LocalCache } from './local-cache.ts';
+import { CacheMemory } from './memory.ts';
+import { RedisBatchReader } from './redis-batch/redis-batch.ts';
+import { absenceOf, RedisHotelCache } from './redis-hotel-cache.ts';
 
 /** Position at which hotels are read before any change of a test, and that of the change. */
 const BEFORE = 10;
@@ -46,31 +50,10 @@ class FakeOrigin {
   }
 }
 
-/** Redis, as far as loads fill it. */
-class FakeRedis {
-  readonly entriesById = new Map<string, Entry>();
-  readonly absent = new Map<string, number>();
-  prefix = 'first';
-  prefixOf = (namespace: Namespace) => `${this.prefix} ${namespace}`;
-  async fill(entries: Entry[]): Promise<void> {
-    for (const entry of entries) this.entriesById.set(entry.id, entry);
-  }
-  async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
-    for (const key of keys) this.absent.set(`${namespace} ${key}`, label);
-  }
-  async entries(ids: string[]): Promise<(Entry | undefined)[]> {
-    return ids.map((id) => this.entriesById.get(id));
-  }
-  async pointers(namespace: Namespace, keys: string[]) {
-    return keys.map((key) => {
-      const absentLabel = this.absent.get(`${namespace} ${key}`);
-      return absentLabel === undefined ? undefined : { absentLabel };
-    });
-  }
-}
-
 let origin: FakeOrigin;
-let redis: FakeRedis;
+let store: FakeStore;
+let redis: RedisHotelCache;
+let other: RedisBatchReader;
 let local: LocalCache;
 let window: Window;
 let reader: HotelReader;
@@ -78,18 +61,20 @@ let isCurrent: boolean;
 
 beforeEach(() => {
   origin = new FakeOrigin();
-  redis = new FakeRedis();
-  window = new Window();
+  store = new FakeStore();
+  redis = new RedisHotelCache(store as never, { ttlMs: 1, absentTtlMs: 1, onInvalidValue: () => {} });
+  redis.usePrefix('first');
+  const memory = new CacheMemory(1024 ** 2);
+  window = new Window(memory.window);
   window.beginHistory(0);
   isCurrent = true;
-  local = new LocalCache(1024 ** 2, {
-    freshness: { oldestReadMs: () => -Infinity },
-    absentTtlMs: 60_000,
-    refresh: () => {},
-    counts: { hit: 0, absent: 0, miss: 0 },
-  });
+  local = localCacheIn(memory);
+  const parts = { redis: store as never, cache: redis, local, memory, count: () => {} };
+  const redisBatch = new RedisBatchReader({ ...parts, mayRead: () => true });
+  // it stores nothing here
+  other = new RedisBatchReader({ ...parts, mayRead: () => false });
   reader = new HotelReader({
-    ...({ origin, redisCache: redis, window, local } as never as object),
+    ...({ origin, redisCache: redis, redisBatch, window, local } as never as object),
     isCurrent: () => isCurrent,
     collections: undefined,
     mayServeAnyAge: () => false,
@@ -131,8 +116,7 @@ const KEYS_OF_A: [Namespace, string][] = [
 ];
 /** Returns the name of the hotel that another worker takes from Redis; undefined: it has nothing to use. */
 async function fromRedis(namespace: Namespace, key: string) {
-  const other = new RedisHotelReader({ cache: redis as never, window, count: () => {} });
-  return nameOf((await other.read(namespace, [key], undefined))[0]);
+  return nameOf((await other.read(namespace, [key]))[0]);
 }
 
 describe('a load', () => {
@@ -140,7 +124,7 @@ describe('a load', () => {
     origin.rows = [A];
     expect(await (await begin('channel', 'C'))()).toBe('old');
     expect(local.find('id', 'a')).toBeGreaterThan(0);
-    expect(redis.entriesById.get('a')!.label).toBe(BEFORE);
+    expect(new Entry(store.stored.get('first:h:a')!).label).toBe(BEFORE);
     expect(await fromRedis('id', 'a')).toBe('old');
   });
 
@@ -159,12 +143,12 @@ describe('a load', () => {
   it('whose late SET replaces a newer value in Redis causes a miss', async () => {
     origin.rows = [A];
     await (await begin('id', 'a'))();
-    const old = redis.entriesById.get('a')!;
+    const old = store.stored.get('first:h:a')!;
     change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
     expect(await load('id', 'a')).toBe('new');
     await nextTick();
     expect(await fromRedis('id', 'a')).toBe('new');
-    redis.entriesById.set('a', old);
+    store.stored.set('first:h:a', old);
     expect(await fromRedis('id', 'a')).toBeUndefined();
     local.clear();
     expect(await load('id', 'a')).toBe('new');
@@ -190,13 +174,13 @@ describe('a load', () => {
     origin.load = async () => {
       // it has read its rows; then the other history begins
       origin.history = 'second';
-      redis.prefix = 'second';
+      redis.usePrefix('second');
       window.beginHistory(5);
       return loaded;
     };
     expect(await load('id', 'a')).toBe('old');
     await nextTick();
-    expect([local.find('id', 'a'), redis.entriesById.size, redis.absent.size]).toEqual([MISS, 0, 0]);
+    expect([local.find('id', 'a'), store.stored.size]).toEqual([MISS, 0]);
   });
 
   it('is shared by concurrent requests', async () => {
@@ -259,7 +243,7 @@ describe('an absence', () => {
   it('is remembered here and in Redis, with the position at which it was read', async () => {
     expect(await (await begin('channel', 'C'))()).toBeNull();
     expect(local.find('channel', 'C')).toBe(ABSENT);
-    expect(redis.absent.get('channel C')).toBe(BEFORE);
+    expect(store.stored.get('first:c:C')).toEqual(absenceOf('channel', 'C', BEFORE));
     expect(await fromRedis('channel', 'C')).toBeNull();
   });
 
@@ -272,7 +256,8 @@ describe('an absence', () => {
     await end();
     expect(local.find(namespace, key)).not.toBe(ABSENT);
     // it stands in Redis with its label
-    expect(redis.absent.get(`${namespace} ${key}`)).toBe(BEFORE);
+    const name = namespace === 'id' ? `first:h:${key}` : `first:c:${key}`;
+    expect(store.stored.get(name)).toEqual(absenceOf(namespace, key, BEFORE));
     if (namespace === 'channel') expect(await fromRedis(namespace, key)).toBeUndefined();
     expect(await load(namespace, key)).toBe('new');
   });

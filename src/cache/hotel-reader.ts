@@ -5,13 +5,15 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
-import { RedisHotelReader } from './redis-hotel-reader.ts';
+import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
 /** Load of no keys. */
 const NOTHING = Promise.resolve();
 
 interface HotelReaderOptions extends HotelLoaderOptions {
-  local: LocalCache | undefined;
+  local: LocalCache;
+  /** undefined without Redis */
+  redisBatch: RedisBatchReader | undefined;
   collections: Collections;
   /** returns whether cached hotels of any age may be served after this error of a load */
   mayServeAnyAge: (error: unknown) => boolean;
@@ -24,13 +26,10 @@ interface HotelReaderOptions extends HotelLoaderOptions {
 export class HotelReader {
   readonly loader: HotelLoader;
   readonly #options: HotelReaderOptions;
-  readonly #redis: RedisHotelReader | undefined;
   readonly #batcher: LoadBatcher;
 
   constructor(options: HotelReaderOptions) {
     this.#options = options;
-    const { redisCache, window, count } = options;
-    this.#redis = redisCache && new RedisHotelReader({ cache: redisCache, window, count });
     this.loader = new HotelLoader(options);
     this.#batcher = new LoadBatcher(
       async (namespace, keys, owner, collection) =>
@@ -75,19 +74,11 @@ export class HotelReader {
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
-    const { local, isCurrent } = this.#options;
+    const { local, redisBatch, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
-    const held = local?.currentOf(namespace, keys);
-    const found: (Found | undefined)[] =
-      this.#redis && mayReadRedis && !held?.every(Boolean)
-        ? await this.#redis.read(namespace, keys, held)
-        : (held ?? new Array(keys.length).fill(undefined));
-    const missing: number[] = [];
-    for (let i = 0; i < keys.length; i++) {
-      const entry = found[i];
-      if (entry === undefined) missing.push(i);
-      else if (!held?.[i]) this.#offer(namespace, keys[i]!, entry);
-    }
+    const found: (Found | undefined)[] = local.currentOf(namespace, keys);
+    if (redisBatch && mayReadRedis) await fill(found, keys, (asked) => redisBatch.read(namespace, asked));
+    const missing = placesOf(found);
     if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
     const loaded = this.loader.load(namespace, missed, owner).then(
@@ -131,11 +122,10 @@ export class HotelReader {
     keys: string[],
     askedRedis: boolean,
   ): Promise<(Found | undefined)[]> {
-    const known = keys.map((key) => this.#options.local?.lastKnown(namespace, key));
-    const rest = keys.filter((_, i) => known[i] === undefined);
-    if (rest.length === 0 || !this.#redis || askedRedis) return known;
-    const fromRedis = await this.#redis.read(namespace, rest, undefined);
-    return known.map((entry) => (entry === undefined ? fromRedis.shift() : entry));
+    const { local, redisBatch } = this.#options;
+    const known = keys.map((key) => local.lastKnown(namespace, key));
+    if (redisBatch && !askedRedis) await fill(known, keys, (asked) => redisBatch.read(namespace, asked));
+    return known;
   }
 
   /** Returns what a load found for a key, and stores it in the local cache unless a newer change is known. */
@@ -144,21 +134,29 @@ export class HotelReader {
     const { local, window } = this.#options;
     if (entry) this.#store(entry, load);
     else if (load.isOfHistory() && window.covers(namespace, key, load.label))
-      local?.storeAbsent(namespace, key, load.beganMs);
+      local.storeAbsent(namespace, key, load.beganMs);
     return entry;
   }
 
   #store(entry: Entry, { beganMs, isOfHistory }: Load): void {
     const { local, window } = this.#options;
-    if (local && isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);
+    if (isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);
   }
+}
 
-  /** Offers what Redis returned to the local cache. It was compared with the window when the reply arrived. */
-  #offer(namespace: Namespace, key: string, entry: Found): void {
-    const { local, isCurrent } = this.#options;
-    // after a stop of this process a reply is older than it seems
-    if (!local || !isCurrent()) return;
-    if (entry) local.offer(namespace, key, entry);
-    else local.storeAbsent(namespace, key);
-  }
+/** Returns the places of the keys that are not known. */
+function placesOf(found: readonly (Found | undefined)[]): number[] {
+  return [...found.keys()].filter((i) => found[i] === undefined);
+}
+
+/** Asks for the keys that are not known. */
+async function fill(
+  found: (Found | undefined)[],
+  keys: readonly string[],
+  ask: (keys: string[]) => Promise<(Found | undefined)[]>,
+): Promise<void> {
+  const missing = placesOf(found);
+  if (missing.length === 0) return;
+  const answers = await ask(missing.map((i) => keys[i]!));
+  for (const [at, i] of missing.entries()) found[i] = answers[at];
 }

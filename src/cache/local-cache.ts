@@ -35,8 +35,6 @@ export class LocalCache {
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
   readonly #refreshing = new Set<string>();
-  /** entries not stored since the last that was sampled */
-  #passed = 0;
   /** false if its budget is 0: then every lookup is a miss, and none is counted */
   readonly keeps: boolean;
 
@@ -113,20 +111,6 @@ export class LocalCache {
     return this.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
   }
 
-  /**
-   * Stores an entry that Redis returned for a key, if something is held under the key, at any age. Of other entries it
-   * stores one of `storedOneOf`.
-   */
-  offer(namespace: Namespace, key: string, entry: Entry): void {
-    if (!this.keeps) return;
-    const oneOf = this.storedOneOf;
-    if (oneOf > 1 && this.arena.find(namespace, key, -Infinity) === MISS) {
-      if (++this.#passed < oneOf) return;
-      this.#passed = 0;
-    }
-    this.store(entry);
-  }
-
   /** Stores an entry; its age counts from `readAtMs`, the beginning of the query. */
   store(entry: Entry, readAtMs = monotonicMs()): void {
     this.arena.put(entry.bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + random()));
@@ -138,20 +122,19 @@ export class LocalCache {
   }
 
   /**
-   * Returns the current entries of keys that `find` missed; undefined if there are none. An entry is found if only its
+   * Returns the current entries of keys that `find` missed, undefined for others. An entry is found if only its
    * certification flipped, which is updated here, or if it has been stored meanwhile.
    */
-  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] | undefined {
-    if (!this.keeps) return undefined;
+  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
+    const found = new Array<Entry | undefined>(keys.length).fill(undefined);
+    if (!this.keeps) return found;
     const nowMs = monotonicMs();
     const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
-    let found: (Entry | undefined)[] | undefined;
     for (const [i, key] of keys.entries()) {
       // at time -Infinity no certification has flipped
       const ref = this.arena.find(namespace, key, -Infinity, oldestMs);
       const entry = ref > 0 ? this.#updated(ref, nowMs) : undefined;
       if (!entry) continue;
-      found ??= new Array<Entry | undefined>(keys.length).fill(undefined);
       found[i] = entry;
     }
     return found;

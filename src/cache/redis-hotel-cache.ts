@@ -1,18 +1,13 @@
 import { encodeAbsence } from '../hotels/encode.ts';
-import { type Entry, readEntry } from '../hotels/entry.ts';
+import type { Entry } from '../hotels/entry.ts';
 import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
 import type { RedisStore, TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';
-const POINTER = POINTER_PREFIX.charCodeAt(0);
 /** Prefix of the absence of a pointer; the entry of an absent hotel with this key follows. */
 const ABSENCE_PREFIX = '-';
-const ABSENCE = ABSENCE_PREFIX.charCodeAt(0);
-
-/** The hotel that had a key, or the label of a read at which no hotel had it. */
-export type Pointer = { id: string } | { absentLabel: number };
 
 /**
  * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
@@ -38,33 +33,9 @@ export class RedisHotelCache {
     return this.#prefix + LETTER[namespace];
   }
 
-  /** Returns what Redis holds of each key; undefined if it has nothing or an invalid value. */
-  async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Pointer | undefined)[]> {
-    const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
-    return keys.map((key, i) => {
-      const value = values?.value(i);
-      if (!value) return undefined;
-      if (value[0] === POINTER) return { id: value.toString('utf8', 1) };
-      const absence = value[0] === ABSENCE ? readEntry(value, 1) : undefined;
-      if (absence && !absence.present && absence.isOf(namespace, key)) return { absentLabel: absence.label };
-      this.#options.onInvalidValue();
-      return undefined;
-    });
-  }
-
-  /**
-   * Returns the entry of each id, which may be an absence; undefined if Redis has none, or a corrupt one or one of
-   * another id. The entries are views of the reply and must not be kept.
-   */
-  async entries(ids: string[]): Promise<(Entry | undefined)[]> {
-    const values = await this.#redis.readMany(ids, this.prefixOf('id'));
-    return ids.map((id, i) => {
-      if (!values || values.isNull(i)) return undefined;
-      const entry = readEntry(values.bytes, values.start(i), values.end(i));
-      if (entry?.isOf('id', id)) return entry;
-      this.#options.onInvalidValue();
-      return undefined;
-    });
+  /** Counts a value that is none of those that this class stores. */
+  onInvalidValue(): void {
+    this.#options.onInvalidValue();
   }
 
   /** Stores entries, and pointers from their channel and registry ids. */

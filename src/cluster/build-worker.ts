@@ -93,11 +93,6 @@ export function buildWorker(
     maxBytes: config.COLLECTIONS_MAX_BYTES,
     freshness,
   });
-  const reader: HotelReader = new HotelReader({
-    ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
-    origin: repository,
-    redisCache: redisCache?.hotels,
-  });
   const redisBatch =
     redisCache &&
     new RedisBatchReader({
@@ -105,6 +100,11 @@ export function buildWorker(
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });
+  const reader: HotelReader = new HotelReader({
+    ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
+    origin: repository,
+    ...{ redisBatch, redisCache: redisCache?.hotels },
+  });
   const hotIds = local.keeps && redisCache ? new HotIds(redisCache.hotels, local.arena) : undefined;
   const warmUp = local.keeps
     ? new WarmUp({

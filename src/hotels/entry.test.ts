@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
 import { encodeAbsence, encodeHotel } from './encode.ts';
 import { FIELDS, jsonOf, label, row, rowAtMoment, wellFormed, wireOf } from './entry.fixture.ts';
-import { readEntry, VIEWS } from './entry.ts';
+import { VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 
@@ -89,42 +89,6 @@ describe('the tag of a view', () => {
   });
 });
 
-describe('a cached entry', () => {
-  it('is read as it was written', () => {
-    forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, 1, nowMs);
-      const read = readEntry(Buffer.from(entry.bytes));
-      expect(read?.bytes.equals(entry.bytes)).toBe(true);
-      expect(read?.id).toBe(one.id);
-    });
-  });
-
-  it('is rejected when any one byte differs', () => {
-    forAll(rowAtMoment, fc.nat(), fc.integer({ min: 1, max: 255 }), ([one, nowMs], place, mask) => {
-      const damaged = Buffer.from(encodeHotel(one, 1, nowMs).bytes);
-      const at = place % damaged.length;
-      damaged[at] = damaged[at]! ^ mask;
-      expect(readEntry(damaged)).toBeUndefined();
-    });
-  });
-
-  it('is rejected when it is truncated, extended, empty or foreign', () => {
-    forAll(
-      rowAtMoment,
-      fc.nat(),
-      fc.uint8Array({ minLength: 1, maxLength: 9 }),
-      ([one, nowMs], place, more) => {
-        const { bytes } = encodeHotel(one, 1, nowMs);
-        expect(readEntry(bytes.subarray(0, place % bytes.length))).toBeUndefined();
-        expect(readEntry(Buffer.concat([bytes, more]))).toBeUndefined();
-      },
-    );
-    forAll(fc.uint8Array({ maxLength: 300 }), (bytes) => readEntry(Buffer.from(bytes)) === undefined);
-    expect(readEntry(Buffer.alloc(0))).toBeUndefined();
-    expect(readEntry(Buffer.alloc(80))).toBeUndefined();
-  });
-});
-
 describe('an absence', () => {
   const absence = fc.tuple(wellFormed({ maxLength: 255 }), label);
 
@@ -140,16 +104,6 @@ describe('an absence', () => {
       });
       expect([entry.id, entry.label]).toEqual([id, readAt]);
       expect(entry.at(nowMs)).toBe(entry);
-    });
-  });
-
-  it('is read as it was written, and rejected when a byte differs', () => {
-    forAll(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, readAt], place, mask) => {
-      const { bytes } = encodeAbsence('id', id, readAt);
-      expect(readEntry(Buffer.from(bytes))?.bytes.equals(bytes)).toBe(true);
-      const damaged = Buffer.from(bytes);
-      damaged[place % damaged.length]! ^= mask;
-      expect(readEntry(damaged)).toBeUndefined();
     });
   });
 });

@@ -1,20 +1,15 @@
 import { assemble, DAY_MS } from './assemble.ts';
-import { checksum } from './checksum.ts';
 import {
   BODY_LENGTH_AT,
   CERTIFICATION_AT,
   CERTIFICATION_LENGTH_AT,
   CHANNEL_LENGTH_AT,
-  CHECKED_FROM,
-  CHECKSUM_AT,
   FLAGS_AT,
   FROM_DAY_AT,
   FULL_TAG_AT,
   HEADER_BYTES,
   ID_LENGTH_AT,
   LABEL_AT,
-  MAGIC,
-  MAGIC_AT,
   NARROW_TAG_AT,
   NO_DAY,
   PRESENT,
@@ -38,16 +33,13 @@ export type View = (typeof VIEWS)[number];
 /** Hotel, or null if none has the key. */
 export type Found = Entry | null;
 
-/** Highest character code that UTF-8 encodes in one byte. */
-const LAST_ASCII = 0x7f;
-
 /** Valid entry: a read-only view of its bytes. */
 export class Entry {
   readonly #source: Buffer;
   readonly #start: number;
   readonly #end: number;
 
-  /** Takes the bytes of an entry that is known to be valid; other bytes go through `readEntry`. */
+  /** Takes the bytes of an entry that is known to be valid; the program of the caches checks those from Redis. */
   constructor(source: Buffer, start = 0, end = source.length) {
     this.#source = source;
     this.#start = start;
@@ -85,18 +77,6 @@ export class Entry {
   /** Registry id in canonical decimal digits. */
   get registryId(): string | null {
     return this.#key('registry');
-  }
-
-  isOf(namespace: Namespace, key: string): boolean {
-    const source = this.#source;
-    let at = this.#keyStart(namespace);
-    if (this.#keyLength(namespace) !== key.length) return this.#key(namespace) === key;
-    for (let i = 0; i < key.length; i++) {
-      const byte = source[at++]!;
-      if (byte > LAST_ASCII) return this.#key(namespace) === key;
-      if (byte !== key.charCodeAt(i)) return false;
-    }
-    return true;
   }
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
@@ -190,15 +170,4 @@ export class Entry {
     if (validUntil === from * DAY_MS) return -Infinity;
     return validUntil === Infinity ? (until + 1) * DAY_MS : from * DAY_MS;
   }
-}
-
-/**
- * Reads a cached entry between two offsets of `source`. Returns undefined if it is corrupt, foreign or of another
- * format.
- */
-export function readEntry(source: Buffer, start = 0, end = source.length): Entry | undefined {
-  if (end - start < HEADER_BYTES || source.readUInt32LE(start + MAGIC_AT) !== MAGIC) return undefined;
-  if (checksum(source.subarray(start + CHECKED_FROM, end)) !== source.readUInt32LE(start + CHECKSUM_AT))
-    return undefined;
-  return new Entry(source, start, end);
 }

@@ -216,7 +216,7 @@ describe('WebAssembly', () => {
     const pending = point('channel', 'ch', Buffer.from(`>${key}`));
     const entry = hotel({ id: key, channel_id: 'ch', label }).bytes;
     let found = 0;
-    const stream = new EntryStream(memory, pending, 'full', (_, hits) => {
+    const stream = new EntryStream(memory, pending, 'full', ({ hits }) => {
       found = hits;
     });
     const head = Buffer.from(`*1\r\n$${entry.length}\r\n`);

@@ -49,7 +49,6 @@ export interface CacheWasm {
   readonly PLACES: Global;
   readonly SCRATCH: Global;
   readonly STREAMED: Global;
-  readonly STREAM_GAPS: Global;
   readonly COMMAND: Global;
   readonly POINTERS: Global;
   readonly POINTERS_BYTES: Global;
@@ -70,12 +69,13 @@ export interface CacheWasm {
   beginStream(
     count: number,
     namespace: number,
-    isFull: number,
+    view: number,
     wallMs: number,
     hitsStart: number,
     hitsLength: number,
     storedOneOf: number,
     refreshMs: number,
+    absentTtlMs: number,
   ): void;
   chunkStart(): number;
   takeChunk(length: number, nowMs: number): number;

@@ -281,6 +281,11 @@ export class CacheArena {
     return this.#batchLookup.take(status, keys);
   }
 
+  /** Makes parsed keys the last lookup, which missed all of them; returns their number. */
+  missAll(namespace: Namespace, keys: readonly string[]): number {
+    return this.gatherKeys(namespace, keys, 'full', 0, Infinity).misses;
+  }
+
   /** Writes keys to the input, and their places to the elements. */
   #writeKeys(keys: readonly string[]): void {
     const joined = keys.join('');

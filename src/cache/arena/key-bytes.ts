@@ -1,7 +1,7 @@
 import { charCodeAt } from '../../lib/char-code-at.ts';
 
-/** Maximum length of the key of a record. */
-export const MAX_KEY_BYTES = 255;
+/** Maximum length of a key: 255 characters in UTF-8. */
+export const MAX_KEY_BYTES = 1_020;
 const encoder = new TextEncoder();
 
 /**

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Entry, View } from '../../hotels/entry.ts';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
+import { replyOf } from '../../redis/store.fixture.ts';
 import { hotel } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { LocalCache } from '../local-cache.ts';
@@ -57,12 +58,7 @@ function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
       if (places[i] === 'redis') return Buffer.from(`>h${i}`);
       return places[i] === 'absent' ? absenceOf('channel', `ch-${i}`, 5) : undefined;
     });
-    const reply = Buffer.concat([
-      Buffer.from(`*${values.length}\r\n`),
-      ...values.flatMap((value) =>
-        value ? [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')] : [Buffer.from('$-1\r\n')],
-      ),
-    ]);
+    const reply = replyOf(values);
     requested.push(keys);
     await Promise.resolve();
     around.beforeReply(requested.length);

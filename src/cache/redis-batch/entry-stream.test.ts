@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { encodeAbsence } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { Window } from '../../log/window.ts';
+import { replyOf } from '../../redis/store.fixture.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { CacheMemory } from '../memory.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
@@ -58,12 +59,7 @@ function pointWith(values: (Buffer | undefined)[]): PendingKeys {
   return new PendingKeys('channel', count, memory.takePending());
 }
 
-function reply(...values: (Buffer | null)[]): Buffer {
-  const parts = values.flatMap((value) =>
-    value ? [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')] : [Buffer.from('$-1\r\n')],
-  );
-  return Buffer.concat([Buffer.from(`*${values.length}\r\n`), ...parts]);
-}
+const reply = (...values: (Buffer | null)[]) => replyOf(values);
 
 interface Answer {
   text: string;
@@ -78,11 +74,13 @@ function read(
   view: 'full' | 'narrow' = 'full',
 ): Answer & { rest: number } {
   let answer: Answer | undefined;
-  const stream = new EntryStream(memory, pending, view, (given, hits) => {
-    answer =
-      given instanceof Uint8Array
-        ? { text: `${Buffer.from(given)}`, gaps: [], hits }
-        : { text: `${given.complete([], view)}`, gaps: given.keys, hits };
+  const stream = new EntryStream(memory, pending, view, ({ response, pending: left, hits }) => {
+    const partial = left.partialResponse();
+    answer = {
+      text: `${response ? Buffer.from(response) : partial.complete([], view)}`,
+      gaps: partial.keys,
+      hits,
+    };
   });
   const last = chunks.pop()!;
   for (const chunk of chunks) expect(stream.take(chunk, 0)).toBe(-1);
@@ -150,14 +148,15 @@ describe('the entries of a batch', () => {
   it('leave gaps at the places of unknown entries', () => {
     const pending = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
     expect(pending.partialResponse().keys).toEqual(['ch-1', 'ch-5']);
-    const stream = new EntryStream(memory, pending, 'full', (given, hits) => {
-      if (given instanceof Uint8Array) throw new Error('nothing was missing');
+    const stream = new EntryStream(memory, pending, 'full', ({ response, pending: left, hits }) => {
+      expect(response).toBeUndefined();
+      const given = left.partialResponse();
       expect(given.keys).toEqual(['ch-1', 'ch-2', 'ch-5']);
       expect(hits).toBe(2);
       const completed = given.complete([entries[1]!, null, entries[5]!], 'full');
       expect(`${completed}`).toBe(arrayOf('full', ...[0, 1, 4, 5].map((i) => entries[i]!)));
     });
-    expect.assertions(5);
+    expect.assertions(6);
     const bytes = reply(entries[0]!.bytes, null, entries[4]!.bytes);
     expect(stream.take(bytes, 0)).toBe(bytes.length);
     stream.complete();
@@ -233,8 +232,8 @@ describe('the entries of a batch', () => {
     const all = reply(...bytesOf(0, 1));
     const firstEnd = all.length - entries[1]!.bytes.length;
     let gaps: readonly string[] = [];
-    const stream = new EntryStream(memory, pending, 'full', (given) => {
-      gaps = given instanceof Uint8Array ? [] : given.keys;
+    const stream = new EntryStream(memory, pending, 'full', ({ pending: left }) => {
+      gaps = left.partialResponse().keys;
     });
     expect(stream.take(all.subarray(0, firstEnd), 0)).toBe(-1);
     for (const id of ['h0', 'h1']) window.raise('id', id, 2);

@@ -5,8 +5,7 @@ import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
 import { type LocalCache, REFRESH_MS } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
-import { PartialResponse } from '../partial-response.ts';
-import type { PendingKeys } from './pending-keys.ts';
+import { PendingKeys } from './pending-keys.ts';
 
 /** Results of `takeChunk`. */
 const MORE = 0;
@@ -15,6 +14,22 @@ const MINUS = 0x2d;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
 
+/** What becomes of the entries: the bodies of a response in a view, or the entries themselves. */
+export type Wanted = View | 'entries';
+const NUMBERS: Record<Wanted, number> = { narrow: 0, full: 1, entries: 2 };
+
+/** Result of a reply; its bytes are valid until the callback returns. */
+export interface Streamed {
+  /** the whole response; undefined if keys remain, or if entries were wanted */
+  response: Uint8Array | undefined;
+  /** the table, with the response or the entries */
+  pending: PendingKeys;
+  hits: number;
+  absent: number;
+  /** values that are no entries */
+  invalid: number;
+}
+
 /**
  * Reads the reply with the entries of one batch into its response. Replies on a connection arrive one after the other, so
  * all of them share one memory.
@@ -22,32 +37,29 @@ const PIECE_BYTES = 65_536;
 export class EntryStream implements ReplyReader {
   readonly #memory: CacheMemory;
   readonly #pending: PendingKeys;
-  readonly #view: View;
-  readonly #done: (result: Uint8Array | PartialResponse, hits: number) => void;
+  readonly #wanted: Wanted;
+  readonly #done: (streamed: Streamed) => void;
   readonly #local: LocalCache | undefined;
   readonly #mayStore: () => boolean;
   #begun = false;
   /** reads an error reply */
   #error: ValuesReader | undefined;
 
-  /**
-   * Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels. While
-   * `mayStore` returns true, the local cache stores what it has room for, or a sample.
-   */
+  /** Takes the table. While `mayStore` returns true, the local cache stores what it has room for, or a sample. */
   constructor(
     memory: CacheMemory,
     pending: PendingKeys,
-    view: View,
-    done: (result: Uint8Array | PartialResponse, hits: number) => void,
+    wanted: Wanted,
+    done: (streamed: Streamed) => void,
     local?: LocalCache,
     mayStore = () => true,
   ) {
-    this.#local = local;
-    this.#mayStore = mayStore;
     this.#memory = memory;
     this.#pending = pending;
-    this.#view = view;
+    this.#wanted = wanted;
     this.#done = done;
+    this.#local = local;
+    this.#mayStore = mayStore;
   }
 
   take(chunk: Buffer, from: number): number {
@@ -69,23 +81,16 @@ export class EntryStream implements ReplyReader {
 
   complete(): void {
     this.#error?.complete();
-    this.#done(this.#result(), this.#memory.result(3));
-  }
-
-  #result(): Uint8Array | PartialResponse {
-    const { wasm, bytes, words } = this.#memory;
-    const start = wasm.RESPONSE.value;
-    const output = bytes.subarray(start, start + this.#memory.result(1));
-    const gaps = this.#memory.result(2);
-    if (gaps === 0) return output;
-    const keys: string[] = [];
-    const places: number[] = [];
-    for (let i = 0; i < gaps; i++) {
-      const word = wasm.STREAM_GAPS.value / 4 + 2 * i;
-      keys.push(this.#pending.key(words[word]!));
-      places.push(words[word + 1]!);
-    }
-    return new PartialResponse(Buffer.from(output), keys, places);
+    const { wasm, bytes } = this.#memory;
+    const { namespace, count, table } = this.#pending;
+    const [length, gaps, hits, absent, invalid] = [1, 2, 3, 4, 5].map((i) => this.#memory.result(i));
+    const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);
+    const marked = bytes.subarray(wasm.STREAMED.value, wasm.STREAMED.value + table.length);
+    this.#done({
+      response: gaps === 0 && this.#wanted !== 'entries' ? output : undefined,
+      pending: new PendingKeys(namespace, count, marked, output),
+      ...{ hits: hits!, absent: absent!, invalid: invalid! },
+    });
   }
 
   #begin(first: number): void {
@@ -95,20 +100,19 @@ export class EntryStream implements ReplyReader {
       return;
     }
     const { wasm, bytes } = this.#memory;
-    const { table, count, namespace, hits } = this.#pending;
+    const { table, count, namespace, known } = this.#pending;
     bytes.set(table, wasm.STREAMED.value);
-    const [hitsStart, hitsLength] =
-      hits === EMPTY_ARRAY ? [wasm.HITS.value, 1] : [hits.byteOffset, hits.length];
-    const isFull = this.#view === 'full' ? 1 : 0;
+    const [start, length] = known === EMPTY_ARRAY ? [wasm.HITS.value, 1] : [known.byteOffset, known.length];
     wasm.beginStream(
       count,
       numberOf(namespace),
-      isFull,
+      NUMBERS[this.#wanted],
       wallMs(),
-      hitsStart,
-      hitsLength,
+      start,
+      this.#wanted === 'entries' ? 0 : length,
       this.#local?.storedOneOf ?? 0,
       REFRESH_MS,
+      this.#local?.absentTtlMs ?? 0,
     );
   }
 }

@@ -1,40 +1,59 @@
+import { Entry, type Found } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { PartialResponse } from '../partial-response.ts';
 
 const RECORD_BYTES = 20;
 const GAP = 0xffffffff;
+const NOTHING = 0xfffffffe;
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
 export class PendingKeys {
   readonly namespace: Namespace;
   readonly count: number;
   readonly table: Buffer;
-  /** the array of the hotels that the local cache held; what stands in place of its last bracket is not read */
-  readonly hits: Buffer;
+  /** array of the hotels that are known; what stands in place of its last bracket is not read. Finally, it may be entries. */
+  readonly known: Buffer;
 
-  constructor(namespace: Namespace, count: number, table: Buffer, hits: Buffer = EMPTY_ARRAY) {
+  constructor(namespace: Namespace, count: number, table: Buffer, known: Buffer = EMPTY_ARRAY) {
     this.namespace = namespace;
     this.count = count;
     this.table = table;
-    this.hits = hits;
+    this.known = known;
   }
 
-  key(i: number): string {
-    const start = this.table.readUInt32LE(i * RECORD_BYTES);
-    return this.table.toString('utf8', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
-  }
-
-  /** Returns the hits with a gap for each key that Redis has not resolved. */
+  /** Returns the known hotels with a gap for each key that Redis has not resolved. */
   partialResponse(): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
     for (let i = 0; i < this.count; i++) {
-      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) !== GAP) continue;
-      keys.push(this.key(i));
-      places.push(this.table.readUInt32LE(i * RECORD_BYTES + 16));
+      if (this.#word(i, 12) !== GAP) continue;
+      keys.push(this.#key(i));
+      places.push(this.#word(i, 16));
     }
-    // the space of the hits is released
-    return new PartialResponse(Buffer.from(this.hits), keys, places);
+    return new PartialResponse(Buffer.from(this.known), keys, places);
+  }
+
+  /** Returns the entries and absences that Redis has resolved, by key. */
+  entries(): Map<string, Found> {
+    const found = new Map<string, Found>();
+    const source = Buffer.from(this.known);
+    for (let i = 0; i < this.count; i++) {
+      const state = this.#word(i, 12);
+      if (state === GAP) continue;
+      const start = this.#word(i, 16);
+      const entry = state === NOTHING ? null : new Entry(source, start, start + this.#word(i, 8));
+      found.set(this.#key(i), entry);
+    }
+    return found;
+  }
+
+  #key(i: number): string {
+    const start = this.#word(i, 0);
+    return this.table.toString('utf8', start, start + this.#word(i, 4));
+  }
+
+  #word(i: number, at: number): number {
+    return this.table.readUInt32LE(i * RECORD_BYTES + at);
   }
 }

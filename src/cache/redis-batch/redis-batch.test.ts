@@ -46,7 +46,7 @@ async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly stri
     local,
     memory,
     mayRead: () => true,
-    count: (...answer) => counted.push(answer),
+    count: (...answer) => answer[2] > 0 && counted.push(answer),
   });
   let left: readonly string[] | undefined;
   const lookup = local.gatherBody('channel', BODY, 'full', true)!;

@@ -1,21 +1,19 @@
-import type { View } from '../../hotels/entry.ts';
+import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs } from '../../lib/clock.ts';
+import { monotonicMs, wallAt } from '../../lib/clock.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
+import { MAX_KEYS } from '../arena/arena.ts';
 import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
-import { EntryStream } from './entry-stream.ts';
+import { EntryStream, type Streamed, type Wanted } from './entry-stream.ts';
 import { PendingKeys } from './pending-keys.ts';
 import { PointersReader } from './pointers-reader.ts';
-
-/** Result of `requestPointers` for keys that are left to the reader. */
-const NOT_READ = -1;
 
 /** Callback with the response; its bytes are valid until the call returns. */
 type Finish = (result: Uint8Array | PartialResponse) => void | Promise<void>;
@@ -32,10 +30,18 @@ interface RedisBatchOptions {
   count: CountLookups;
 }
 
+/** Batch between its steps. */
+interface Batch {
+  pending: PendingKeys;
+  wanted: Wanted;
+  /** Called once, immediately when the last reply has arrived, or with nothing found when none does. */
+  done: (streamed: Streamed) => void | Promise<void>;
+}
+
 /**
- * Completes batches, of which the local cache held a part or nothing, directly from the replies of Redis. WebAssembly turns the
- * missed keys into the MGET of pointers, these into the MGET of entries, and these into the response, without an object for
- * each hotel. A miss, an outdated pointer, a corrupt or outdated value stays a gap, which the reader fills.
+ * Reads hotels from the replies of Redis. WebAssembly turns the keys that a lookup missed into the MGET of pointers, these into
+ * the MGET of entries, and these into the response, without an object for each hotel. A miss, an outdated pointer, a
+ * corrupt or outdated value stays a gap, which the caller fills.
  *
  * Entries and absences are compared with the window (log/window.ts) and stored in the local cache in one synchronous step,
  * so no change is applied in between; a later change drops them there.
@@ -50,74 +56,102 @@ export class RedisBatchReader {
   }
 
   /**
-   * Completes the last lookup in the local cache with the hotels that Redis returns. Returns undefined if Redis is not usable, if
-   * a key is not plain, or if the response is too large. Rejects with the error of `finish`.
+   * Completes the last lookup in the local cache with the hotels that Redis returns. Returns undefined if Redis is not usable, or
+   * if the response is too large. Rejects with the error of `finish`.
    */
   complete(namespace: Namespace, lookup: BatchLookup, view: View, finish: Finish): Promise<void> | undefined {
     if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
     if (!hits) return undefined;
-    const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf(namespace));
-    const { wasm } = this.#memory;
-    const count = wasm.requestPointers(lookup.misses, numberOf(namespace), prefixLength);
-    if (count === NOT_READ) {
-      this.#memory.releaseHits(hits);
-      return undefined;
+    const pending = this.#requestPointers(namespace, lookup.misses, hits);
+    const done = ({ response, pending: left, hits: found, absent }: Streamed) => {
+      this.#options.count('redis', 'absent', absent);
+      this.#options.count('redis', 'hit', found);
+      return finish(response ?? left.partialResponse());
+    };
+    return this.#readHotels({ pending, wanted: view, done });
+  }
+
+  /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
+  async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
+    const { cache, count } = this.#options;
+    const nowMs = wallAt(monotonicMs());
+    const found: (Found | undefined)[] = [];
+    for (let start = 0; start < keys.length; start += MAX_KEYS) {
+      const part = keys.slice(start, start + MAX_KEYS);
+      const misses = this.#options.local.arena.missAll(namespace, part);
+      const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
+      const done = ({ pending: left, hits, absent, invalid }: Streamed) => {
+        count('redis', 'hit', hits);
+        count('redis', 'absent', absent);
+        count('redis', 'miss', part.length - hits - absent);
+        for (let i = 0; i < invalid; i++) cache.onInvalidValue();
+        const entries = left.entries();
+        for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
+      };
+      await this.#readHotels({ pending, wanted: 'entries', done });
     }
-    const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
-    return this.#readHotels(pending, view, finish);
+    return found;
+  }
+
+  #requestPointers(namespace: Namespace, misses: number, hits: Buffer): PendingKeys {
+    const { wasm } = this.#memory;
+    const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf(namespace));
+    const count = wasm.requestPointers(misses, numberOf(namespace), prefixLength);
+    return new PendingKeys(namespace, count, this.#memory.takePending(), hits);
   }
 
   /** Reads the hotels of the batch whose command for pointers is in the memory. */
-  async #readHotels(pending: PendingKeys, view: View, finish: Finish): Promise<void> {
+  async #readHotels(batch: Batch): Promise<void> {
+    const { pending, wanted, done } = batch;
     const requested = this.#memory.result(2);
-    const { cache, local, mayRead, count } = this.#options;
+    const { cache, local, mayRead } = this.#options;
     const prefix = cache.prefixOf('id');
     // labels of another history mean nothing to the window
     const isSameHistory = () => cache.prefixOf('id') === prefix;
     let pointed: Pointed | undefined;
     if (requested === 0) {
-      pointed = this.#requestEntries(pending);
+      pointed = this.#requestEntries(batch);
     } else {
       const pointers = new PointersReader(this.#memory, requested, ({ places }) => {
         if (!isSameHistory()) return;
         this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
-        pointed = this.#requestEntries(pending);
+        pointed = this.#requestEntries(batch);
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
-    if (!pointed) return finish(this.#leaveGaps(pending));
-
-    const { absent } = pointed;
-    if (pointed.named === 0) {
-      count('redis', 'absent', absent);
-      return finish(this.#leaveGaps(pointed.pending));
-    }
+    if (!pointed) return this.#leave(pending, done);
+    const { absent, invalid } = pointed;
+    if (pointed.named === 0) return this.#leave(pointed.pending, done, absent, invalid);
     let finished: Promise<void> | undefined;
-    const done = (result: Uint8Array | PartialResponse, hits: number) => {
-      if (isSameHistory()) {
-        count('redis', 'absent', absent);
-        count('redis', 'hit', hits);
-        finished = finishNow(finish, result);
-      } else finished = finishNow(finish, pending.partialResponse());
-    };
     // after a stop of this process a reply is older than it seems
     const mayStore = () => mayRead() && isSameHistory();
-    const stream = new EntryStream(this.#memory, pointed.pending, view, done, local, mayStore);
+    const take = (streamed: Streamed) => {
+      if (isSameHistory())
+        streamed = {
+          ...streamed,
+          absent: streamed.absent + absent,
+          invalid: streamed.invalid + invalid,
+        };
+      else streamed = nothing(pending);
+      // its errors are no failures of Redis
+      finished = (async () => done(streamed))();
+    };
+    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore);
     const hasReply = await this.#send(pointed.command, pointed.named, stream);
-    // no entry has arrived: the reader loads and counts all of them
-    if (!hasReply) return finish(this.#leaveGaps(pending));
+    // no entry has arrived: the caller reads and counts all of them
+    if (!hasReply) return this.#leave(pending, done);
     // only on this path: after a timeout the late reply is still read into the tables
     for (const { table } of [pending, pointed.pending]) this.#memory.pool.release(table);
-    this.#memory.releaseHits(pending.hits);
+    this.#memory.releaseHits(pending.known);
     return finished;
   }
 
-  /** Leaves the keys that Redis has not resolved to the reader. A late reply is read, but no response contains it. */
-  #leaveGaps(pending: PendingKeys): PartialResponse {
-    const partial = pending.partialResponse();
-    this.#memory.releaseHits(pending.hits);
-    return partial;
+  /** Ends a batch without entries. A late reply is read, but no response contains it. */
+  async #leave(pending: PendingKeys, done: Batch['done'], absent = 0, invalid = 0): Promise<void> {
+    const finished = done({ ...nothing(pending), absent, invalid });
+    this.#memory.releaseHits(pending.known);
+    return finished;
   }
 
   #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
@@ -125,7 +159,7 @@ export class RedisBatchReader {
   }
 
   /** Follows the known pointers and those in the memory. */
-  #requestEntries({ namespace, count, table, hits }: PendingKeys): Pointed {
+  #requestEntries({ pending: { namespace, count, table, known } }: Batch): Pointed {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
@@ -134,9 +168,9 @@ export class RedisBatchReader {
       ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
       local.keeps && mayRead() ? local.absentTtlMs : 0,
     );
-    const absent = this.#memory.result(2);
-    const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
-    return { pending, named, absent, command: this.#memory.takeCommand() };
+    const pending = new PendingKeys(namespace, count, this.#memory.takePending(), known);
+    const [absent, invalid] = [this.#memory.result(2), this.#memory.result(3)];
+    return { pending, named, absent, invalid, command: this.#memory.takeCommand() };
   }
 }
 
@@ -147,9 +181,10 @@ interface Pointed {
   named: number;
   command: Buffer;
   absent: number;
+  invalid: number;
 }
 
-/** Calls `finish`, so that its errors do not count as failures of Redis. */
-async function finishNow(finish: Finish, result: Uint8Array | PartialResponse): Promise<void> {
-  await finish(result);
+/** Returns the result of a batch that Redis has not resolved beyond this table. */
+function nothing(pending: PendingKeys): Streamed {
+  return { response: undefined, pending, hits: 0, absent: 0, invalid: 0 };
 }

@@ -12,8 +12,8 @@ import {
   URL_LENGTH_AT,
 } from '../../hotels/entry-layout';
 
-/** Maximum length of a key in bytes; a longer key is never stored. */
-export const MAX_KEY_BYTES: u32 = 255;
+/** Maximum length of a key in bytes: 255 characters in UTF-8. No hotel has a longer key. */
+export const MAX_KEY_BYTES: u32 = 1020;
 
 /** Returns the length of an entry's key, 0 if it has none in that namespace. */
 export function entryKeyLength(entry: usize, namespace: u32): u32 {

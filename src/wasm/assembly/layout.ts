@@ -16,7 +16,7 @@ export const NUMBER_BYTES: usize = 20;
 /** Space for the key of a compressed form. */
 export const FORM_KEY: usize = NUMBERS + 0x5000;
 /** Keys and request bodies that the caller writes: the longest body, and the vector of zeros that ends it. */
-export const INPUT: usize = FORM_KEY + 0x200;
+export const INPUT: usize = FORM_KEY + 0x500;
 export const INPUT_BYTES: u32 = 0x100000;
 
 /** Prefix of every key of a command. */
@@ -26,17 +26,15 @@ export const SEEN: usize = PREFIX + 0x1000;
 export const SEEN_SLOTS: u32 = 4096;
 /** Places of the pointers of a reply: i32 start and i32 length of each, length -1 for null. */
 export const PLACES: usize = SEEN + 0x2000;
-/** Gaps of the response whose entries are arriving, like GAPS. */
-export const STREAM_GAPS: usize = PLACES + 0x2000;
 /** Table (redis-batch/pending-keys.ts) of the batch that is prepared. */
-export const SCRATCH: usize = STREAM_GAPS + 0x2000;
+export const SCRATCH: usize = PLACES + 0x2000;
 /** Table of the batch whose entries are arriving. */
-export const STREAMED: usize = SCRATCH + 0xa0000;
+export const STREAMED: usize = SCRATCH + 0x240000;
 /** Command for Redis. */
-export const COMMAND: usize = STREAMED + 0xa0000;
+export const COMMAND: usize = STREAMED + 0x240000;
 /** Reply with pointers. */
 export const POINTERS: usize = COMMAND + 0x2e0000;
-export const POINTERS_BYTES: u32 = 0x80000;
+export const POINTERS_BYTES: u32 = 0x140000;
 /** Unread bytes of a reply with entries. */
 export const REPLY: usize = POINTERS + POINTERS_BYTES;
 export const REPLY_BYTES: u32 = 0x1000000;

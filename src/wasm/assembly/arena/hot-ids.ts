@@ -22,6 +22,8 @@ export function writeHotIds(slot: u32, count: u32): u32 {
     // an entry has up to three slots
     if (<u32>(idHashOf(entry) >> 32) !== load<u32>(slotAt(slot))) continue;
     const length = entryKeyLength(entry, 0);
+    // it has a byte for its length
+    if (length > 255) continue;
     if (to + HEAD_BYTES + length > outputEnd) break;
     store<u8>(to, frequencyOf(record));
     store<u8>(to, <u8>length, 1);

@@ -3,7 +3,8 @@
  *
  *     0  u32  offset of the key    4  u32  its length
  *     8  u32  offset of the id    12  u32  its length, or GAP or NOTHING
- *    16  u32  offset in the local hits at which its body belongs
+ *    16  u32  offset in the local hits at which its body belongs; later that of a gap in the response, or of an entry with
+ *             the length at 8
  *
  * Before the pointers arrive, every key is a GAP. The offset of the id is then 0, or that of a known id: a byte with its
  * length, followed by its text.
@@ -57,4 +58,16 @@ export function setKnownId(table: usize, i: u32, place: u32): void {
 export function setId(table: usize, i: u32, place: u32, length: u32): void {
   store<u32>(table + i * PENDING_BYTES, place, 8);
   store<u32>(table + i * PENDING_BYTES, length, 12);
+}
+
+/** Marks a key as a gap at an offset in the response. */
+export function setGap(table: usize, i: u32, place: u32): void {
+  store<u32>(table + i * PENDING_BYTES, GAP, 12);
+  store<u32>(table + i * PENDING_BYTES, place, 16);
+}
+
+/** Notes the offset and the length of an entry in the response. */
+export function setEntry(table: usize, i: u32, place: u32, length: u32): void {
+  store<u32>(table + i * PENDING_BYTES, length, 8);
+  store<u32>(table + i * PENDING_BYTES, place, 16);
 }

@@ -1,18 +1,9 @@
 /** First two steps of what a lookup missed: to the MGET of pointers, and from the pointers to the MGET of entries. */
 
-import {
-  CHECKED_FROM,
-  FLAGS_AT,
-  HEADER_BYTES,
-  LABEL_AT,
-  MAGIC,
-  MAGIC_AT,
-  PRESENT,
-} from '../../../hotels/entry-layout';
-import { putAbsence } from '../arena/store';
+import { LABEL_AT } from '../../../hotels/entry-layout';
 import { GAP_BYTES } from '../array';
-import { entryKey, entryKeyLength, isSame, MAX_KEY_BYTES } from '../entry';
-import { hashOf, spread } from '../hash';
+import { isSame, MAX_KEY_BYTES } from '../entry';
+import { hashOf } from '../hash';
 import {
   ELEMENT_BYTES,
   ELEMENTS,
@@ -26,7 +17,6 @@ import {
 } from '../layout';
 import { addKey, beginCommand, commandLength } from './command';
 import {
-  GAP,
   keyLengthOf,
   keyOf,
   knownIdOf,
@@ -37,14 +27,11 @@ import {
   setKnownId,
 } from './pending-keys';
 import { copyId, prefetch, rememberId } from './pointer-cache';
+import { isAbsence, keepAbsence } from './values';
 import { isOutdated } from './window';
-import { xxh64 } from './xxh64';
 
+/** Number of the namespace of hotels' own ids, which need no pointers. */
 const ID: u32 = 0;
-const REGISTRY: u32 = 2;
-const NOT_READ: u32 = 0xffffffff;
-/** Number of digits that are always below 2^63. */
-const SURE_DIGITS: u32 = 18;
 /**
  * One of this number of batches requests its pointers although they are known. A pointer that is never read would be the
  * first to be evicted by a full Redis, and then missing to other processes and to single reads.
@@ -57,9 +44,9 @@ let batches: u32 = 0;
 
 /**
  * Writes the table of the keys that the last lookup missed, each once with its place among the hits, and the MGET of their
- * pointers. A hotel's own id needs no pointer, and known pointers are not requested, except by one batch in REFRESH_ONE_OF, so that Redis does not
- * evict them as unused. Returns the number of distinct keys, or NOT_READ if one is not plain. RESULT: length of the
- * command, of the table, number of requested pointers.
+ * pointers. Keys that no hotel can have are left out. Known pointers are not requested, except by one batch in REFRESH_ONE_OF,
+ * so that Redis does not evict them as unused. Returns the number of keys in the table. RESULT: length of the command, of
+ * the table, number of requested pointers.
  */
 export function requestPointers(misses: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
@@ -70,8 +57,7 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32):
     const element = ELEMENTS + <usize>load<u32>(gap) * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
-    if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
-      return NOT_READ;
+    if (keyLength === 0 || keyLength > MAX_KEY_BYTES) continue;
     const hash = hashOf(namespace, key, keyLength);
     if (!isFirst(hash, key, keyLength, pending)) continue;
     setKey(SCRATCH, pending, place, keyLength, load<u32>(gap, 4));
@@ -87,7 +73,7 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32):
     store<u32>(RESULT, read, 12);
   }
   let requested: u32 = 0;
-  for (let i: u32 = 0; namespace !== ID && i < pending; i++) {
+  for (let i: u32 = 0; i < pending && namespace !== ID; i++) {
     const idLength = usesKnown ? copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1) : 0;
     if (idLength === 0) {
       requested++;
@@ -98,7 +84,7 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32):
     place += 1 + idLength;
   }
   beginCommand(requested);
-  for (let i: u32 = 0; requested > 0 && i < pending; i++)
+  for (let i: u32 = 0; i < pending && requested > 0; i++)
     if (knownIdOf(SCRATCH, i) === 0) addKey(prefixLength, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i));
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
@@ -122,19 +108,11 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
   }
 }
 
-/** Returns true for the intact entry of an absent hotel with this key alone. */
-function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
-  if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
-  if (<u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) !== load<u32>(entry)) return false;
-  if (load<u8>(entry, FLAGS_AT) & PRESENT) return false;
-  return entryKeyLength(entry, namespace) === keyLength && isSame(entryKey(entry, namespace), key, keyLength);
-}
-
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
  * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences, which were just compared
  * with the window, are stored in the local cache until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not.
- * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys.
+ * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys, of invalid values.
  */
 export function requestEntries(
   count: u32,
@@ -147,12 +125,13 @@ export function requestEntries(
   let place = length;
   let named: u32 = 0;
   let absent: u32 = 0;
+  let invalid: u32 = 0;
   let at = PLACES;
   for (let i: u32 = 0; i < count; i++) {
+    const key = keyOf(SCRATCH, i);
+    const keyLength = keyLengthOf(SCRATCH, i);
     if (namespace === ID) {
-      const id = keyOf(SCRATCH, i);
-      const idLength = keyLengthOf(SCRATCH, i);
-      setId(SCRATCH, i, <u32>(id - SCRATCH), idLength);
+      setId(SCRATCH, i, <u32>(key - SCRATCH), keyLength);
       named++;
       continue;
     }
@@ -165,30 +144,20 @@ export function requestEntries(
     const value = POINTERS + load<u32>(at);
     const valueLength = load<i32>(at, 4);
     at += 8;
-    if (valueLength < 1) continue;
-    const mark = load<u8>(value);
-    if (mark === ABSENCE) {
-      const key = keyOf(SCRATCH, i);
-      const keyLength = keyLengthOf(SCRATCH, i);
-      if (!isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) continue;
+    if (valueLength < 0) continue;
+    const mark: u8 = valueLength > 0 ? load<u8>(value) : 0;
+    if (mark === ABSENCE && isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) {
       if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
       setId(SCRATCH, i, 0, NOTHING);
-      if (absentTtlMs > 0)
-        putAbsence(
-          namespace,
-          key,
-          keyLength,
-          nowMs,
-          nowMs + absentTtlMs * spread(0.5, hashOf(namespace, key, keyLength)),
-        );
+      if (absentTtlMs > 0) keepAbsence(namespace, key, keyLength, nowMs, absentTtlMs);
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
-      rememberId(hashOf(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i)), value + 1, valueLength - 1);
+      rememberId(hashOf(namespace, key, keyLength), value + 1, valueLength - 1);
       place += valueLength - 1;
       named++;
-    } else setId(SCRATCH, i, 0, GAP);
+    } else invalid++;
   }
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
@@ -199,5 +168,6 @@ export function requestEntries(
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
   store<u32>(RESULT, absent, 8);
+  store<u32>(RESULT, invalid, 12);
   return named;
 }

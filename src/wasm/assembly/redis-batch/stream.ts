@@ -3,28 +3,28 @@
  * read while it is in the processor's cache. At most one value of a reply is buffered.
  */
 
-import {
-  BODY_LENGTH_AT,
-  CHECKED_FROM,
-  FROM_DAY_AT,
-  HEADER_BYTES,
-  LABEL_AT,
-  MAGIC,
-  MAGIC_AT,
-  NO_DAY,
-  SHARED_LENGTH_AT,
-  UNTIL_DAY_AT,
-  VALID_UNTIL_AT,
-} from '../../../hotels/entry-layout';
+import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
+import { recordOf } from '../arena/links';
 import { putEntry } from '../arena/store';
-import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, writeGap } from '../array';
-import { entryKey, entryKeyLength, isSame, isValid } from '../entry';
+import { closeArray, endBody, MAX_END_BYTES } from '../array';
+import { isValid } from '../entry';
 import { hashOf, spread } from '../hash';
-import { REPLY, REPLY_BYTES, RESPONSE, RESPONSE_BYTES, RESULT, STREAM_GAPS, STREAMED } from '../layout';
-import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './pending-keys';
+import { REPLY, REPLY_BYTES, RESPONSE, RESPONSE_BYTES, RESULT, STREAMED } from '../layout';
+import {
+  GAP,
+  hitsPlaceOf,
+  idLengthOf,
+  idOf,
+  keyLengthOf,
+  keyOf,
+  NOTHING,
+  setEntry,
+  setGap,
+  setId,
+} from './pending-keys';
 import { forgetId } from './pointer-cache';
+import { hasKey, isAbsence, isIntact, isValidAt, keepAbsence } from './values';
 import { isOutdated, newestChange } from './window';
-import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
 export const DONE: u32 = 1;
@@ -35,10 +35,12 @@ const CR: u8 = 0x0d;
 const MINUS: u8 = 0x2d;
 /** Maximum length of the line before an array or a value. */
 const LINE_BYTES: usize = 13;
-const DAY_MS: f64 = 86_400_000;
+/** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
+const FULL: u32 = 1;
+const ENTRIES: u32 = 2;
 
 let namespace: u32 = 0;
-let isFull: bool = false;
+let view: u32 = 0;
 let now: f64 = 0;
 /** number of records, and the index of the current one */
 let count: u32 = 0;
@@ -50,6 +52,8 @@ let missing: i32 = -1;
 let output: usize = RESPONSE;
 let gaps: u32 = 0;
 let hits: u32 = 0;
+let absent: u32 = 0;
+let invalid: u32 = 0;
 /** address and length of the local hits, and how many of their bytes are in the response */
 let hitsStart: usize = 0;
 let hitsLength: u32 = 0;
@@ -61,24 +65,26 @@ let passed: u32 = 0;
 /** time at which entries are stored, negative: none is; mean time from then to their refresh */
 let storedAtMs: f64 = -1;
 let refreshMs: f64 = 0;
+let absentTtlMs: f64 = 0;
 /** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
 let skipped: u32 = 0;
 
-/** Prepares for the reply to the batch whose table of `keys` records is at STREAMED. */
+/** Prepares for the reply to the batch whose table of `keys` records is at STREAMED. `ofView`: narrow, FULL or ENTRIES. */
 export function beginStream(
   keys: u32,
   ofNamespace: u32,
-  full: bool,
+  ofView: u32,
   nowMs: f64,
   startOfHits: usize,
   ofHits: u32,
   ofStored: u32,
   toRefreshMs: f64,
+  ofAbsentTtlMs: f64,
 ): void {
   namespace = ofNamespace;
-  isFull = full;
+  view = ofView;
   now = nowMs;
   count = keys;
   next = 0;
@@ -91,8 +97,11 @@ export function beginStream(
   hitsTaken = 0;
   storedOneOf = ofStored;
   refreshMs = toRefreshMs;
+  absentTtlMs = ofAbsentTtlMs;
   gaps = 0;
   hits = 0;
+  absent = 0;
+  invalid = 0;
   kept = 0;
   skipped = 0;
   readBuckets();
@@ -119,7 +128,8 @@ export function chunkStart(): usize {
 
 /**
  * Reads a chunk of `length` bytes at `chunkStart`. The local cache stores its entries as read at `nowMs`; negative: none. Returns MORE, DONE or an error. RESULT: the number of bytes of the
- * chunk that follow the reply; if DONE, also the response's length, gaps and hits.
+ * chunk that follow the reply; if DONE, also the response's length, its gaps, hits, absent keys and invalid values. The
+ * table then has the places of gaps, and of ENTRIES.
  */
 export function takeChunk(length: u32, nowMs: f64): u32 {
   storedAtMs = nowMs;
@@ -151,7 +161,7 @@ export function takeChunk(length: u32, nowMs: f64): u32 {
     const isTooLarge = valueLength > <i32>(REPLY_BYTES / 2);
     if (behind > end && !isTooLarge) return keep(at, end);
     advance();
-    if (valueLength < 0 || isTooLarge || !add(value, valueLength)) reject();
+    if (valueLength < 0 || !take(value, isTooLarge ? 0 : valueLength)) reject();
     next++;
     missing--;
     at = behind;
@@ -164,9 +174,11 @@ export function takeChunk(length: u32, nowMs: f64): u32 {
   advance();
   takeHits(hitsLength);
   store<u32>(RESULT, <u32>(end - at));
-  store<u32>(RESULT, closeArray(RESPONSE, output), 4);
+  store<u32>(RESULT, view === ENTRIES ? <u32>(output - RESPONSE) : closeArray(RESPONSE, output), 4);
   store<u32>(RESULT, gaps, 8);
   store<u32>(RESULT, hits, 12);
+  store<u32>(RESULT, absent, 16);
+  store<u32>(RESULT, invalid, 20);
   return DONE;
 }
 
@@ -206,7 +218,7 @@ function advance(): void {
 
 /** Adds the local hits before this place to the response. */
 function takeHits(place: u32): void {
-  if (place === hitsTaken) return;
+  if (view === ENTRIES || place === hitsTaken) return;
   const length = place - hitsTaken;
   memory.copy(output, hitsStart + hitsTaken, length);
   output += length;
@@ -215,57 +227,69 @@ function takeHits(place: u32): void {
 
 function addGap(number: u32): void {
   takeHits(hitsPlaceOf(STREAMED, number));
-  writeGap(STREAM_GAPS + gaps * GAP_BYTES, number, <u32>(output - RESPONSE));
+  setGap(STREAMED, number, <u32>(output - RESPONSE));
   gaps++;
 }
 
 /** Leaves a gap for the present record, whose pointer may be wrong. */
 function reject(): void {
+  const hash = hashOf(namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next));
   addGap(next);
-  forgetId(hashOf(namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next)));
+  forgetId(hash);
 }
 
-/** Adds the body of an entry to the response. Returns false if the entry does not match or space is short. */
-function add(entry: usize, length: u32): bool {
-  if (!isRequested(entry, length)) return false;
-  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
-  const copied = isFull ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
-  const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
-  if (needed > RESPONSE_BYTES - <u32>(output - RESPONSE)) return false;
-  takeHits(hitsPlaceOf(STREAMED, next));
-  memory.copy(output, entry + length - bodyLength, copied);
-  output = endBody(output + copied, isFull);
-  hits++;
-  if (storedAtMs >= 0 && ++passed >= storedOneOf) {
-    passed = 0;
-    const softMs = refreshMs * spread(1, hashOf(0, idOf(STREAMED, next), idLengthOf(STREAMED, next)));
-    putEntry(entry, length, storedAtMs, storedAtMs + softMs);
-  }
-  return true;
-}
-
-/** Returns true for a valid entry of the expected hotel: present, valid today, and without a newer known change. */
-function isRequested(entry: usize, length: u32): bool {
-  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
-  if (<u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) !== load<u32>(entry)) return false;
-  if (!isValid(entry, length)) return false;
+/** Takes a value as the entry or the absence of the present record. Returns false if it is not usable or space is short. */
+function take(entry: usize, length: u32): bool {
   const id = idOf(STREAMED, next);
   const idLength = idLengthOf(STREAMED, next);
-  if (entryKeyLength(entry, 0) !== idLength || !isSame(entryKey(entry, 0), id, idLength)) return false;
-  const keyLength = keyLengthOf(STREAMED, next);
-  if (entryKeyLength(entry, namespace) !== keyLength) return false;
-  if (!isSame(entryKey(entry, namespace), keyOf(STREAMED, next), keyLength)) return false;
-  return isValidToday(entry) && !isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT));
+  if (namespace === 0 && isAbsence(entry, length, 0, id, idLength)) {
+    if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+    if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, absentTtlMs);
+    setId(STREAMED, next, 0, NOTHING);
+    absent++;
+    return true;
+  }
+  if (!isIntact(entry, length) || !hasKey(entry, 0, id, idLength)) {
+    invalid++;
+    return false;
+  }
+  if (
+    !isValid(entry, length) ||
+    !hasKey(entry, namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next))
+  )
+    return false;
+  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+  if (view !== ENTRIES && !isValidAt(entry, now)) return false;
+  if (storedAtMs >= 0) storeLocally(entry, length);
+  return add(entry, length);
 }
 
-/** Returns whether the entry is valid now, by the rules of `at` in entry.ts. */
-function isValidToday(entry: usize): bool {
-  const validUntil = load<f64>(entry, VALID_UNTIL_AT);
-  if (now >= validUntil) return false;
-  const from = load<i32>(entry, FROM_DAY_AT);
-  const until = load<i32>(entry, UNTIL_DAY_AT);
-  if (from === NO_DAY || until === NO_DAY || from > until) return true;
-  const fromMs = <f64>from * DAY_MS;
-  if (validUntil === fromMs) return true;
-  return now >= (validUntil === Infinity ? (<f64>until + 1) * DAY_MS : fromMs);
+/** Stores an entry in the local cache, or a sample; of ENTRIES, which are few, also each whose key is held, at any age. */
+function storeLocally(entry: usize, length: u32): void {
+  const key = keyOf(STREAMED, next);
+  const keyLength = keyLengthOf(STREAMED, next);
+  const hash = hashOf(namespace, key, keyLength);
+  const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
+  if (!isHeld && ++passed < storedOneOf) return;
+  if (!isHeld) passed = 0;
+  putEntry(entry, length, storedAtMs, storedAtMs + refreshMs * spread(1, hash));
+}
+
+/** Adds an entry, or its body, to the response. Returns false if space is short. */
+function add(entry: usize, length: u32): bool {
+  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
+  const copied = view === ENTRIES ? length : view === FULL ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
+  const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
+  if (needed > RESPONSE_BYTES - <u32>(output - RESPONSE)) return false;
+  hits++;
+  if (view === ENTRIES) {
+    memory.copy(output, entry, length);
+    setEntry(STREAMED, next, <u32>(output - RESPONSE), length);
+    output += length;
+    return true;
+  }
+  takeHits(hitsPlaceOf(STREAMED, next));
+  memory.copy(output, entry + length - bodyLength, copied);
+  output = endBody(output + copied, view === FULL);
+  return true;
 }

@@ -1,70 +1,54 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { encodeAbsence, encodeHotel } from '../hotels/encode.ts';
-import type { Entry } from '../hotels/entry.ts';
-import { rowOf } from '../hotels/row.fixture.ts';
-import type { HotelRow } from '../hotels/row.ts';
-import { Window } from '../log/window.ts';
-import { Values } from '../redis/reply-parser.ts';
-import type { RedisStore } from '../redis/store.ts';
-import { RedisHotelCache } from './redis-hotel-cache.ts';
-import { RedisHotelReader } from './redis-hotel-reader.ts';
+import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
+import type { Entry } from '../../hotels/entry.ts';
+import { rowOf } from '../../hotels/row.fixture.ts';
+import type { HotelRow } from '../../hotels/row.ts';
+import { Window } from '../../log/window.ts';
+import { FakeStore } from '../../redis/store.fixture.ts';
+import { NOW_MS } from '../arena/arena.fixture.ts';
+import { ABSENT, MISS } from '../arena/arena.ts';
+import { localCacheIn } from '../local-cache.fixture.ts';
+import { CacheMemory } from '../memory.ts';
+import { RedisHotelCache } from '../redis-hotel-cache.ts';
+import { RedisBatchReader } from './redis-batch.ts';
 
 const TTL_MS = 60_000;
 const ABSENT_TTL_MS = 1_000;
+const MIB = 1024 ** 2;
 
-let stored: Map<string, Buffer>;
-let lifetimes: Map<string, number>;
+let store: FakeStore;
 let invalid: number;
 let counted: Record<'hit' | 'absent' | 'miss', number>;
-/** called before each reply */
-let onRead: () => void;
 let window: Window;
 let cache: RedisHotelCache;
-let reader: RedisHotelReader;
-
-const redis: Pick<RedisStore, 'readMany' | 'setMany'> = {
-  readMany: async (keys, prefix) => {
-    onRead();
-    const found = keys.map((key) => stored.get(prefix + key));
-    const places: number[] = [];
-    let end = 0;
-    for (const value of found) {
-      places.push(end, value?.length ?? -1);
-      end += value?.length ?? 0;
-    }
-    return new Values(Buffer.concat(found.filter((value) => value !== undefined)), places);
-  },
-  setMany: async (values) => {
-    for (const [key, value, ttlMs] of values) {
-      stored.set(key, Buffer.from(value));
-      lifetimes.set(key, ttlMs);
-    }
-  },
-};
+let reader: RedisBatchReader;
+let local: ReturnType<typeof localCacheIn>;
 
 const hotel = (label: number, fields: Partial<HotelRow> = {}): Entry =>
-  encodeHotel(rowOf({ id: 'h', channel_id: 'C', registry_id: '7', ...fields }), label, Date.now());
+  encodeHotel(rowOf({ id: 'h', channel_id: 'C', registry_id: '7', ...fields }), label, NOW_MS);
 
-beforeEach(() => {
-  stored = new Map();
-  lifetimes = new Map();
+function open(maxBytes: number): void {
+  store = new FakeStore();
   invalid = 0;
   counted = { hit: 0, absent: 0, miss: 0 };
-  onRead = () => {};
-  window = new Window();
+  const memory = new CacheMemory(maxBytes);
+  window = new Window(memory.window);
   window.lowerFloor(0);
-  const onInvalidValue = () => void invalid++;
-  cache = new RedisHotelCache(redis as RedisStore, {
+  cache = new RedisHotelCache(store as never, {
     ttlMs: TTL_MS,
     absentTtlMs: ABSENT_TTL_MS,
-    onInvalidValue,
+    onInvalidValue: () => void invalid++,
   });
   cache.usePrefix('p');
-  const count = (_: string, result: 'hit' | 'absent' | 'miss', keys: number) => {
-    counted[result] += keys;
-  };
-  reader = new RedisHotelReader({ cache, window, count });
-});
+  local = localCacheIn(memory);
+  reader = new RedisBatchReader({
+    ...{ redis: store as never, cache, local, memory, mayRead: () => true },
+    count: (_, result, keys) => {
+      counted[result] += keys;
+    },
+  });
+}
+beforeEach(() => open(0));
 
 /** Reads the hotel by each of its keys; returns the results. */
 async function readAll(): Promise<unknown[]> {
@@ -74,7 +58,7 @@ async function readAll(): Promise<unknown[]> {
     ['channel', 'C'] as const,
     ['registry', '7'] as const,
   ])
-    results.push(...(await reader.read(namespace, [key], undefined)));
+    results.push(...(await reader.read(namespace, [key])));
   return results.map((found) => found && (found as Entry).label);
 }
 
@@ -103,7 +87,7 @@ describe('hotels in Redis', () => {
 
   it('are not used after a change that is applied before the reply', async () => {
     await cache.fill([hotel(5)]);
-    onRead = () => window.raise('id', 'h', 6);
+    store.onRead = () => window.raise('id', 'h', 6);
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
   });
 
@@ -116,8 +100,8 @@ describe('hotels in Redis', () => {
       ['channel', 'none'] as const,
     ]) {
       cache.usePrefix('p');
-      onRead = () => cache.usePrefix('another');
-      expect(await reader.read(namespace, [key], undefined)).toEqual([undefined]);
+      store.onRead = () => cache.usePrefix('another');
+      expect(await reader.read(namespace, [key])).toEqual([undefined]);
     }
   });
 
@@ -134,35 +118,57 @@ describe('hotels in Redis', () => {
   it('are not found by an id that they do not have any more', async () => {
     await cache.fill([hotel(5)]);
     await cache.fill([hotel(6, { channel_id: 'D' })]);
-    expect(await reader.read('channel', ['C', 'D'], undefined)).toEqual([undefined, expect.anything()]);
+    expect(await reader.read('channel', ['C', 'D'])).toEqual([undefined, expect.anything()]);
   });
 
   it('are returned as they read today, and stay as they are in Redis', async () => {
     const dated = rowOf({ id: 'h', certified_from: '2020-01-01', certified_until: '2020-01-31' });
     await cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
-    const before = new Map(stored);
-    const [found] = await reader.read('id', ['h'], undefined);
+    const before = new Map(store.stored);
+    const [found] = await reader.read('id', ['h']);
     expect(found!.validUntilMs).toBe(Infinity);
     expect(found!.label).toBe(5);
     expect(JSON.parse(String(found!.body('full'))).certified).toBe(false);
-    expect(stored).toEqual(before);
-  });
-
-  it('are not requested again where they are known', async () => {
-    await cache.fill([hotel(5)]);
-    const known = hotel(4, { id: 'known' });
-    const found = await reader.read('id', ['known', 'h', 'absent'], [known, undefined, null]);
-    expect(found.map((entry) => entry?.label)).toEqual([4, 5, undefined]);
-    expect(found[2]).toBeNull();
-    expect(counted).toEqual({ hit: 1, absent: 0, miss: 0 });
+    expect(store.stored).toEqual(before);
   });
 
   it('live as long as their pointers, for half of the maximum to all of it', async () => {
     await cache.fill([hotel(5)]);
-    const [ofEntry, ...ofPointers] = lifetimes.values();
+    const [ofEntry, ...ofPointers] = store.lifetimesMs.values();
     expect(ofPointers).toEqual([ofEntry, ofEntry]);
     expect(ofEntry).toBeGreaterThanOrEqual(TTL_MS / 2);
     expect(ofEntry).toBeLessThanOrEqual(TTL_MS);
+  });
+
+});
+
+describe('what Redis returned is kept in the local cache', () => {
+  beforeEach(() => open(MIB));
+
+  it('by all keys of a hotel, and absences by theirs', async () => {
+    await cache.fill([hotel(5)]);
+    await cache.rememberAbsent('id', ['none'], 5);
+    await cache.rememberAbsent('channel', ['none'], 5);
+    await reader.read('channel', ['C', 'none']);
+    await reader.read('id', ['none', 'unknown']);
+    expect(local.find('registry', '7')).toBeGreaterThan(0);
+    expect([local.find('id', 'none'), local.find('channel', 'none')]).toEqual([ABSENT, ABSENT]);
+    expect(local.find('id', 'unknown')).toBe(MISS);
+  });
+
+  it('in place of what it holds, also while it is full', async () => {
+    local.store(hotel(4));
+    for (let i = 0; local.arena.hasRoom; i++)
+      local.store(hotel(4, { id: `x${i}`, channel_id: null, registry_id: null }));
+    await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: 'O', registry_id: '8' })]);
+    expect(local.find('id', 'h')).toBeGreaterThan(0);
+    local.storeAbsent('registry', '8');
+    await reader.read('id', ['h', 'other']);
+    const label = (key: string) => local.lastKnown('id', key)?.label;
+    expect([label('h'), label('other')]).toEqual([5, undefined]);
+    // by a key of which an absence is held
+    await reader.read('registry', ['8']);
+    expect(label('other')).toBe(5);
   });
 });
 
@@ -182,15 +188,15 @@ describe('absences in Redis', () => {
   it('live for a short time', async () => {
     await cache.rememberAbsent('channel', ['C'], 5);
     await cache.fill([encodeAbsence('id', 'h', 5)]);
-    expect(lifetimes.size).toBe(2);
-    for (const ttlMs of lifetimes.values()) expect(ttlMs).toBeLessThanOrEqual(ABSENT_TTL_MS);
+    expect(store.lifetimesMs.size).toBe(2);
+    for (const ttlMs of store.lifetimesMs.values()) expect(ttlMs).toBeLessThanOrEqual(ABSENT_TTL_MS);
   });
 });
 
 it.each(['', 'corrupt', '-', '-x', '-5 ', '{"id":"h"}'])(
   'an invalid value %j is counted, missing, and replaced by the next load',
   async (value) => {
-    for (const name of ['p:h:h', 'p:c:C', 'p:r:7']) stored.set(name, Buffer.from(value));
+    for (const name of ['p:h:h', 'p:c:C', 'p:r:7']) store.stored.set(name, Buffer.from(value));
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
     expect(invalid).toBe(3);
     await cache.fill([hotel(5)]);
@@ -200,14 +206,14 @@ it.each(['', 'corrupt', '-', '-x', '-5 ', '{"id":"h"}'])(
 
 it('the absence of another key is invalid', async () => {
   await cache.rememberAbsent('channel', ['other'], 5);
-  stored.set('p:c:C', stored.get('p:c:other')!);
-  expect(await reader.read('channel', ['C'], undefined)).toEqual([undefined]);
+  store.stored.set('p:c:C', store.stored.get('p:c:other')!);
+  expect(await reader.read('channel', ['C'])).toEqual([undefined]);
   expect(invalid).toBe(1);
 });
 
 it('the entry of another hotel is invalid', async () => {
   await cache.fill([hotel(5, { id: 'other' })]);
-  stored.set('p:h:h', stored.get('p:h:other')!);
-  expect(await reader.read('id', ['h'], undefined)).toEqual([undefined]);
+  store.stored.set('p:h:h', store.stored.get('p:h:other')!);
+  expect(await reader.read('id', ['h'])).toEqual([undefined]);
   expect(invalid).toBe(1);
 });

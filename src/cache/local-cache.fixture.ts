@@ -1,0 +1,12 @@
+import { LocalCache } from './local-cache.ts';
+import type { CacheMemory } from './memory.ts';
+
+/** Returns a local cache whose entries are current at any age. */
+export function localCacheIn(memory: CacheMemory | number): LocalCache {
+  return new LocalCache(memory, {
+    freshness: { oldestReadMs: () => -Infinity },
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
+}

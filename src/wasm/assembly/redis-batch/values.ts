@@ -1,0 +1,53 @@
+/** Checks of the values in Redis: entries of hotels and absences. */
+import {
+  CHECKED_FROM,
+  FLAGS_AT,
+  FROM_DAY_AT,
+  HEADER_BYTES,
+  MAGIC,
+  MAGIC_AT,
+  NO_DAY,
+  PRESENT,
+  UNTIL_DAY_AT,
+  VALID_UNTIL_AT,
+} from '../../../hotels/entry-layout';
+import { putAbsence } from '../arena/store';
+import { entryKey, entryKeyLength, isSame } from '../entry';
+import { hashOf, spread } from '../hash';
+import { xxh64 } from './xxh64';
+
+const DAY_MS: f64 = 86_400_000;
+
+/** Returns true for an entry, of a hotel or an absence, whose bytes are those that were stored. */
+export function isIntact(entry: usize, length: u32): bool {
+  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  return <u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) === load<u32>(entry);
+}
+
+/** Returns true if this is a key of the entry. */
+export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): bool {
+  return entryKeyLength(entry, namespace) === length && isSame(entryKey(entry, namespace), key, length);
+}
+
+/** Returns true for the intact entry of an absent hotel with this key alone. */
+export function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
+  if (length !== <u32>HEADER_BYTES + keyLength || !isIntact(entry, length)) return false;
+  return (load<u8>(entry, FLAGS_AT) & PRESENT) === 0 && hasKey(entry, namespace, key, keyLength);
+}
+
+/** Stores an absence in the local cache, for half of `ttlMs` to all of it. */
+export function keepAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, ttlMs: f64): void {
+  putAbsence(namespace, key, length, nowMs, nowMs + ttlMs * spread(0.5, hashOf(namespace, key, length)));
+}
+
+/** Returns whether an entry reads as stored at `nowMs`, by the rules of `at` in entry.ts. */
+export function isValidAt(entry: usize, nowMs: f64): bool {
+  const validUntil = load<f64>(entry, VALID_UNTIL_AT);
+  if (nowMs >= validUntil) return false;
+  const from = load<i32>(entry, FROM_DAY_AT);
+  const until = load<i32>(entry, UNTIL_DAY_AT);
+  if (from === NO_DAY || until === NO_DAY || from > until) return true;
+  const fromMs = <f64>from * DAY_MS;
+  if (validUntil === fromMs) return true;
+  return nowMs >= (validUntil === Infinity ? (<f64>until + 1) * DAY_MS : fromMs);
+}
