@@ -151,10 +151,21 @@ export class Masters {
   /** Applies a refreshed slot map. */
   #follow(): void {
     if (this.#closed) return;
-    const named = new Set(this.#cluster.slots.flatMap((names) => names?.[0] ?? []));
-    for (const name of named) if (!this.#byName.has(name)) this.#open(name);
+    const { slots } = this.#cluster;
+    const named = new Set<string>();
+    this.#bySlot = [];
+    for (let slot = 0; slot < slots.length; slot++) {
+      // the slots of a range share one list
+      if (slot > 0 && slots[slot] === slots[slot - 1]) {
+        this.#bySlot.push(this.#bySlot[slot - 1]);
+        continue;
+      }
+      const name = slots[slot]?.[0];
+      if (name !== undefined && !this.#byName.has(name)) this.#open(name);
+      if (name !== undefined) named.add(name);
+      this.#bySlot.push(this.#byName.get(name ?? ''));
+    }
     for (const master of this.all) if (!named.has(master.name)) this.#drop(master);
-    this.#bySlot = Array.from(this.#cluster.slots, (names) => this.#byName.get(names?.[0] ?? ''));
   }
 
   #open(name: string): void {
