@@ -72,7 +72,8 @@ export class Clients {
       const gapMs = random.pick([12, 40, 120]);
       const next = () => {
         this.#read(instance, random);
-        if (world.nowMs < untilMs) world.after(random.between(0.1, 2) * gapMs, next);
+        const pauseMs = this.#episode.pace * random.between(0.1, 2) * gapMs;
+        if (world.nowMs < untilMs) world.after(Math.min(pauseMs, 3_000), next);
       };
       world.after(STARTS_MS, next);
     }
@@ -363,6 +364,6 @@ class Mirror {
     if (checker.violations.length > 20) return;
     // an empty page ends the wait; mirrors ask again at once
     if (this.#random.chance(0.005)) this.#begin();
-    again(page.more ? 1 : this.#random.between(1, 400));
+    again(page.more ? 1 : this.#episode.pace * this.#random.between(1, 400));
   }
 }

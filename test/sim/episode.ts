@@ -8,7 +8,7 @@ import { Random } from './random.ts';
 import { Reach } from './reach.ts';
 import { type RedisServer, RedisServers } from './redis.ts';
 import { DAY_MS, type Data, type Sizes } from './sequencer.ts';
-import { drawSteps, type Step, take } from './steps.ts';
+import { type Busy, drawBusy, drawSteps, type Step, take } from './steps.ts';
 import { Truth } from './truth.ts';
 import { World } from './world.ts';
 import {
@@ -24,6 +24,9 @@ import {
 } from './writes.ts';
 
 const NOON_MS = Date.parse('2026-03-01T12:00:00Z');
+
+/** Factor of the pauses of clients in quiet times. */
+const QUIET_PACE = 25;
 
 export interface EpisodeOptions {
   seed: string;
@@ -53,6 +56,7 @@ export class Episode {
   /** an instance of another deployment */
   stranger: Instance | undefined;
   readonly #untilMs: number;
+  readonly #busy: Busy;
 
   constructor({ seed, untilMs, isTraced = false, steps }: EpisodeOptions) {
     const random = new Random(`${seed} episode`);
@@ -126,11 +130,18 @@ export class Episode {
       if (!isCluster && this.redis.servers[1] && random.chance(0.5))
         this.redis.lead(`i${i}`, this.redis.servers[1]);
     }
-    this.steps = steps ?? drawSteps(random, untilMs);
+    this.#busy = drawBusy(new Random(`${seed} busy`), untilMs);
+    this.steps = steps ?? drawSteps(random, this.#busy, untilMs);
   }
 
   get hostNames(): string[] {
     return this.instances.map(({ name }) => name);
+  }
+
+  /** Factor of the pauses between whatever is repeated: much more in quiet times. */
+  get pace(): number {
+    const { nowMs } = this.world;
+    return this.#busy.some(({ fromMs, untilMs }) => fromMs <= nowMs && nowMs < untilMs) ? 1 : QUIET_PACE;
   }
 
   /** To be called after whatever may have changed which instances reach PostgreSQL. */

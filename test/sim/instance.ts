@@ -86,6 +86,14 @@ export interface Server {
   pipeline: Parameters<typeof import('../../src/http/server.ts').openServer>[1];
 }
 
+/** Copies a message as the pipe does: it is plain data. */
+function copyOf<Value>(value: Value): Value {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyOf) as Value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return structuredClone(value);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, copyOf(part)])) as Value;
+}
+
 /** A pipe between two processes: messages arrive in order. */
 function pipeTo(world: World, to: Process): (deliver: () => void) => void {
   let lastMs = 0;
@@ -125,7 +133,7 @@ export class Worker extends EventEmitter {
 
   send(message: ToWorker): void {
     // its window alone are 8 MiB, which the worker copies
-    const copy = message.type === 'start' ? message : structuredClone(message);
+    const copy = message.type === 'start' ? message : copyOf(message);
     this.#down(() => {
       if (copy.type === 'start') this.#start(copy);
       else this.#receive?.(copy);

@@ -249,7 +249,7 @@ export class Cluster extends EventEmitter {
       }
       this.#attempt = 0;
       this.slots = slots;
-      const named = new Set(slots.flatMap(([name], slot) => (slots[slot - 1]?.[0] === name ? [] : name!)));
+      const named = new Set(slots.filter((names, slot) => names !== slots[slot - 1]).map(([name]) => name!));
       for (const name of named) this.#open(name);
       for (const [name, node] of this.#nodes) if (!named.has(name)) node.disconnect();
       this.status = 'ready';

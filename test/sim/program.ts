@@ -32,7 +32,7 @@ const USAGE = `Usage: node test/sim/main.ts [options]
   --seed N         seed of the first episode (1)
   --episodes K     number of episodes, each with the next seed (1)
   --for 30s        instead: episodes until this time of the wall clock is over
-  --seconds S      simulated seconds of an episode (60)
+  --seconds S      simulated seconds of an episode (60); a longer one has quiet times, which cost little
   --keepgoing      goes on after an episode that has failed
   --trace          prints everything that happens
   --shrink 60s     looks for fewer steps after which a failure is still found, for this time

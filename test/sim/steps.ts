@@ -16,9 +16,10 @@ export interface Step {
 
 type Does = (episode: Episode, random: Random) => string | undefined;
 
-/** A duration of a fault: mostly short, sometimes longer than every bound. */
+/** A duration of a fault: mostly short, sometimes longer than every bound, at times very long. */
 function lastsMs(random: Random): number {
-  const most = random.pick([300, 1_200, 3_000, 6_000, 12_000]);
+  const drawn = random.next();
+  const most = drawn > 0.96 ? 150_000 : [300, 1_200, 3_000, 6_000, 12_000][Math.floor(5 * drawn)]!;
   return random.between(0.2, 1) * most;
 }
 
@@ -184,7 +185,7 @@ const POSTGRES = {
       const { maxPiece } = postgres.sizes;
       postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
       for (let n = 0; n < names.hotels; n++) episode.clients?.visit(episode.stranger!, `h${n}`);
-      world.after(random.between(50, 400), goOn);
+      world.after(episode.pace * random.between(50, 400), goOn);
     };
     goOn();
     return copy.name;
@@ -202,7 +203,7 @@ const POSTGRES = {
       const { data } = copy.folder;
       const { maxPiece } = postgres.sizes;
       postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
-      world.after(random.between(20, 200), write);
+      world.after(episode.pace * random.between(20, 200), write);
     };
     write();
     const reconnect = () => {
@@ -472,14 +473,33 @@ export function take(episode: Episode, step: Step): void {
   if (text !== undefined) episode.world.trace(`STEP ${step.kind}: ${text}`);
 }
 
+/** Times of an episode in which much happens. Between them little does, so that they cost most of a run. */
+export type Busy = readonly { fromMs: number; untilMs: number }[];
+
+/** A short episode is busy all the time. */
+export function drawBusy(random: Random, untilMs: number): Busy {
+  if (untilMs <= 60_000) return [{ fromMs: 0, untilMs }];
+  const busy = [];
+  for (let fromMs = 0; fromMs < untilMs; ) {
+    const toMs = fromMs + random.between(10_000, 20_000);
+    busy.push({ fromMs, untilMs: Math.min(toMs, untilMs) });
+    fromMs = toMs + random.between(30_000, 250_000);
+  }
+  return busy;
+}
+
 /** Draws the steps of an episode. */
-export function drawSteps(random: Random, untilMs: number): Step[] {
+export function drawSteps(random: Random, busy: Busy, untilMs: number): Step[] {
   const steps: Step[] = [];
   let draw = 0;
-  const add = (atMs: number, kind: Kind) => steps.push({ atMs, kind, draw: draw++ });
+  const add = (kind: Kind, fromMs: number, endMs: number, pauseMs: () => number) => {
+    for (let atMs = fromMs; atMs < endMs; atMs += pauseMs()) steps.push({ atMs, kind, draw: draw++ });
+  };
   const gapMs = random.pick([25, 60, 200, 600]);
-  for (let atMs = 300; atMs < untilMs; atMs += random.between(0.1, 2) * gapMs) add(atMs, 'write');
-  for (let atMs = 4_000; atMs < untilMs; atMs += random.between(3_000, 9_000)) add(atMs, 'refill');
+  for (const each of busy)
+    add('write', each.fromMs + 300, each.untilMs, () => random.between(0.1, 2) * gapMs);
+  for (const each of busy)
+    add('refill', each.fromMs + 4_000, each.untilMs, () => random.between(3_000, 9_000));
   const families = [POSTGRES, POSTGRES, NETWORK, REDIS, PROCESSES, CLOCKS].map(
     (family) => Object.keys(family) as Kind[],
   );
@@ -489,8 +509,12 @@ export function drawSteps(random: Random, untilMs: number): Step[] {
     : families.filter(() => random.chance(0.5));
   // quiet times show that the short bounds hold
   const calmMs = random.pick([1_000, 3_000, 10_000]);
-  if (kinds.length > 0)
-    for (let atMs = 2_500; atMs < untilMs - 9_000; atMs += random.between(0.05, 2) * calmMs)
-      add(atMs, random.pick(random.pick(kinds)));
+  for (const each of busy) {
+    const endMs = Math.min(each.untilMs, untilMs - 9_000);
+    for (let atMs = each.fromMs + 2_500; atMs < endMs; atMs += random.between(0.05, 2) * calmMs)
+      if (kinds.length > 0) steps.push({ atMs, kind: random.pick(random.pick(kinds)), draw: draw++ });
+  }
+  for (const [i, each] of busy.entries())
+    add('write', each.untilMs, busy[i + 1]?.fromMs ?? untilMs, () => random.between(2_000, 40_000));
   return steps.sort((a, b) => a.atMs - b.atMs || a.draw - b.draw);
 }
