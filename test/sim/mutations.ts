@@ -201,6 +201,13 @@ export const MUTATIONS: Mutation[] = [
     'if (poll.history !== this.#history) {',
   ),
   mutation(
+    'a copy is followed by the history that it shows, if another was followed before',
+    'src/log/follower.ts',
+    'if (poll.isDue || this.#history !== undefined)',
+    'if (poll.isDue)',
+    28,
+  ),
+  mutation(
     'rows behind a cut are skipped',
     'src/log/follower.ts',
     'const place = poll.cutAt ?? poll.last;',

@@ -56,6 +56,10 @@ export class PgServer extends Server {
   /** which it has in common with its replicas alone */
   systemId: number;
   readonly number: number;
+  /** a server may have several: `create database … template` makes another */
+  databaseId = 1;
+  /** distinguishes servers that start at the same time */
+  startNumber: number;
   /** it runs, and rejects connections until it has recovered */
   isStarting = false;
   startedMs = 0;
@@ -78,6 +82,7 @@ export class PgServer extends Server {
     super(`pg${number}`);
     this.cluster = cluster;
     this.number = number;
+    this.startNumber = number;
     this.systemId = systemId ?? number;
     this.host = cluster.world.host(this.name);
     this.role = role;
@@ -96,11 +101,11 @@ export class PgServer extends Server {
 
   get serverStarted(): string {
     const { world } = this.cluster;
-    return String(Math.floor(world.beganWallMs + this.startedMs) * 1_000 + this.number);
+    return String(Math.floor(world.beganWallMs + this.startedMs) * 1_000 + this.startNumber);
   }
 
   get place(): string {
-    return `1 ${this.systemId} ${this.timeline}`;
+    return `${this.databaseId} ${this.systemId} ${this.timeline}`;
   }
 
   get snapshot(): Snapshot {
@@ -427,27 +432,30 @@ export class PgCluster {
   }
 
   /** Lets the names lead to another database: a copy of a data folder, or a dump that was restored. */
-  replaceBy(folder: Folder, isDump: boolean): void {
-    const before = this.primary.folder.data;
+  replaceBy(folder: Folder, isDump: boolean, isOfSameServer = false): void {
+    const { primary: former } = this;
+    const before = former.folder.data;
     const hasReplica = this.servers.length > 1;
     for (const server of this.servers) server.stop();
-    this.primary = this.copyOf(folder, isDump);
+    this.primary = this.copyOf(folder, isDump, isOfSameServer ? former : undefined);
     for (const [host, server] of this.leads) if (this.servers.includes(server)) this.leads.delete(host);
     this.servers = [this.primary];
     this.#begin(this.primary.folder, before);
     if (hasReplica) this.addReplica();
   }
 
-  /** Returns another server with a copy of a data folder, or with its dump. */
-  copyOf({ data, nextXid }: Folder, isDump: boolean): PgServer {
-    // a restore writes the rows anew, and the transactions of the other server have other numbers
-    const next = isDump ? this.random.whole(500, 3_000) : nextXid;
+  /** Returns another database with a copy of a data folder, or with its dump: on another server, or beside one. */
+  copyOf({ data, nextXid }: Folder, isDump: boolean, beside?: PgServer): PgServer {
+    // a restore writes the rows anew, and the transactions of another server have other numbers
+    const next = beside ? beside.folder.nextXid + 1 : isDump ? this.random.whole(500, 3_000) : nextXid;
     const log = isDump ? data.log.map((row) => ({ ...row, xmin: next - 1 })) : data.log;
-    return new PgServer(this, 'primary', {
-      data: { ...data, log },
-      nextXid: next,
-      latestCompleted: next - 1,
-    });
+    const folder = { data: { ...data, log }, nextXid: next, latestCompleted: next - 1 };
+    const copy = new PgServer(this, 'primary', folder, beside?.systemId);
+    if (beside) {
+      const { timeline, startedMs, startNumber } = beside;
+      Object.assign(copy, { timeline, startedMs, startNumber, databaseId: copy.number + 1 });
+    }
+    return copy;
   }
 
   /** Continues with what the primary holds now. */

@@ -1,6 +1,7 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
 import type { Episode } from './episode.ts';
 import { Instance } from './instance.ts';
+import type { Folder } from './postgres.ts';
 import { Random } from './random.ts';
 import type { RedisServer } from './redis.ts';
 import { sortedHotels } from './sequencer.ts';
@@ -280,6 +281,30 @@ const POSTGRES = {
   },
 } satisfies Record<string, Does>;
 
+const HISTORIES = {
+  /** A database is copied beside itself. Later a dump takes its place, and then the copy: its history was followed before. */
+  'copy takes the place': (episode, random) => {
+    const { postgres, world } = episode;
+    const { primary } = postgres;
+    const folder = { ...primary.folder };
+    const afterMs = random.between(500, 2_000);
+    const replace = (by: Folder, isDump: boolean) => {
+      postgres.replaceBy(by, isDump, true);
+      episode.reached();
+      episode.disturb(0);
+    };
+    world.after(afterMs, () => {
+      replace(postgres.primary.folder, true);
+      world.after(random.between(1_000, 3_000), () => {
+        // the next write would begin another history
+        episode.silentUntilMs = world.nowMs + 9_000;
+        replace(folder, false);
+      });
+    });
+    return `the dump after ${afterMs.toFixed(0)} ms`;
+  },
+} satisfies Record<string, Does>;
+
 const NETWORK = {
   'link breaks': (episode, random) => {
     const host = hostOf(episode, random);
@@ -463,7 +488,7 @@ const CLOCKS = {
   },
 } satisfies Record<string, Does>;
 
-const DOES = { ...WRITES, ...POSTGRES, ...NETWORK, ...REDIS, ...PROCESSES, ...CLOCKS };
+const DOES = { ...WRITES, ...POSTGRES, ...HISTORIES, ...NETWORK, ...REDIS, ...PROCESSES, ...CLOCKS };
 export type Kind = keyof typeof DOES;
 
 export function take(episode: Episode, step: Step): void {
@@ -516,5 +541,9 @@ export function drawSteps(random: Random, busy: Busy, untilMs: number): Step[] {
   }
   for (const [i, each] of busy.entries())
     add('write', each.untilMs, busy[i + 1]?.fromMs ?? untilMs, () => random.between(2_000, 40_000));
+  if (random.chance(0.12))
+    for (const { fromMs, untilMs: endMs } of busy)
+      if (endMs - fromMs > 5_000)
+        add('copy takes the place', random.between(fromMs + 4_000, endMs), endMs, () => Infinity);
   return steps.sort((a, b) => a.atMs - b.atMs || a.draw - b.draw);
 }
