@@ -1,4 +1,4 @@
-import { exampleHotels } from './example-hotels.ts';
+import { exampleHotel } from './example-hotel.ts';
 import { parameters, paths } from './operations.ts';
 import { headers } from './responses.ts';
 import { bodySchemas } from './schemas.ts';
@@ -42,7 +42,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       { name: 'Mirror', description: 'A copy of all hotels, kept up to date' },
       { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
     ],
-    paths: paths(exampleHotels(new Date().getUTCFullYear())),
+    paths: paths(exampleHotel(new Date().getUTCFullYear())),
     components: {
       securitySchemes: {
         apiKey: {

@@ -13,31 +13,14 @@ const header = (description: string, schema: object, example: unknown, required 
 const constant = (description: string, value: string) =>
   header(description, { type: 'string', const: value }, value);
 const text = (pattern: string) => ({ type: 'string', pattern });
-const rateLimit = header(
-  'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP)',
-  { type: 'string' },
-  '"default";r=0;t=1',
-);
-const rateLimitPolicy = header(
-  'The limit of the key: `q` requests in a window of `w` seconds',
-  { type: 'string' },
-  '"default";q=100;w=1',
-);
-/** Marks a header as optional, because a key may have no rate limit. */
-const ifLimited = (of: typeof rateLimit) => ({
-  ...of,
-  description: `${of.description}. Absent if the key has no limit`,
-  required: false,
-});
-
-/** Headers of responses, by their names in the document. */
+/** Headers of responses, by their names. */
 export const headers = {
-  RequestId: header(
+  'x-request-id': header(
     'The `x-request-id` of the request if it was well-formed, else a generated one. Quote it in fault reports',
     plain(RequestId),
     'Zk3vXy2mQ1aB000042',
   ),
-  CacheControl: constant(
+  'Cache-Control': constant(
     'Store the response, but revalidate it with `If-None-Match` before you use it again',
     'private, no-cache',
   ),
@@ -47,59 +30,62 @@ export const headers = {
     text('^"[A-Za-z0-9_-]+(\\.(zstd|br|gzip))?"$'),
     '"3q2-7wAAb0cD"',
   ),
-  ContentEncoding: header(
+  'Content-Encoding': header(
     'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB. Absent if the body is not compressed',
     { type: 'string', enum: ['zstd', 'br', 'gzip'] },
     'zstd',
     false,
   ),
   Link: header(
-    'The `first`, `prev`, `next` and `last` pages (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`',
-    text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?(, <[^>]*>; rel="last")?$'),
+    'The `first`, `prev`, `next` and `last` pages of a list (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`. For changes, the next request: `next` of the body as `after`',
+    text('^<[^>]*>; rel="(first|next)"(, <[^>]*>; rel="(prev|next|last)")*$'),
     '<?limit=20&offset=0>; rel="first", <?limit=20&offset=20>; rel="next"',
     false,
   ),
-  NextLink: header(
-    'The next request (RFC 8288): `next` of the body as `after`',
-    text('^<[^>]*>; rel="next"$'),
-    '<?after=Hc1dK0BzWzEsIn&limit=100&wait=0>; rel="next"',
-  ),
-  RetryAfter: header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
-  ErrorCode: header(
+  'Retry-After': header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
+  'x-error-code': header(
     'A stable name of the error, for programs. The message may change, the code does not',
     { type: 'string', enum: Object.values(publicErrors).map(({ code }) => code) },
     'hotel_not_found',
   ),
-  ErrorPosition: header(
+  'x-error-position': header(
     'If the error is about one id of a batch: the index of the first such id, from 0',
     { type: 'integer', minimum: 0, maximum: MAX_KEYS - 1 },
     3,
     false,
   ),
-  WwwAuthenticate: constant('The authentication scheme', 'ApiKey'),
-  AcceptEncoding: constant('The codings that request bodies may have: none', 'identity'),
-  RateLimit: rateLimit,
-  RateLimitPolicy: rateLimitPolicy,
-  RateLimitIfLimited: ifLimited(rateLimit),
-  RateLimitPolicyIfLimited: ifLimited(rateLimitPolicy),
+  'WWW-Authenticate': constant('The authentication scheme', 'ApiKey'),
+  'Accept-Encoding': constant('The codings that request bodies may have: none', 'identity'),
+  RateLimit: header(
+    'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP). Absent if the key has no limit',
+    { type: 'string' },
+    '"default";r=0;t=1',
+    false,
+  ),
+  'RateLimit-Policy': header(
+    'The limit of the key: `q` requests in a window of `w` seconds. Absent if the key has no limit',
+    { type: 'string' },
+    '"default";q=100;w=1',
+    false,
+  ),
 };
 
-/** Returns references to these headers, by the names that a response sends. */
-const refs = (names: Record<string, keyof typeof headers>) =>
-  Object.fromEntries(Object.entries(names).map(([sent, name]) => [sent, ref('headers', name)]));
-const OF_ALL = refs({ 'x-request-id': 'RequestId', 'Cache-Control': 'CacheControl', Vary: 'Vary' });
+/** Returns references to these headers. */
+const refs = (...names: (keyof typeof headers)[]) =>
+  Object.fromEntries(names.map((name) => [name, ref('headers', name)]));
+const OF_ALL = refs('x-request-id', 'Cache-Control', 'Vary');
 /** Headers of every request with a valid key. */
-const OF_KEYS = refs({ RateLimit: 'RateLimitIfLimited', 'RateLimit-Policy': 'RateLimitPolicyIfLimited' });
+const OF_KEYS = refs('RateLimit', 'RateLimit-Policy');
 
 const hotel = ref('schemas', 'Hotel');
 /** Kinds of successful responses, with the headers that others lack. */
 const SUCCESSES = {
   list: {
     description: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
-    own: refs({ ETag: 'ETag', Link: 'Link' }),
+    own: refs('ETag', 'Link'),
     schema: { type: 'array', items: hotel },
   },
-  single: { description: 'The hotel', own: refs({ ETag: 'ETag' }), schema: hotel },
+  single: { description: 'The hotel', own: refs('ETag'), schema: hotel },
   batch: {
     description: 'The hotels found, in the order of the request. A repeated id is answered once',
     own: {},
@@ -108,26 +94,25 @@ const SUCCESSES = {
   changes: {
     description:
       'The next changes: hotels that are gone, then the others in the order in which they became visible',
-    own: refs({ ETag: 'ETag', Link: 'NextLink' }),
+    own: refs('ETag', 'Link'),
     schema: ref('schemas', 'ChangePage'),
   },
-  key: { description: 'The key', own: refs({ ETag: 'ETag' }), schema: ref('schemas', 'Key') },
+  key: { description: 'The key', own: refs('ETag'), schema: ref('schemas', 'Key') },
 };
-export type ReadKind = Exclude<keyof typeof SUCCESSES, 'batch'>;
-export type ResponseExamples = Record<string, { summary: string; value: unknown }>;
+export type SuccessKind = keyof typeof SUCCESSES;
 
 /** Describes the successful response of an operation. */
-export function success(kind: keyof typeof SUCCESSES, examples: ResponseExamples): object {
+export function success(kind: SuccessKind, examples: object): object {
   const { description, own, schema } = SUCCESSES[kind];
   return {
     description,
-    headers: { ...OF_ALL, ...OF_KEYS, ...refs({ 'Content-Encoding': 'ContentEncoding' }), ...own },
+    headers: { ...OF_ALL, ...OF_KEYS, ...refs('Content-Encoding'), ...own },
     content: { 'application/json': { schema, examples } },
   };
 }
 
 /** Describes the 304 of a GET. */
-export function notModified(kind: ReadKind): object {
+export function notModified(kind: SuccessKind): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
     headers: { ...OF_ALL, ...OF_KEYS, ...SUCCESSES[kind].own },
@@ -150,10 +135,10 @@ export const MEANINGS: Record<number, string> = {
   503: 'The service is overloaded or a dependency is unavailable. Retry after the seconds of `Retry-After`',
 };
 const OF_STATUS: Record<number, object> = {
-  401: refs({ 'WWW-Authenticate': 'WwwAuthenticate' }),
-  415: refs({ 'Accept-Encoding': 'AcceptEncoding' }),
-  429: refs({ 'Retry-After': 'RetryAfter', RateLimit: 'RateLimit', 'RateLimit-Policy': 'RateLimitPolicy' }),
-  503: refs({ 'Retry-After': 'RetryAfter' }),
+  401: refs('WWW-Authenticate'),
+  415: refs('Accept-Encoding'),
+  429: refs('Retry-After'),
+  503: refs('Retry-After'),
 };
 /** Errors of every operation. */
 const OF_EVERY_OPERATION = (Object.keys(publicErrors) as ErrorCode[]).filter((code) =>
@@ -177,8 +162,8 @@ function failure(status: number, codes: ErrorCode[]): object {
     description: MEANINGS[status],
     headers: {
       ...OF_ALL,
-      ...refs({ 'x-error-code': 'ErrorCode' }),
-      ...(codes.includes('bodyNotJson') && refs({ 'x-error-position': 'ErrorPosition' })),
+      ...refs('x-error-code'),
+      ...(codes.includes('bodyNotJson') && refs('x-error-position')),
       ...(status !== 401 && OF_KEYS),
       ...OF_STATUS[status],
     },

@@ -1,11 +1,11 @@
 import type { Hotel } from '../hotels/hotel.ts';
 
 /**
- * Returns two hotels for the examples of the document, as a key with the `registry` scope sees them. `seed` generates
- * hotels with these ids, so the examples work on the demo. `year`: a year in which the first is certified.
+ * Returns a hotel for the examples of the document, as a key with the `registry` scope sees it. `seed` generates a hotel with
+ * these ids, so the examples work on the demo. `year`: a year in which it is certified.
  */
-export function exampleHotels(year: number): [certified: Hotel, sparse: Hotel] {
-  const certified: Hotel = {
+export function exampleHotel(year: number): Hotel {
+  return {
     id: 'htl_sliji9ej',
     name: 'Grand Hotel Meridian',
     description:
@@ -32,28 +32,4 @@ export function exampleHotels(year: number): [certified: Hotel, sparse: Hotel] {
     channel_id: 'CH100011',
     registry_id: 500011,
   };
-  const sparse: Hotel = {
-    id: 'htl_36i8v7jp',
-    name: 'Hotel Terrace Lodève',
-    description: null,
-    address: null,
-    postal_code: '34700',
-    city: 'Lodève',
-    country_code: 'FR',
-    latitude: null,
-    longitude: null,
-    language: 'fr',
-    star_rating: null,
-    room_count: null,
-    website_url: null,
-    email: null,
-    images: [],
-    certified: false,
-    certified_from: null,
-    certified_until: null,
-    certification_url: null,
-    channel_id: 'CH100005',
-    registry_id: 500005,
-  };
-  return [certified, sparse];
 }
