@@ -22,7 +22,7 @@ import { keyOperation } from '../http/key-handler.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { clearTimer, every, onTick } from '../lib/clock.ts';
+import { onTick } from '../lib/clock.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
@@ -34,9 +34,11 @@ import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
+import { Timers } from './timers.ts';
 
 /** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
+const TURNOVER_EVERY_MS = 1_000;
 /**
  * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
  * windows.
@@ -56,7 +58,9 @@ export function buildWorker(
   const { config, shutdown, metrics } = context;
   const applied = { history: '', position: 0 };
   const history = () => applied.history;
-  const freshness: Freshness = new Freshness(() => postgres.breakerOpen, onLateAnswer);
+  const timers = new Timers(shutdown);
+  const outage = { ofPostgres: false };
+  const freshness = new Freshness(() => outage.ofPostgres, onLateAnswer);
   onTick(() => freshness.tick());
   const { postgres, origin } = openPostgres(context, {
     pooled,
@@ -65,12 +69,14 @@ export function buildWorker(
     // the primary process finds it at its next poll
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
+    onBreaker: (isOpen) => {
+      outage.ofPostgres = isOpen;
+    },
   });
   const isCurrent = () => freshness.isCurrent();
-  const checking = every(() => {
+  timers.repeat(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
-  shutdown.push('checks of PostgreSQL', () => clearTimer(checking));
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
@@ -152,11 +158,13 @@ export function buildWorker(
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
   shutdown.push('access log', () => accessLog.close());
+  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
   const pipeline: RequestPipeline = new RequestPipeline(
     apiKeys,
     limiter,
     metrics,
     accessLog,
+    turnover,
     config.COMPRESSION === 'on',
   );
   const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions, pipeline.eventLoop);
@@ -174,12 +182,9 @@ export function buildWorker(
     onRejected: () => metrics.connectionsRejected.inc(),
   });
   shutdown.push('connections', () => server.close());
-  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, server, pipeline, () =>
-    metrics.connectionsAged.inc(),
-  );
-  pipeline.isDue = () => turnover.isDue();
-  shutdown.push('connection turnover', () => turnover.close());
+  timers.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
   return {
+    timers,
     postgres,
     origin,
     redis: redisCache?.redis,

@@ -16,21 +16,24 @@ interface Options {
   onBehind: () => void;
   /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */
   onAnswer: (atMs: number) => void;
+  /** called when the circuit breaker of the primary server opens or closes */
+  onBreaker: (isOpen: boolean) => void;
 }
 
 /** Connects a worker to PostgreSQL, and to its replicas if there are any. */
 export function openPostgres(
   context: ProcessContext,
-  { pooled, onAnswer, ...log }: Options,
+  { pooled, onAnswer, onBreaker, ...log }: Options,
 ): { postgres: Postgres; origin: Origin } {
   const { config, shutdown, metrics } = context;
   const open = (
     url: () => string,
     dependency: Dependency,
     timeoutMs: number,
-    onAnswer?: (atMs: number) => void,
-  ) =>
-    new Postgres(
+    listener: Partial<Pick<Options, 'onAnswer' | 'onBreaker'>> = {},
+  ) => {
+    const report = context.onBreaker(dependency);
+    return new Postgres(
       () =>
         openDatabase(url(), config.DATABASE_POOL_SIZE, {
           kind: 'serve',
@@ -39,11 +42,18 @@ export function openPostgres(
           pooled,
         }),
       { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
-      context.onBreaker(dependency),
+      (isOpen, reason) => {
+        listener.onBreaker?.(isOpen);
+        report(isOpen, reason);
+      },
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
-      onAnswer,
+      listener.onAnswer,
     );
-  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, onAnswer);
+  };
+  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
+    onAnswer,
+    onBreaker,
+  });
   shutdown.push('PostgreSQL', () => postgres.close());
   // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);

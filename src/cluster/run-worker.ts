@@ -1,15 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import {
-  clearTimer,
-  fromSystemMs,
-  onClockStep,
-  pause,
-  random,
-  setTimer,
-  type Timer,
-  toSystemMs,
-  wallMs,
-} from '../lib/clock.ts';
+import { fromSystemMs, onClockStep, pause, random, toSystemMs, wallMs } from '../lib/clock.ts';
 import { loginOf } from '../redis/store.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
@@ -36,7 +26,7 @@ export function runWorker(
   { documents, number, pooled, warmUpMs, log, lateAnswerMs }: Omit<Start, 'config'>,
   send: (message: ToPrimary) => void,
 ) {
-  const { config, shutdown, events } = context;
+  const { config, events } = context;
   context.secret.use(log.secret);
   const parts = buildWorker(
     context,
@@ -44,7 +34,19 @@ export function runWorker(
     (requests) => send({ type: 'leases', requests }),
     (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
   );
-  const { postgres, origin, redis, hotIds, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
+  const {
+    timers,
+    postgres,
+    origin,
+    redis,
+    hotIds,
+    apiKeys,
+    limiter,
+    logApplier,
+    freshness,
+    local,
+    pipeline,
+  } = parts;
 
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
@@ -61,22 +63,12 @@ export function runWorker(
   logApplier.start(log);
   if (lateAnswerMs !== undefined) freshness.answered(fromSystemMs(lateAnswerMs));
 
-  let preloading: Timer | undefined;
-  shutdown.push('preload of keys', () => clearTimer(preloading));
   const preloadKeys = () =>
-    apiKeys.preload().catch(() => {
-      clearTimer(preloading);
-      preloading = setTimer(preloadKeys, PRELOAD_RETRY_MS);
-    });
-  let saving: Timer | undefined;
-  shutdown.push('ids in use', () => clearTimer(saving));
+    apiKeys.preload().catch(() => timers.once('preload', preloadKeys, PRELOAD_RETRY_MS));
   /** Saves the ids in use after this share of the interval, and again after each. */
   const saveHotIds = (share: number) => {
-    if (!hotIds) return;
-    saving = setTimer(
-      () => hotIds.save().then(() => saveHotIds(1)),
-      share * config.WORKERS * SAVE_HOT_IDS_MS,
-    );
+    const save = () => hotIds?.save().then(() => saveHotIds(1));
+    timers.once('hot ids', save, share * config.WORKERS * SAVE_HOT_IDS_MS);
   };
   let warmedUp: WarmUpResult | undefined;
   const start = async () => {

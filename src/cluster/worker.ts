@@ -1,4 +1,4 @@
-import { clearTimer, every, setTimer } from '../lib/clock.ts';
+import { setTimer } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -33,8 +33,7 @@ function startWorker(start: Start): (message: ToWorker) => void {
     const json = await metrics.registry.getMetricsAsJSON();
     send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess });
   };
-  const reporting = every(() => report(), REPORT_EVERY_MS);
-  shutdown.push('reports', () => clearTimer(reporting));
+  worker.parts.timers.repeat(() => report(), REPORT_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();

@@ -6,6 +6,7 @@ import type { Principal } from '../auth/principal.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
+import { ConnectionTurnover } from './connection-turnover.ts';
 import { RequestPipeline } from './request-pipeline.ts';
 
 const ACCESS: Principal = {
@@ -40,7 +41,14 @@ beforeEach(() => {
   lookup = Promise.withResolvers();
   const apiKeys = { find: () => undefined, load: () => lookup.promise } as unknown as ApiKeyCache;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 250, onSuppressed: () => {} });
-  pipeline = new RequestPipeline(apiKeys, {} as RateLimiter, new Metrics(), log, true);
+  pipeline = new RequestPipeline(
+    apiKeys,
+    {} as RateLimiter,
+    new Metrics(),
+    log,
+    new ConnectionTurnover(0, () => {}),
+    true,
+  );
 });
 
 it('nothing is read for a client that disconnected during the lookup of its key', async () => {

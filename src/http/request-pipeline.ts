@@ -10,6 +10,7 @@ import { rateLimitHeaders } from '../rate-limit/headers.ts';
 import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
+import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
 import { API_KEY } from './header-names.ts';
@@ -38,8 +39,7 @@ export class RequestPipeline implements Observer {
   readonly #admission = new Admission(this.eventLoop);
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
-  /** returns true if the next response must close its connection; set when the server exists */
-  isDue: () => boolean = () => false;
+  readonly #turnover: ConnectionTurnover;
   readonly compresses: boolean;
   #unfinished = 0;
   #sending = 0;
@@ -50,8 +50,10 @@ export class RequestPipeline implements Observer {
     limiter: RateLimiter,
     metrics: Metrics,
     accessLog: AccessLog,
+    turnover: ConnectionTurnover,
     compresses: boolean,
   ) {
+    this.#turnover = turnover;
     this.compresses = compresses;
     this.#apiKeys = apiKeys;
     this.#limiter = limiter;
@@ -169,7 +171,7 @@ export class RequestPipeline implements Observer {
   }
 
   mustClose(): boolean {
-    return this.closing || this.isDue();
+    return this.closing || this.#turnover.isDue();
   }
 
   sending(): void {

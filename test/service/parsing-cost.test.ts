@@ -13,6 +13,7 @@ import type { Collections } from '../../src/collections/collections.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import type { HotelList } from '../../src/hotels/hotel-list.ts';
 import { changesOperation } from '../../src/http/changes-handler.ts';
+import { ConnectionTurnover } from '../../src/http/connection-turnover.ts';
 import { keyOperation } from '../../src/http/key-handler.ts';
 import { hotelOperations } from '../../src/http/operations.ts';
 import { RequestPipeline } from '../../src/http/request-pipeline.ts';
@@ -53,7 +54,14 @@ async function startServer(): Promise<number> {
     load: async () => null,
   } as unknown as ApiKeyCache;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
-  const pipeline = new RequestPipeline(apiKeys, {} as RateLimiter, new Metrics(), log, true);
+  const pipeline = new RequestPipeline(
+    apiKeys,
+    {} as RateLimiter,
+    new Metrics(),
+    log,
+    new ConnectionTurnover(0, () => {}),
+    true,
+  );
   const local = new LocalCache(0, {
     freshness: { oldestReadMs: () => 0 },
     absentTtlMs: 0,
