@@ -56,7 +56,7 @@ describe.each([
   async function drive(
     errorReplies: Record<number, Rejection>,
     calls: [name: string, argument?: unknown][],
-    more: { maxAttempts?: number; cacheSize?: number; path?: string } = {},
+    more: { maxAttempts?: number; path?: string } = {},
   ): Promise<{ results: Result[]; seen: FrontRequest[] }> {
     const { path = '', ...given } = more;
     const front = await startFront(service.port, errorReplies);
@@ -172,31 +172,5 @@ describe.each([
       { value: ['h0002', 'h0001'] },
     ]);
     expect(seen.map(({ path }) => path)).toContain('/hotels/registry/9007199254740993');
-  });
-
-  it('returns a separate object each time, also for unchanged hotels', async () => {
-    const { results, seen } = await drive({}, [
-      ['hotel', 'h0001'],
-      ['hotel', 'h0001'],
-      ['hotel', 'h0001'],
-    ]);
-    expect(results).toEqual(new Array(3).fill({ value: 'h0001' }));
-    expect(seen.map(({ status }) => status)).toEqual([200, 304, 304]);
-  });
-
-  it('bounds its cache, and evicts the least recently used entries', async () => {
-    // a hotel is a text of about 450 characters
-    const ids = ['h0001', 'h0002', 'h0001', 'h0003', 'h0001', 'h0002', 'h0003'];
-    const { results, seen } = await drive(
-      {},
-      [...ids.map((id): [string, string] => ['hotel', id]), ['hotels']],
-      {
-        cacheSize: 1_000,
-      },
-    );
-    expect(results.map(({ value }) => value)).toEqual([...ids, HOTELS]);
-    expect(seen.slice(0, ids.length).map(({ status }) => status)).toEqual([
-      200, 200, 304, 200, 304, 200, 200,
-    ]);
   });
 });

@@ -33,13 +33,11 @@ class HotelApiError(Exception):
 
 
 class HotelApi:
-    """max_wait_s: a longer Retry-After is raised and not waited for. cache_bytes: texts kept to ask if they changed."""
+    """max_wait_s: a longer Retry-After is raised and not waited for."""
 
-    def __init__(self, url, key, max_attempts=6, timeout_s=30, max_wait_s=60, cache_bytes=2**24):
+    def __init__(self, url, key, max_attempts=6, timeout_s=30, max_wait_s=60):
         self._url, self._key = url.rstrip("/"), key
         self._max_attempts, self._timeout_s, self._max_wait_s = max_attempts, timeout_s, max_wait_s
-        self._cache = {}  # path -> (etag, text, link), the one that was not used for longest first
-        self._cached_bytes, self._cache_bytes = 0, cache_bytes
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def hotel(self, hotel_id):
@@ -56,7 +54,7 @@ class HotelApi:
         """All hotels, page by page, in the order of their ids."""
         path = "/hotels?limit=100"
         while path:
-            page, link = self._get(path, _is_list)
+            page, link = self._ask(path, _is_list)
             yield from page
             # the query and not the address: a gateway may have given the service another one
             following = re.search(r'<[^>]*(\?[^>]*)>; rel="next"', link)
@@ -77,13 +75,12 @@ class HotelApi:
         while more:
             after = "&after=" + urllib.parse.quote(token) if token else ""
             try:
-                text, _ = self._ask(f"/changes?limit=1000&wait={wait}{after}", _is_page)
+                page, _ = self._ask(f"/changes?limit=1000&wait={wait}{after}", _is_page)
             except HotelApiError as error:
                 if error.code != "token_expired" or not token:
                     raise
                 hotels, token = {}, None
                 continue
-            page = json.loads(text)
             for change in page["changes"]:
                 if change["hotel"]:
                     hotels[change["id"]] = change["hotel"]
@@ -108,50 +105,28 @@ class HotelApi:
         unique = list(dict.fromkeys(ids))
         for start in range(0, len(unique), MAX_BATCH):
             batch = unique[start : start + MAX_BATCH]
-            text, _ = self._ask(path, _is_list, body=json.dumps({field: batch}).encode(), ids=batch)
-            yield from json.loads(text)
+            hotels, _ = self._ask(path, _is_list, body=json.dumps({field: batch}).encode(), ids=batch)
+            yield from hotels
 
     def _single(self, path):
         try:
-            return self._get(path, _is_hotel)[0]
+            return self._ask(path, _is_hotel)[0]
         except HotelApiError as error:
             # any other 404 means that the address is wrong, and says nothing about the hotel
             if error.code == "hotel_not_found":
                 return None
             raise
 
-    def _get(self, path, check):
-        """Texts are kept, and each caller gets an object of its own."""
-        etag, known, known_link = self._cache.get(path, (None, None, None))
-        text, headers = self._ask(path, check, etag=etag)
-        if text is None:
-            text, link = known, known_link
-        else:
-            etag, link = headers.get("etag"), headers.get("link", "")
-        self._forget(path)
-        if etag and len(text) <= self._cache_bytes:
-            self._cache[path] = (etag, text, link)
-            self._cached_bytes += len(text)
-            while self._cached_bytes > self._cache_bytes:
-                self._forget(next(iter(self._cache)))
-        return json.loads(text), link
-
-    def _forget(self, path):
-        if path in self._cache:
-            self._cached_bytes -= len(self._cache.pop(path)[1])
-
-    def _ask(self, path, check, body=None, etag=None, ids=None):
+    def _ask(self, path, check, body=None, ids=None):
         """Retries, because no request changes anything: when the response says so, else after a little longer each time.
 
-        Returns the text and the headers; None instead of the text: it is the one of this ETag.
+        Returns the body and the `Link` header.
         """
         request = urllib.request.Request(self._url + path, data=body)
         request.add_header("x-api-key", self._key)
         request.add_header("accept-encoding", "gzip")
         if body:
             request.add_header("content-type", "application/json")
-        if etag:
-            request.add_header("if-none-match", etag)
         for attempt in range(1, self._max_attempts + 1):
             wait_s = 0.05 * 2**attempt * (1 + random.random())
             try:
@@ -169,14 +144,12 @@ class HotelApi:
     def _try(self, request, check, ids):
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                text = _unpack(answer)
-                if not check(json.loads(text)):
+                body = json.loads(_unpack(answer))
+                if not check(body):
                     raise ValueError(f"the response to {request.selector} is not one of the hotel API")
-                return text, answer.headers
+                return body, answer.headers.get("link", "")
         except urllib.error.HTTPError as answer:
             with answer:
-                if answer.code == 304 and request.has_header("If-none-match"):
-                    return None, answer.headers
                 raise _error_of(answer, ids) from None
 
 
@@ -236,8 +209,7 @@ def _unpack(answer):
 if __name__ == "__main__":
     api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"])
 
-    # one hotel; asked for again, it is sent only when it has changed
-    api.hotel("htl_sliji9ej")
+    # one hotel
     hotel = api.hotel("htl_sliji9ej")
     print(hotel["name"], hotel["city"], hotel["certified"])
 

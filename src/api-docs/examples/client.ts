@@ -38,8 +38,6 @@ export interface HotelApiOptions {
   timeoutMs?: number;
   /** a longer `Retry-After` is not waited for, but thrown; default 60000 */
   maxWaitMs?: number;
-  /** of the texts that are kept to ask whether they have changed; default 16 Mi, 0 keeps none */
-  cacheChars?: number;
 }
 
 /** A copy of all hotels by id, and the token with which it goes on. Store both to go on later. */
@@ -78,8 +76,7 @@ export class HotelApiError extends Error {
 }
 
 interface Answer {
-  text: string;
-  etag: string;
+  body: unknown;
   link: string;
 }
 
@@ -101,12 +98,9 @@ const isPage: Check = (body) => {
 
 export class HotelApi {
   readonly #options: Required<HotelApiOptions>;
-  /** the last answers by path, the one that was not used for longest first */
-  readonly #cache = new Map<string, Answer>();
-  #cachedChars = 0;
 
   constructor(options: HotelApiOptions) {
-    const defaults = { maxAttempts: 6, timeoutMs: 30_000, maxWaitMs: 60_000, cacheChars: 2 ** 24 };
+    const defaults = { maxAttempts: 6, timeoutMs: 30_000, maxWaitMs: 60_000 };
     this.#options = { ...defaults, ...options, url: options.url.replace(/\/+$/, '') };
   }
 
@@ -127,8 +121,8 @@ export class HotelApi {
   async *hotels(): AsyncGenerator<Hotel> {
     let path: string | undefined = '/hotels?limit=100';
     while (path !== undefined) {
-      const page: Answer = await this.#get(path, isList);
-      yield* JSON.parse(page.text) as Hotel[];
+      const page: Answer = await this.#ask(path, {}, isList);
+      yield* page.body as Hotel[];
       // the query and not the address: a gateway may have given the service another one
       const next: string | undefined = /<[^>]*(\?[^>]*)>; rel="next"/.exec(page.link)?.[1];
       path = next && `/hotels${next}`;
@@ -148,7 +142,7 @@ export class HotelApi {
       const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
       try {
         const answer = await this.#ask(`/changes?limit=1000&wait=${wait}${after}`, {}, isPage);
-        const page = JSON.parse(answer.text) as ChangePage;
+        const page = answer.body as ChangePage;
         for (const { id, hotel } of page.changes) {
           if (hotel) hotels.set(id, hotel);
           else hotels.delete(id);
@@ -189,7 +183,7 @@ export class HotelApi {
         const batch = ids.slice(start, start + MAX_BATCH);
         const request = { method: 'POST', body: JSON.stringify({ [field]: batch }) };
         try {
-          found[start / MAX_BATCH] = JSON.parse((await this.#ask(path, request, isList, batch)).text);
+          found[start / MAX_BATCH] = (await this.#ask(path, request, isList, batch)).body as Hotel[];
         } catch (error) {
           next = ids.length;
           throw error;
@@ -202,7 +196,7 @@ export class HotelApi {
 
   async #single(path: string): Promise<Hotel | undefined> {
     try {
-      return JSON.parse((await this.#get(path, isHotel)).text);
+      return (await this.#ask(path, {}, isHotel)).body as Hotel;
     } catch (error) {
       // any other 404 means that the address is wrong, and says nothing about the hotel
       if (error instanceof HotelApiError && error.code === 'hotel_not_found') return undefined;
@@ -210,38 +204,11 @@ export class HotelApi {
     }
   }
 
-  /** Texts are kept, and each caller gets an object of its own. */
-  async #get(path: string, check: Check): Promise<Answer> {
-    const known = this.#cache.get(path);
-    const headers = known ? { 'if-none-match': known.etag } : undefined;
-    const answer = await this.#ask(path, { headers }, check, undefined, known);
-    this.#forget(path);
-    if (answer.etag === '' || answer.text.length > this.#options.cacheChars) return answer;
-    this.#cache.set(path, answer);
-    this.#cachedChars += answer.text.length;
-    for (const oldest of this.#cache.keys()) {
-      if (this.#cachedChars <= this.#options.cacheChars) break;
-      this.#forget(oldest);
-    }
-    return answer;
-  }
-
-  #forget(path: string): void {
-    this.#cachedChars -= this.#cache.get(path)?.text.length ?? 0;
-    this.#cache.delete(path);
-  }
-
   /** Retries, because no request changes anything: when the response says so, else after a little longer each time. */
-  async #ask(
-    path: string,
-    request: RequestInit,
-    check: Check,
-    ids?: unknown[],
-    known?: Answer,
-  ): Promise<Answer> {
+  async #ask(path: string, request: RequestInit, check: Check, ids?: unknown[]): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#try(path, request, check, ids, known);
+        return await this.#try(path, request, check, ids);
       } catch (error) {
         const refused = error instanceof HotelApiError ? error : undefined;
         const waitMs = Math.max(refused?.retryAfterMs ?? 0, 50 * 2 ** attempt * (1 + Math.random()));
@@ -252,13 +219,7 @@ export class HotelApi {
     }
   }
 
-  async #try(
-    path: string,
-    request: RequestInit,
-    check: Check,
-    ids?: unknown[],
-    known?: Answer,
-  ): Promise<Answer> {
+  async #try(path: string, request: RequestInit, check: Check, ids?: unknown[]): Promise<Answer> {
     const response = await fetch(this.#options.url + path, {
       ...request,
       headers: { 'x-api-key': this.#options.key, 'content-type': 'application/json', ...request.headers },
@@ -267,13 +228,11 @@ export class HotelApi {
       signal: AbortSignal.timeout(this.#options.timeoutMs),
     });
     const { status, headers } = response;
-    const text = await response.text();
-    if (known && status === 304) return known;
-    const body = parsed(text);
+    const body = parsed(await response.text());
     if (response.ok) {
       // cut short on the way, or of something else
       if (!check(body)) throw new Error(`The response to ${path} is not one of the hotel API`);
-      return { text, etag: headers.get('etag') ?? '', link: headers.get('link') ?? '' };
+      return { body, link: headers.get('link') ?? '' };
     }
     const sentence = (body as { error?: unknown } | undefined)?.error;
     const code = headers.get('x-error-code') ?? undefined;

@@ -4,8 +4,7 @@ const { HOTEL_API_URL, HOTEL_API_KEY } = process.env;
 if (!HOTEL_API_URL || !HOTEL_API_KEY) throw new Error('set HOTEL_API_URL and HOTEL_API_KEY');
 const api = new HotelApi({ url: HOTEL_API_URL, key: HOTEL_API_KEY });
 
-// one hotel; asked for again, it is sent only when it has changed
-await api.hotel('htl_sliji9ej');
+// one hotel
 const hotel = await api.hotel('htl_sliji9ej');
 console.log(hotel?.name, hotel?.city, hotel?.certified);
 

@@ -8,7 +8,7 @@ import sys
 from client import HotelApi, HotelApiError
 
 given = json.loads(sys.argv[1])
-options = {"max_attempts": given.get("maxAttempts"), "cache_bytes": given.get("cacheSize")}
+options = {"max_attempts": given.get("maxAttempts")}
 api = HotelApi(
     os.environ["HOTEL_API_URL"],
     os.environ["HOTEL_API_KEY"],
@@ -26,9 +26,6 @@ for name, *arguments in given["calls"]:
             results.append({"value": [hotel["id"] for hotel in value]})
         else:
             results.append({"value": value and value["id"]})
-            # later callers must not see this
-            if value:
-                value["id"] = "changed"
     except HotelApiError as error:
         result = {"message": str(error), "status": error.status, "code": error.code, "id": error.id}
         results.append({**result, **({} if error.retry_after_s is None else {"retryAfterS": error.retry_after_s})})
