@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import type { HotelRow } from '../hotels/row.ts';
 import { Failure } from '../lib/failure.ts';
-import { parseDay, parseWhole } from './common/arguments.ts';
+import { parseWhole } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
 import type { CliCommand } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
@@ -61,30 +61,24 @@ export function addCommand(program: CliCommand): void {
     .requiredOption('--hotels <n>', 'number of hotels', parseWhole(1, 100_000_000))
     .option('--seed <s>', 'seed of the generator', parseWhole(0, 2_147_483_647), DEFAULT_SEED)
     .option('--if-empty', 'do nothing and succeed when the table holds hotels')
-    .option('--today <date>', 'the day that certification periods refer to (default: today, UTC)', parseDay)
     .json('{"inserted","seed","today"}')
-    .examples('hotel-api seed --hotels 20000', 'hotel-api seed --hotels 1000000 --seed 7 --today 2026-01-01')
+    .examples('hotel-api seed --hotels 20000', 'hotel-api seed --hotels 1000000 --seed 7')
     .action(runSeed);
 }
 
 async function runSeed(options: {
   hotels: number;
   seed: number;
-  today?: string;
   ifEmpty?: boolean;
   json?: boolean;
 }): Promise<void> {
-  const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
+  const { hotels } = options;
+  const today = new Date().toISOString().slice(0, 10);
   const progress = new Progress('seeding', hotels, count('hotel'));
   const startedAtMs = performance.now();
-  let inserted: number;
-  try {
-    inserted = await withDatabase((sql) =>
-      seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
-    );
-  } finally {
-    progress.stop();
-  }
+  const inserted = await withDatabase((sql) =>
+    seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
+  ).finally(() => progress.stop());
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
   const sentence = `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`;
   print(options.json, { inserted, seed: options.seed, today }, sentence);

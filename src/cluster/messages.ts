@@ -62,8 +62,10 @@ export type ToPrimary =
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics, once a second and on request; also a sign that it is alive */
-  | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined }
+  /** once a second */
+  | { type: 'alive' }
+  /** its metrics, on request */
+  | { type: 'metrics'; metrics: object[] }
   /** PostgreSQL has answered although the worker was not current for long: it is no outage for a later worker either */
   | { type: 'late answer'; atMs: number }
   /** requests leases of rate limits; answered by `grant` */

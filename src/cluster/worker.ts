@@ -28,17 +28,16 @@ function startWorker(start: Start): (message: ToWorker) => void {
     waiters: logPositions,
   });
   const readDefaults = defaultMetrics(number);
-  const report = async (isScraped = false) => {
-    const ofProcess = isScraped ? await readDefaults() : undefined;
-    const json = await metrics.registry.getMetricsAsJSON();
-    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess });
-  };
-  worker.parts.timers.repeat(() => report(), REPORT_EVERY_MS);
+  const report = async () =>
+    send({
+      type: 'metrics',
+      metrics: [...(await metrics.registry.getMetricsAsJSON()), ...(await readDefaults())],
+    });
+  worker.parts.timers.repeat(() => send({ type: 'alive' }), REPORT_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();
     await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
-    await report();
     const faults = await shutdown.close();
     if (faults.length > 0) events.stopped(faults);
     process.disconnect?.();
@@ -47,7 +46,7 @@ function startWorker(start: Start): (message: ToWorker) => void {
 
   worker.start().catch(fail);
   return (message) => {
-    if (message.type === 'report metrics') report(true);
+    if (message.type === 'report metrics') void report();
     else if (message.type === 'drain') end();
     else worker.receive(message);
   };

@@ -33,9 +33,8 @@ interface WorkerHandle {
   /** time of its last report, by the checks */
   reportedMs: number;
   listening: boolean;
-  metrics: MetricsJson;
   /** as of the last scrape */
-  defaultMetrics: object[];
+  metrics: MetricsJson;
   /** scrapes that wait for its present metrics */
   reported: (() => void)[];
 }
@@ -105,7 +104,7 @@ export class Workers {
     this.broadcast({ type: 'report metrics' });
     // then with what a worker reported before
     await withDeadline(Promise.all(reports), REPORT_TIMEOUT_MS).catch(() => {});
-    const all = [...this.#handles].flatMap(({ metrics, defaultMetrics }) => [metrics, defaultMetrics]);
+    const all = [...this.#handles].map(({ metrics }) => metrics);
     return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
   }
 
@@ -137,7 +136,6 @@ export class Workers {
       reportedMs: this.#checkedMs,
       listening: false,
       metrics: [],
-      defaultMetrics: [],
       reported: [],
     };
     this.#handles.add(handle);
@@ -174,8 +172,6 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
-        if (!message.defaultMetrics) break;
-        handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);
         break;
       case 'late answer':
@@ -205,9 +201,11 @@ export class Workers {
     }, restartInMs);
   }
 
-  /** Keeps the counters of an ended worker, without its gauges. */
+  /** Keeps the counters of an ended worker as of the last scrape, without its gauges and those of its process. */
   #remember(metrics: MetricsJson): void {
-    const counters = metrics.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
+    const counters = metrics.filter(
+      ({ name, type }) => name.startsWith('hotel_api_') && /^(counter|histogram)$/.test(String(type)),
+    );
     // counted immediately: a scrape in between would see the counters fall
     this.#ofEnded.push(counters);
     this.#summing = this.#summing.then(async () => {

@@ -155,7 +155,7 @@ export class Worker extends EventEmitter {
       return { listen, close: () => {}, connections: 0 };
     };
     const worker = runWorker(context as unknown as ProcessContext, start, (message) => this.#post(message));
-    every(() => this.#post({ type: 'metrics', metrics: [], defaultMetrics: undefined }), 1_000);
+    every(() => this.#post({ type: 'alive' }), 1_000);
     this.#receive = worker.receive;
     void worker.start();
   }

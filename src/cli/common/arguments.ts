@@ -18,12 +18,6 @@ export function parseExpiry(text: string, nowMs = Date.now()): string {
   return at.toISOString();
 }
 
-/** Parses a real calendar day, YYYY-MM-DD. */
-export function parseDay(text: string): string {
-  if (!isRealDay(text)) throw new InvalidArgumentError('Give a date, such as 2030-01-31.');
-  return text;
-}
-
 /** Parses a duration such as `90s`, `15m`, `24h` or `7d`; returns seconds. */
 export function parseDuration(text: string): number {
   const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];

@@ -34,11 +34,11 @@ export function hotelAt(index: number, seed: number, today: string): HotelRow {
   const postalCode = country.postalCode.replace(/[#@]/g, (mark) =>
     mark === '#' ? String(draw.below(10)) : String.fromCharCode(65 + draw.below(26)),
   );
-  const isLocated = draw.chance(0.98);
+  const isLocated = draw.chance(98);
   return {
     id,
     name,
-    description: draw.chance(0.97) ? drawDescription(draw, name, place.name) : null,
+    description: draw.chance(97) ? drawDescription(draw, name, place.name) : null,
     address: `${street}, ${postalCode} ${place.name}`,
     postal_code: postalCode,
     city: place.name,
@@ -47,20 +47,20 @@ export function hotelAt(index: number, seed: number, today: string): HotelRow {
     longitude: isLocated ? near(draw, place.longitude) : null,
     language: draw.pick(country.languages),
     star_rating: null,
-    room_count: draw.chance(0.8) ? draw.between(6, 60) * draw.between(1, 5) : null,
-    website_url: draw.chance(0.85) ? `https://${slug(name)}-${index + 1}.example.com/` : null,
+    room_count: draw.chance(80) ? draw.between(6, 60) * draw.between(1, 5) : null,
+    website_url: draw.chance(85) ? `https://${slug(name)}-${index + 1}.example.com/` : null,
     email: null,
     images: drawImages(draw, id),
     ...drawCertification(draw, id, today),
-    channel_id: draw.chance(0.9) ? `CH${FIRST_CHANNEL_NUMBER + index}` : null,
-    registry_id: draw.chance(0.8) ? String(FIRST_REGISTRY_ID + index) : null,
+    channel_id: draw.chance(90) ? `CH${FIRST_CHANNEL_NUMBER + index}` : null,
+    registry_id: draw.chance(80) ? String(FIRST_REGISTRY_ID + index) : null,
   };
 }
 
 function drawImages(draw: Draw, id: string): HotelRow['images'] {
   return Array.from({ length: draw.below(4) }, (_, at) => ({
     url: `https://cdn.example.com/hotels/${id}/${at + 1}.jpg`,
-    caption: draw.chance(0.8) ? draw.pick(CAPTIONS) : null,
+    caption: draw.chance(80) ? draw.pick(CAPTIONS) : null,
   }));
 }
 

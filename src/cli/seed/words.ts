@@ -29,23 +29,19 @@ const SENTENCES = [
   'The reception is open round the clock and gladly reserves tickets, tables and guided walks.',
   'Power comes from the sun and from the wind, and the linen is washed without bleach.',
 ];
-const MIN_CHARACTERS = 300;
-const MAX_CHARACTERS = 600;
 
 /** Draws a name such as "Park Hotel Aurora Lyon". */
 export function drawName(draw: Draw, city: string): string {
   const [kind, mark] = [draw.pick(KINDS), draw.pick(MARKS)];
-  const name = draw.chance(0.5) ? `${kind} ${mark}` : `${mark} ${kind}`;
-  return draw.chance(0.6) ? `${name} ${city}` : name;
+  const name = draw.chance(50) ? `${kind} ${mark}` : `${mark} ${kind}`;
+  return draw.chance(60) ? `${name} ${city}` : name;
 }
 
 /** Draws a description of 300 to 600 characters without repetitions. */
 export function drawDescription(draw: Draw, name: string, city: string): string {
   let text = draw.pick(OPENINGS).replace('{name}', name).replace('{city}', city).slice(0, 250);
-  const length = draw.between(MIN_CHARACTERS, MAX_CHARACTERS - 150);
-  for (let at = draw.below(SENTENCES.length); text.length < length; at++) {
-    const sentence = SENTENCES[at % SENTENCES.length]!;
-    text += ` ${sentence}`;
-  }
+  const length = draw.between(300, 450);
+  for (let at = draw.below(SENTENCES.length); text.length < length; at++)
+    text += ` ${SENTENCES[at % SENTENCES.length]!}`;
   return text;
 }

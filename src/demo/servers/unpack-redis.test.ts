@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -161,13 +161,6 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(cache)).toEqual([]);
   });
 
-  it('reports the reason if the package is missing', async () => {
-    await build('other', '', async () => {});
-    await useRepository();
-    expect(await unpackRedis(log, { cache })).toBeUndefined();
-    expect(said[1]).toBe('Redis could not be fetched: E: Unable to locate package redis-server');
-  });
-
   it('leaves no file when the download is interrupted', async () => {
     const { requested } = await useSilentSource();
     const ending = new AbortController();
@@ -178,17 +171,5 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await fetching).toBeUndefined();
     expect(said[1]).toBe('Redis could not be fetched: interrupted');
     expect(await readdir(cache)).toEqual([]);
-  });
-
-  it('leaves no file when the downloading process is killed', async () => {
-    const { requested } = await useSilentSource();
-    const code = `import { unpackRedis } from '${import.meta.dirname}/unpack-redis.ts';
-      await unpackRedis(console.log, { cache: '${cache}' });`;
-    const fetching = spawn(process.execPath, ['--input-type=module-typescript', '-e', code], {
-      stdio: 'ignore',
-    });
-    await requested;
-    fetching.kill('SIGKILL');
-    await expect.poll(() => readdir(cache)).toEqual([]);
   });
 });
