@@ -16,8 +16,10 @@ const STEADY_MS = 10_000;
 /** The first exit is followed by an immediate restart; later pauses begin with this one and double. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Time without a report after which a worker is ended. Workers report once a second. */
+/** Time without a report after which a worker is ended. Workers report once a second, as soon as they are built. */
 const SILENT_MS = 10_000;
+/** The same until its first report: on a busy machine it loads its program for long. */
+const START_MS = 60_000;
 const WATCH_EVERY_MS = 250;
 /** Maximum time that a scrape waits for the workers' present metrics. */
 const REPORT_TIMEOUT_MS = 500;
@@ -30,8 +32,8 @@ interface WorkerHandle {
   number: number;
   startedAtMs: number;
   nextPauseMs: number;
-  /** time of its last report, by the checks */
-  reportedMs: number;
+  /** time by which it must report again, by the checks */
+  dueAtMs: number;
   listening: boolean;
   /** as of the last scrape */
   metrics: MetricsJson;
@@ -133,7 +135,7 @@ export class Workers {
       number,
       startedAtMs: monotonicMs(),
       nextPauseMs,
-      reportedMs: this.#checkedMs,
+      dueAtMs: this.#checkedMs + START_MS,
       listening: false,
       metrics: [],
       reported: [],
@@ -161,7 +163,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    handle.reportedMs = this.#checkedMs;
+    if (message.type !== 'up') handle.dueAtMs = this.#checkedMs + SILENT_MS;
     switch (message.type) {
       case 'up':
         send(handle.worker, this.#startOf(handle.number, !this.#isReady || this.listening > 0));
@@ -221,8 +223,8 @@ export class Workers {
 
   #endSilent(): void {
     this.#checkedMs += WATCH_EVERY_MS;
-    for (const { worker, reportedMs } of this.#handles)
-      if (this.#checkedMs - reportedMs > SILENT_MS) worker.process.kill('SIGKILL');
+    for (const { worker, dueAtMs } of this.#handles)
+      if (this.#checkedMs > dueAtMs) worker.process.kill('SIGKILL');
   }
 }
 
