@@ -156,14 +156,6 @@ describe('joined parts', () => {
       );
   });
 
-  test('a byte order mark at the beginning of a line is dropped', async () => {
-    const parts = `\ufeff${HEADER}${csv(1, 500)}\ufeff${csv(501, HOTELS)}`;
-    expect(await summary('marks.csv', parts)).toEqual(counts({ unchanged: HOTELS }));
-    expect(await summary('marks.ndjson', `${json(1, 500)}\ufeff${json(501, HOTELS)}`)).toEqual(
-      counts({ unchanged: HOTELS }),
-    );
-  });
-
   test('a row that repeats the header is rejected', async () => {
     const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}`;
     expect(await summary('parts.csv', parts)).toEqual(counts({ unchanged: HOTELS, rejected: 1 }));
@@ -189,20 +181,6 @@ describe('no hotel', () => {
   test('a pipe whose producer failed fails', async () => {
     await expectNothing(await program.run(['import', '-'], ''), /standard input: no hotel in the input/);
   });
-});
-
-test('all faults of a line are named, one for each field', async () => {
-  const wrong =
-    '{"id":"w","name":"","country_code":"PRT","latitude":91,"star_rating":9,"room_count":-1,"email":"x"}\n';
-  const { code, stderr } = await run('faults.ndjson', wrong);
-  expect(code).toBe(1);
-  const [line, ...more] = stderr.trimEnd().split('\n');
-  expect(more).toEqual([]);
-  const fields = line!
-    .replace('line 1: ', '')
-    .split('; ')
-    .map((fault) => fault.split(' ')[0]);
-  expect(fields.sort()).toEqual(['country_code', 'email', 'latitude', 'name', 'room_count', 'star_rating']);
 });
 
 test('rows with the same id, as spreadsheets make them, are counted as superseded', async () => {
@@ -327,7 +305,7 @@ test('of two imports at once the second waits, and says who runs the other', asy
   expect((await hotel('h1'))!.name).toBe('new');
 });
 
-describe('leftovers and blanks', () => {
+describe('leftovers', () => {
   test('a clean import removes the rejected lines of an earlier one', async () => {
     const rejected = () =>
       readFile(join(program.folder, 'nightly.csv.rejected.csv'), 'utf8').catch(() => 'none');
@@ -339,44 +317,6 @@ describe('leftovers and blanks', () => {
     expect(
       await readFile(join(program.folder, 'nightly.csv.rejected.ndjson'), 'utf8').catch(() => 'none'),
     ).toBe('none');
-  });
-
-  test('cells of CSV are trimmed, and texts for null are null', async () => {
-    const columns = 'id , name,city,latitude,channel_id,registry_id,images\n';
-    const rows = ' a , "A, B" ,NULL,\\N,"",519819.0,NULL\nNULL,"NULL"," Rome ", 1.5 ,"NULL",7,[]\n';
-    expect(await summary('nulls.csv', columns + rows)).toEqual(counts({ inserted: 2, nulls: 3 }));
-    expect(await hotel('a')).toMatchObject({
-      name: 'A, B',
-      city: null,
-      latitude: null,
-      channel_id: null,
-      registry_id: '519819',
-      images: [],
-    });
-    expect(await hotel('NULL')).toMatchObject({
-      name: 'NULL',
-      city: 'Rome',
-      latitude: 1.5,
-      channel_id: null,
-    });
-  });
-
-  test('empty strings of NDJSON are null where null is allowed, and counted', async () => {
-    const lines =
-      '{"id":"a","name":"A","city":"","channel_id":"","registry_id":519819.0}\n{"id":"b","name":""}\n';
-    expect(await summary('empty.ndjson', lines)).toEqual(counts({ inserted: 1, rejected: 1, nulls: 2 }));
-    expect(await hotel('a')).toMatchObject({ city: null, channel_id: null, registry_id: '519819' });
-  });
-
-  test('relative paths of images are rejected, and the missing URL is named', async () => {
-    const { code, stderr } = await run(
-      'images.ndjson',
-      '{"id":"a","name":"A","images":[{"url":"/img/1.jpg"}]}\n',
-    );
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^line 1: images\/0\/url must be .*"\/img\/1\.jpg" is relative: the URL before it is missing\n$/,
-    );
   });
 });
 

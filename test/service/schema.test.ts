@@ -50,7 +50,7 @@ it('the service moves changes from the queue into the log by one function only',
     "insert into hotel_api_log (position, kind) values (1000, 'all_hotels')",
     'do $$ begin lock table hotel_api_sequencer in exclusive mode; end $$',
     'select secret from hotel_api_secrets',
-    'update hotel_api_importer set import = null',
+    'do $$ begin lock table hotel_api_importer in exclusive mode; end $$',
     'select hotel_api_invalidate()',
     'select hotel_api_new_history()',
   ])

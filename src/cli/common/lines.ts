@@ -19,8 +19,6 @@ export interface Line extends ByteRange {
   /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
   fault: string;
-  /** the file ends without a newline after it */
-  isUnfinished: boolean;
 }
 
 /** Start of reading: behind the line with this number, at this byte. */
@@ -39,10 +37,10 @@ export async function* readLines(pieces: AsyncIterable<Buffer>, mark: Mark): Asy
   let { number, start } = mark;
   let begun: Buffer[] = [];
   let begunBytes = 0;
-  const finish = (rest: Buffer, isUnfinished = false): Line => {
+  const finish = (rest: Buffer): Line => {
     const end = start + begunBytes + rest.length;
     const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
-    const line = { number: ++number, lines: 1, start, end, ...readText(bytes, end - start), isUnfinished };
+    const line = { number: ++number, lines: 1, start, end, ...readText(bytes, end - start) };
     start = end + 1;
     begun = [];
     begunBytes = 0;
@@ -61,7 +59,7 @@ export async function* readLines(pieces: AsyncIterable<Buffer>, mark: Mark): Asy
     begunBytes += rest.length;
     yield lines;
   }
-  if (begunBytes > 0) yield [finish(Buffer.alloc(0), true)];
+  if (begunBytes > 0) yield [finish(Buffer.alloc(0))];
 }
 
 function readText(bytes: Buffer, sizeBytes: number): Pick<Line, 'text' | 'fault'> {

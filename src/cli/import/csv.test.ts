@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { csvBelow } from './csv.ts';
 
 const below = (text: string) =>
-  csvBelow({ number: 1, lines: 1, start: 0, end: text.length, text, fault: '', isUnfinished: false });
+  csvBelow({ number: 1, lines: 1, start: 0, end: text.length, text, fault: '' });
 
 test.each([
   ['id,name', ['id', 'name']],

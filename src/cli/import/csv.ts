@@ -60,7 +60,7 @@ export async function* joinRows(
       const lines = held.slice(at, last + 1);
       const text = lines.map((line) => line.text).join('\n');
       if (end && fits(end) && isRow(text)) {
-        rows.push({ ...first, end: end.end, isUnfinished: end.isUnfinished, lines: lines.length, text });
+        rows.push({ ...first, end: end.end, lines: lines.length, text });
         at = last;
       } else {
         const others = lines.length - 1;

@@ -98,13 +98,16 @@ export class Importer {
     return summary;
   }
 
-  /** Returns a warning about the line in which the file may end midway; undefined if it ends with a newline. */
+  /** Returns a warning about the line in which the file may end midway; undefined if it is whole. */
   async #readCut(transaction: TransactionSql): Promise<string | undefined> {
+    if (this.#source.endsWithNewline) return undefined;
     const [last] = await transaction`
-      select line, starts_at, ends_at from staged where is_cut and line = (select max(line) from staged)`;
-    if (!last) return undefined;
-    const text = await this.#source.slice(Math.max(last.starts_at, last.ends_at - SHOWN_BYTES), last.ends_at);
-    return `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(String(text))}`;
+      select line, starts_at, ends_at, fault from staged order by line desc limit 1`;
+    // an object of JSON that is closed is whole
+    if (!last || (this.#format.name === 'ndjson' && last.fault === null)) return undefined;
+    const from = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
+    const text = String(await this.#source.slice(from, last.ends_at));
+    return `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(text)}`;
   }
 
   /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */

@@ -28,24 +28,18 @@ export const NDJSON: Format = {
 export interface ImportRecord extends Checked {
   /** its line or lines */
   at: Line;
-  /** the file may end within it */
-  isCut: boolean;
 }
 
 /** Reads and checks the records; yields an array for each chunk of the source. */
 export async function* readRecords(source: Source, format: Format): AsyncGenerator<ImportRecord[], void> {
   const { mark } = format;
-  const isCsv = format.name === 'csv';
   for await (const all of format.join(readLines(source.read(mark.start), mark))) {
     const lines = all.filter(({ text }) => text?.trim() !== '');
     const contents = format.read(lines.flatMap(({ text }) => text ?? [])).values();
     yield lines.map((at) => {
       const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
       const checked = readHotel(content);
-      const fault = checked.fault && printable(checked.fault);
-      // an object of JSON that is closed is whole
-      const isCut = at.isUnfinished && (fault !== undefined || isCsv);
-      return { ...checked, fault, at, isCut };
+      return { ...checked, fault: checked.fault && printable(checked.fault), at };
     });
   }
 }

@@ -3,7 +3,7 @@ import { BEGINNING, type Line, readLines } from '../common/lines.ts';
 import { csvBelow, joinRows } from './csv.ts';
 
 const MIB = 1024 * 1024;
-const HEADER = { number: 1, lines: 1, start: 0, end: 7, text: 'id,name', fault: '', isUnfinished: false };
+const HEADER = { number: 1, lines: 1, start: 0, end: 7, text: 'id,name', fault: '' };
 const ROWS = csvBelow(HEADER)!;
 
 async function join(content: string, joinAll = ROWS.join, pieceBytes = 64 * 1024): Promise<Line[]> {
