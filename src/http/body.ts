@@ -1,38 +1,13 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import { clearTimer, every, setTimer, type Timer } from '../lib/clock.ts';
+import { clearTimer, setTimer } from '../lib/clock.ts';
+import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
-
-/**
- * Minimum bytes and number of checks: a body must end, or deliver this much in so many checks. The HTTP library
- * itself disconnects clients that send nothing for 8 s, without a response.
- */
-const MIN_BYTES = 160 * 1024;
-const CHECKS = 14;
-const CHECK_EVERY_MS = 500;
-
-interface Arrival {
-  checksLeft: number;
-  late: () => void;
-}
-
-/** Bodies that have not ended, those of aborted requests included until they time out. */
-const arriving = new Set<Arrival>();
-let checking: Timer | undefined;
-
-function rejectLate(): void {
-  for (const arrival of arriving) {
-    if (--arrival.checksLeft >= 0) continue;
-    arriving.delete(arrival);
-    arrival.late();
-  }
-  if (arriving.size > 0) return;
-  clearTimer(checking);
-  checking = undefined;
-}
+/** Less than the 8 s after which the HTTP library disconnects clients that send nothing, without a response. */
+const WINDOW_MS = 7_000;
 
 /**
  * Collects a request body and passes it on once: the whole body, or undefined as soon as it exceeds `MAX_BODY_BYTES`.
@@ -45,46 +20,42 @@ export function collectBody(
   late: () => void,
 ): void {
   let collected: Buffer | undefined;
-  let length = 0;
   let isOver = false;
-  let nextLength = MIN_BYTES;
-  const arrival: Arrival = {
-    checksLeft: CHECKS,
-    late: () => {
-      isOver = true;
-      collected = undefined;
-      late();
-    },
+  const end = () => {
+    isOver = true;
+    collected = undefined;
+    endPace(arrival);
   };
-  arriving.add(arrival);
-  checking ??= every(rejectLate, CHECK_EVERY_MS);
+  // of an aborted request until its time is over
+  const arrival = beginPace(WINDOW_MS, () => {
+    end();
+    late();
+  });
   response.onData((chunk, isLast) => {
     if (isOver) return;
-    if (length + chunk.byteLength > MAX_BODY_BYTES) {
-      arriving.delete(arrival);
-      isOver = true;
-      collected = undefined;
+    const before = arrival.bytes;
+    arrival.bytes += chunk.byteLength;
+    if (arrival.bytes > MAX_BODY_BYTES) {
+      end();
       done(undefined);
       return;
     }
-    if (isLast) arriving.delete(arrival);
-    if (isLast && length === 0) {
+    if (isLast && before === 0) {
+      end();
       done(new Uint8Array(chunk));
       return;
     }
     // the library detaches the chunk after this call; the buffer doubles, so a slow body costs no more copies
-    if (!collected || length + chunk.byteLength > collected.length) {
-      const grown = Buffer.allocUnsafe(Math.min(MAX_BODY_BYTES, 2 * (length + chunk.byteLength) + 1024));
-      collected?.copy(grown, 0, 0, length);
+    if (!collected || arrival.bytes > collected.length) {
+      const grown = Buffer.allocUnsafe(Math.min(MAX_BODY_BYTES, 2 * arrival.bytes + 1024));
+      collected?.copy(grown, 0, 0, before);
       collected = grown;
     }
-    collected.set(new Uint8Array(chunk), length);
-    length += chunk.byteLength;
-    if (length >= nextLength) {
-      nextLength = length + MIN_BYTES;
-      arrival.checksLeft = CHECKS;
-    }
-    if (isLast) done(collected.subarray(0, length));
+    collected.set(new Uint8Array(chunk), before);
+    if (!isLast) return;
+    const body = collected.subarray(0, arrival.bytes);
+    end();
+    done(body);
   });
 }
 

@@ -1,4 +1,8 @@
 import { hash } from 'node:crypto';
+import type { StoredTag } from '../cache/arena/tag.ts';
+
+/** Tag of a body; '': none. */
+export type Tag = string | StoredTag;
 
 /** Separates the tag of the identity bytes from the name of a coding. No tag contains it. */
 const SEPARATOR = '.';

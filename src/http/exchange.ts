@@ -1,45 +1,28 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
-import type { StoredTag } from '../cache/arena/tag.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
+import type { RequestCounter } from '../observability/request-histogram.ts';
+import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answer.ts';
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import {
   compress,
   compressNow,
   type Encoding,
-  encodingFor,
   MAX_SYNC_BYTES,
   MIN_COMPRESSED_BYTES,
   mayCompress,
 } from './compression.ts';
-import { closingOf, matches } from './etag.ts';
-import { ETAG, type Head, Heads, KEEP_ALIVE } from './head.ts';
-import { ACCEPT_ENCODING, IF_NONE_MATCH, REQUEST_ID, TRACEPARENT } from './header-names.ts';
-import { newIds, requestIdOf } from './request-id.ts';
-import type { StaticPage } from './static-page.ts';
-import { type TraceContext, traceContextOf } from './trace-context.ts';
+import { closingOf, type Tag } from './etag.ts';
+import type { Head } from './head.ts';
+import { ReceivedRequest } from './received-request.ts';
 import { keep, type PendingWrite, release } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
-
-const JSON_TYPE = 'application/json';
-const JSON_HEADERS = `\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key${KEEP_ALIVE}`;
-/** Heads of the responses of all operations. */
-const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
-const ERROR_HEADS = new Map(
-  Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
-);
-
-/** Tag of a body; '': none. */
-type Tag = string | StoredTag;
-
-const CLOSE = '\r\nconnection: close';
 
 /** Observer of an exchange's end. */
 export interface Observer {
@@ -61,9 +44,7 @@ export interface Observer {
  * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
  * handler returns. It responds at most once, and not at all after the client has disconnected.
  */
-export class Exchange {
-  /** counter of its route and method */
-  readonly counter: RequestCounter;
+export class Exchange extends ReceivedRequest {
   /** set by the pipeline */
   principal: Principal | undefined;
   /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
@@ -75,19 +56,9 @@ export class Exchange {
   closesConnection = false;
   /** the error, for the log */
   fault: unknown;
-  /** request id of the client; '': its id is made here */
-  readonly #ownId: string;
-  readonly #madeId: number;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   #startedAtMs = monotonicMs();
-  /** until the handler returns; most responses are written by then and need not read all headers */
-  #request: HttpRequest | undefined;
-  #ifNoneMatch = '';
-  #acceptEncoding: string | undefined;
-  #traceParent = '';
-  /** set when it has been chosen */
-  #encoding: Encoding | 'identity' | undefined;
   #over = false;
   #deferred = false;
   #made = false;
@@ -101,29 +72,9 @@ export class Exchange {
   #bodyBytes = 0;
 
   constructor(response: HttpResponse, request: HttpRequest, counter: RequestCounter, observer: Observer) {
+    super(request, counter);
     this.#response = response;
-    this.counter = counter;
     this.#observer = observer;
-    this.#request = request;
-    this.#ownId = requestIdOf(request.getHeader(REQUEST_ID));
-    this.#madeId = this.#ownId === '' ? newIds.next() : 0;
-  }
-
-  get route(): Route {
-    return this.counter.route;
-  }
-
-  get method(): CountedMethod {
-    return this.counter.method;
-  }
-
-  get requestId(): string {
-    return this.#ownId === '' ? newIds.text(this.#madeId) : this.#ownId;
-  }
-
-  /** Returns the trace context of the caller, for the log. */
-  get trace(): TraceContext | undefined {
-    return traceContextOf(this.#request?.getHeader(TRACEPARENT) ?? this.#traceParent);
   }
 
   /** Returns the monotonic time in ms, read once for everything before the handler returns. */
@@ -150,12 +101,8 @@ export class Exchange {
     return this.#over;
   }
 
-  /** Returns the encoding that the client prefers for a large body; undefined: identity. */
-  get encoding(): Encoding | undefined {
-    if (!this.#observer.compresses) return undefined;
-    this.#encoding ??=
-      encodingFor(this.#acceptEncoding ?? this.#request!.getHeader(ACCEPT_ENCODING)) ?? 'identity';
-    return this.#encoding === 'identity' ? undefined : this.#encoding;
+  override get encoding(): Encoding | undefined {
+    return this.#observer.compresses ? super.encoding : undefined;
   }
 
   /**
@@ -176,11 +123,7 @@ export class Exchange {
   defer(): void {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
-    const request = this.#request!;
-    if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader(IF_NONE_MATCH);
-    this.#acceptEncoding = request.getHeader(ACCEPT_ENCODING);
-    this.#traceParent = request.getHeader(TRACEPARENT);
-    this.#request = undefined;
+    this.keepHeaders();
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 
@@ -193,38 +136,29 @@ export class Exchange {
     this.#bodyBytes = body.length;
     const encoding =
       body.length >= MIN_COMPRESSED_BYTES && mayCompress(body.length) ? this.encoding : undefined;
-    if (this.#isKnown(tag)) this.#write(304, undefined, headers, tag, encoding);
-    else if (encoding === undefined) this.#write(200, body, headers, tag);
+    if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
+    else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
       const kept = pages?.get(tag, encoding);
       const send = (compressed: Buffer) => {
         if (!kept) pages?.put(tag, encoding, compressed);
-        this.#write(200, compressed, headers, tag, encoding);
+        this.#send(answerOf(200, compressed, tag, encoding, headers));
       };
       if (kept || body.length <= MAX_SYNC_BYTES) send(kept ?? compressNow(body, encoding));
       else this.#compress(body, encoding, send);
     }
   }
 
-  /** Sends 200 with JSON that already has this encoding. Otherwise like `ok`. */
-  okEncoded(body: Uint8Array, tag: Tag, encoding: Encoding | undefined): void {
+  /** Sends 200 with a body that already has this encoding. With other `heads`, it must not be overwritten. */
+  okEncoded(body: Uint8Array, tag: Tag, encoding: Encoding | undefined, heads = JSON_HEADS): void {
     if (this.#over) return;
-    if (this.#isKnown(tag)) this.#write(304, undefined, '', tag, encoding);
-    else this.#write(200, body, '', tag, encoding);
-  }
-
-  /** Sends 200 with a page that is the same for all clients. */
-  async page(page: StaticPage): Promise<void> {
-    this.defer();
-    const { encoding } = this;
-    const { tag, body } = await page.read(encoding);
-    if (matches(this.#ifNoneMatch, tag)) this.#write(304, undefined, '', tag, encoding, page.heads);
-    else this.#write(200, body, '', tag, encoding, page.heads);
+    if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, '', heads));
+    else this.#send(answerOf(200, body, tag, encoding, '', heads));
   }
 
   /** Sends an error of the table. */
   fail(error: PublicError, headers = ''): void {
-    this.#write(error.status, error.body, headers, '', undefined, ERROR_HEADS.get(error));
+    this.#send(errorAnswerOf(error, headers));
   }
 
   /** Rejects a request whose end is unknown or does not arrive. */
@@ -233,15 +167,7 @@ export class Exchange {
     this.fail(error);
   }
 
-  /** Returns true if the client already has the body with this tag. */
-  #isKnown(tag: Tag): boolean {
-    if (tag === '') return false;
-    const header = this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch;
-    if (header === '') return false;
-    return matches(header, String(tag));
-  }
-
-  /** Compresses in later iterations of the event loop or on another thread. */
+  /** Compresses in a later turn of the event loop or on another thread. */
   #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
     this.defer();
     this.#compressing = true;
@@ -261,21 +187,12 @@ export class Exchange {
       );
   }
 
-  #write(
-    status: number,
-    body: Uint8Array | undefined,
-    headers: string,
-    tag: Tag = '',
-    encoding: Encoding | undefined = undefined,
-    heads = JSON_HEADS,
-  ): void {
+  #send(answer: Answer): void {
     if (this.#over) return;
-    if (this.closesConnection) this.#writeLater(status, body, headers, tag, encoding, heads);
-    else if (this.#deferred)
-      this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
-    else if (this.#observer.eventLoop.isUsedUp(this.#startedAtMs))
-      this.#writeLater(status, body, headers, tag, encoding, heads);
-    else this.#writeNow(status, body, headers, tag, encoding, heads);
+    if (this.closesConnection) this.#writeLater(answer);
+    else if (this.#deferred) this.#response.cork(() => this.#write(answer));
+    else if (this.#observer.eventLoop.isUsedUp(this.#startedAtMs)) this.#writeLater(answer);
+    else this.#write(answer);
   }
 
   /**
@@ -283,21 +200,14 @@ export class Exchange {
    * connection if another request follows. A response that closes the connection waits for the body: bytes that arrive at
    * a closed connection would reset it.
    */
-  #writeLater(
-    status: number,
-    body: Uint8Array | undefined,
-    headers: string,
-    tag: Tag,
-    encoding: Encoding | undefined,
-    heads: Heads,
-  ): void {
+  #writeLater(answer: Answer): void {
     const response = this.#response;
-    const kept = body && Buffer.from(body);
-    const keptTag = String(tag);
+    // the caller may overwrite the bytes and the tag
+    const kept = { ...answer, body: answer.body && Buffer.from(answer.body), tag: String(answer.tag) };
     const write = () =>
       onIteration(() => {
         if (this.#over) return;
-        response.cork(() => this.#writeNow(status, kept, headers, keptTag, encoding, heads));
+        response.cork(() => this.#write(kept));
         if (this.closesConnection && this.method === 'HEAD') response.close();
       });
     if (this.#deferred || !this.closesConnection) write();
@@ -305,33 +215,24 @@ export class Exchange {
     this.defer();
   }
 
-  /** Begins the head, up to the end of the tag, if there is one. */
-  #begin(heads: Heads, status: number, tag: Tag): Head {
-    const ownId = this.#ownId;
-    if (ownId === '' && typeof tag !== 'string') return heads.beginWithNewAndTag(status, this.#madeId, tag);
-    const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
-    return tag === '' ? head : head.add(ETAG).add(String(tag));
-  }
-
-  #writeNow(
-    status: number,
-    body: Uint8Array | undefined,
-    headers: string,
-    tag: Tag,
-    encoding: Encoding | undefined,
-    heads: Heads,
-  ): void {
-    const response = this.#response;
-    const madeAtMs = monotonicMs();
-    this.#made = true;
-    this.#onMade?.(this.#bodyBytes);
-    const head = this.#begin(heads, status, tag);
+  /** Assembles the status line and all headers, for one call of the library, because each call costs. */
+  #headOf({ status, headers, tag, encoding, heads }: Answer): Head {
+    const head = this.beginHead(heads, status, tag);
     if (tag !== '') head.add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     if (headers !== '') head.add(headers);
     if (this.limitHeaders !== '') head.add(this.limitHeaders);
     if (!this.closesConnection && this.#observer.mustClose()) head.add(CLOSE);
-    // one call writes the status line and all headers, because each call costs
+    return head;
+  }
+
+  #write(answer: Answer): void {
+    const response = this.#response;
+    const { status, body } = answer;
+    const madeAtMs = monotonicMs();
+    this.#made = true;
+    this.#onMade?.(this.#bodyBytes);
+    const head = this.#headOf(answer);
     if (body === undefined) {
       response.writeStatus(head.bytes);
       this.#finish(status, 0, madeAtMs);
@@ -353,7 +254,7 @@ export class Exchange {
       // the library cannot close after a body in parts: the header makes the client close
       if (this.closesConnection) head.add(CLOSE);
       response.writeStatus(head.bytes);
-      this.#writeLarge(status, body, heads === JSON_HEADS, madeAtMs);
+      this.#writeLarge(status, body, answer.heads === JSON_HEADS, madeAtMs);
     }
   }
 
@@ -375,8 +276,8 @@ export class Exchange {
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
     response.onWritable((offset) => {
-      rest.taken = offset - written;
-      const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
+      rest.taken.bytes = offset - written;
+      const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken.bytes), total);
       if (ended) this.#finish(status, total, madeAtMs);
       return ok;
     });

@@ -1,47 +1,68 @@
 import type { HttpRequest } from 'uWebSockets.js';
+import { publicErrors } from '../errors.ts';
 import { MAX_BODY_BYTES } from './body.ts';
+import type { Exchange } from './exchange.ts';
 import { CONTENT_LENGTH, TRANSFER_ENCODING } from './header-names.ts';
 
 /**
  * Framing of a request body. 'none': length 0. 'tooLong': length above `MAX_BODY_BYTES`. 'ambiguous': two readers may
  * find different ends. 'absent': no framing header, so no body, unless the HTTP library overlooked a header.
  */
-export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'absent';
+type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'absent';
 
-/** Returns true if a GET or HEAD declares a body in any way. */
-export function hasBody(request: HttpRequest): boolean {
-  if (request.getHeader(CONTENT_LENGTH) === '' && request.getHeader(TRANSFER_ENCODING) === '') return false;
-  return framingOf(request) !== 'none';
+interface ReadFraming {
+  framing: Framing;
+  /** true if the body has a content coding */
+  isCoded: boolean;
 }
 
-/** Content coding of the request body that `framingOf` read last; undefined: none. */
-export let bodyCoding: string | undefined;
+/** Checks a GET or HEAD; rejects one that declares a body in any way. */
+export function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
+  const isDeclared = request.getHeader(CONTENT_LENGTH) !== '' || request.getHeader(TRANSFER_ENCODING) !== '';
+  if (!isDeclared || readFraming(request).framing === 'none') return true;
+  exchange.rejectAndClose(publicErrors.bodyNotAllowed);
+  return false;
+}
 
-let headers = 0;
-let length: string | undefined;
-let coding: string | undefined;
+/** Checks the framing of a request whose method may have a body; rejects it if it is ambiguous. */
+export function checkFraming(exchange: Exchange, request: HttpRequest): ReadFraming {
+  const read = readFraming(request);
+  if (read.framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
+  // the library takes trailers, and what a header hides from it, for the next request
+  else exchange.closesConnection = read.framing === 'chunked' || read.framing === 'absent';
+  return read;
+}
+
+let count = 0;
+let length = '';
+let transferCoding = '';
+let isCoded = false;
 
 function take(name: string, value: string): void {
   if (name === 'content-length') length = value;
-  else if (name === 'transfer-encoding') coding = value;
+  else if (name === 'transfer-encoding') transferCoding = value;
   else {
-    if (name === 'content-encoding' && value !== '' && value.toLowerCase() !== 'identity') bodyCoding = value;
+    if (name === 'content-encoding' && value !== '' && value.toLowerCase() !== 'identity') isCoded = true;
     return;
   }
-  headers++;
+  count++;
 }
 
 /** The HTTP library uses the first of repeated headers, and treats each transfer coding as chunked. */
-export function framingOf(request: HttpRequest): Framing {
-  headers = 0;
-  length = undefined;
-  coding = undefined;
-  bodyCoding = undefined;
+function readFraming(request: HttpRequest): ReadFraming {
+  count = 0;
+  length = '';
+  transferCoding = '';
+  isCoded = false;
   request.forEach(take);
-  if (headers === 0) return 'absent';
-  if (headers > 1) return 'ambiguous';
-  if (coding !== undefined) return (coding as string).toLowerCase() === 'chunked' ? 'chunked' : 'ambiguous';
-  if (!/^\d+$/.test(length!)) return 'ambiguous';
+  return { framing: framing(), isCoded };
+}
+
+function framing(): Framing {
+  if (count === 0) return 'absent';
+  if (count > 1) return 'ambiguous';
+  if (transferCoding !== '') return transferCoding.toLowerCase() === 'chunked' ? 'chunked' : 'ambiguous';
+  if (!/^\d+$/.test(length)) return 'ambiguous';
   const bytes = Number(length);
   if (bytes === 0) return 'none';
   return bytes > MAX_BODY_BYTES ? 'tooLong' : 'length';

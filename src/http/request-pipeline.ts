@@ -1,37 +1,30 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { Principal } from '../auth/principal.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
-import { rateLimitHeaders } from '../rate-limit/headers.ts';
-import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
+import type { RateLimiter } from '../rate-limit/limiter.ts';
+import { AccessControl, type Entry } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
-import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
+import { checkFraming, isBodiless } from './framing.ts';
 import { API_KEY } from './header-names.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
-
-/** Result for a valid key whose rate limit is used up. */
-const LIMIT_REACHED = Symbol('limit reached');
-type AuthenticationResult = Principal | null | typeof LIMIT_REACHED;
 
 /** Handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
 
 /**
- * Handles every request before and after its operation. It makes the exchange, authenticates the key (401), counts the
- * request against its rate limit (429), authorizes the scope (403), and turns every failure into a response. No exception
- * reaches uWebSockets.js, where it would end the worker.
+ * Handles every request before and after its operation: makes the exchange, checks access, and turns every failure into a
+ * response. No exception reaches uWebSockets.js, where it would end the worker.
  */
 export class RequestPipeline implements Observer {
-  readonly #apiKeys: ApiKeyCache;
-  readonly #limiter: RateLimiter;
+  readonly #access: AccessControl;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
   /** the one queue of the worker for what can wait */
@@ -55,8 +48,7 @@ export class RequestPipeline implements Observer {
   ) {
     this.#turnover = turnover;
     this.compresses = compresses;
-    this.#apiKeys = apiKeys;
-    this.#limiter = limiter;
+    this.#access = new AccessControl(apiKeys, limiter, metrics);
     this.#metrics = metrics;
     this.#accessLog = accessLog;
   }
@@ -86,16 +78,19 @@ export class RequestPipeline implements Observer {
     const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange, request)) return;
-      // nothing else is parsed before it
-      const key = request.getHeader(API_KEY);
-      const entry = this.#authenticate(exchange, key);
+      const respond = (input: Input) => {
+        if (this.#access.authorize(exchange, definition.needsRegistry(input)))
+          return definition.respond(exchange, input);
+      };
+      // nothing else is parsed before the key
+      const entry = this.#access.authenticate(exchange, request.getHeader(API_KEY));
       if (entry instanceof Promise) {
         const input = definition.read(request);
         return entry.then((entered) => {
-          if (this.#accept(exchange, entered)) return this.#respond(exchange, definition, input);
+          if (this.#access.accept(exchange, entered)) return respond(input);
         });
       }
-      if (this.#accept(exchange, entry)) return this.#respond(exchange, definition, definition.read(request));
+      if (this.#access.accept(exchange, entry)) return respond(definition.read(request));
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
@@ -114,17 +109,21 @@ export class RequestPipeline implements Observer {
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
         const late = () => exchange.rejectAndClose(publicErrors.bodyTooSlow);
-        const framing = checkFraming(exchange, request);
+        const { framing, isCoded } = checkFraming(exchange, request);
         if (framing === 'ambiguous') return;
-        const isCoded = bodyCoding !== undefined;
-        const key = request.getHeader(API_KEY);
-        const entry = this.#authenticate(exchange, key);
+        /** Returns true if the body is to be answered; else responds. */
+        const isAdmitted = (entered: Entry): boolean => {
+          if (!this.#access.accept(exchange, entered)) return false;
+          if (!this.#access.authorize(exchange, definition.needsRegistry)) return false;
+          if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
+          else if (isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
+          else if (this.#admission.isFull(entered.keyId)) this.#failed(exchange, OVERLOADED);
+          else return true;
+          return false;
+        };
+        const entry = this.#access.authenticate(exchange, request.getHeader(API_KEY));
         if (!(entry instanceof Promise)) {
-          if (!this.#accept(exchange, entry)) return;
-          if (!this.#authorize(exchange, definition.needsRegistry)) return;
-          if (framing === 'tooLong') return respond(exchange, undefined);
-          if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
-          if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
+          if (!isAdmitted(entry)) return;
           exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, respond, body), late);
           return;
@@ -137,10 +136,7 @@ export class RequestPipeline implements Observer {
         return entry.then(async (entered) => {
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (!this.#accept(exchange, entered)) return;
-          if (!this.#authorize(exchange, definition.needsRegistry)) return;
-          if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
-          else respond(exchange, await body.promise);
+          if (isAdmitted(entered)) respond(exchange, await body.promise);
         });
       };
       this.#guard(this.#open(response, request, counter), serve, undefined);
@@ -150,8 +146,13 @@ export class RequestPipeline implements Observer {
   /** Creates a handler for GET or HEAD of a public page. */
   page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
-    const serve = (exchange: Exchange, request: HttpRequest) =>
-      isBodiless(exchange, request) ? exchange.page(page) : undefined;
+    const serve = async (exchange: Exchange, request: HttpRequest) => {
+      if (!isBodiless(exchange, request)) return;
+      exchange.defer();
+      const { encoding } = exchange;
+      const { body, tag } = await page.read(encoding);
+      exchange.okEncoded(body, tag, encoding, page.heads);
+    };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
@@ -163,7 +164,11 @@ export class RequestPipeline implements Observer {
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? checkFraming(exchange, request) !== 'ambiguous' : isBodiless(exchange, request))
+        if (
+          mayHaveBody
+            ? checkFraming(exchange, request).framing !== 'ambiguous'
+            : isBodiless(exchange, request)
+        )
           reject(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
@@ -190,61 +195,6 @@ export class RequestPipeline implements Observer {
   #open(response: HttpResponse, request: HttpRequest, counter: RequestCounter): Exchange {
     this.#unfinished++;
     return new Exchange(response, request, counter, this);
-  }
-
-  /** Authenticates the key, and counts the request if the key has a rate limit. */
-  #authenticate(exchange: Exchange, key: string): AuthenticationResult | Promise<AuthenticationResult> {
-    const principal = this.#apiKeys.find(key, exchange.nowMs);
-    if (principal === null || principal?.limit === null) return principal;
-    if (principal === undefined)
-      return this.#apiKeys
-        .load(key)
-        .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
-    return this.#count(exchange, principal);
-  }
-
-  #count(exchange: Exchange, principal: Principal): AuthenticationResult | Promise<AuthenticationResult> {
-    const resultOf = (decision: RateLimitDecision): AuthenticationResult => {
-      exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
-      if (decision.admitted) return principal;
-      exchange.principal = principal;
-      return LIMIT_REACHED;
-    };
-    const decision = this.#limiter.take(principal.keyId, principal.limit!);
-    return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
-  }
-
-  /** Sets the principal of the request, or responds with 401 or 429 and returns false. */
-  #accept(exchange: Exchange, principal: AuthenticationResult): principal is Principal {
-    // the client may have disconnected during the lookup of its key
-    if (exchange.over) return false;
-    if (principal === null) {
-      exchange.fail(publicErrors.unauthorized);
-      return false;
-    }
-    if (principal === LIMIT_REACHED) {
-      this.#metrics.rejected.inc({ reason: 'rate_limit' });
-      exchange.fail(publicErrors.tooManyRequests);
-      return false;
-    }
-    exchange.principal = principal;
-    return true;
-  }
-
-  /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
-  #authorize(exchange: Exchange, needsRegistry: boolean): boolean {
-    if (!needsRegistry || exchange.view === 'full') return true;
-    exchange.fail(publicErrors.forbidden);
-    return false;
-  }
-
-  #respond<Input>(
-    exchange: Exchange,
-    definition: GetRouteDefinition<Input>,
-    input: Input,
-  ): void | Promise<void> {
-    if (this.#authorize(exchange, definition.needsRegistry(input)))
-      return definition.respond(exchange, input);
   }
 
   #enter(exchange: Exchange, definition: PostRouteDefinition, body: Uint8Array): void {
@@ -297,22 +247,6 @@ export class RequestPipeline implements Observer {
     if (isUnavailable) this.#metrics.rejected.inc({ reason: error.rejection });
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
-}
-
-/** Checks a GET or HEAD; rejects one with a body. */
-function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
-  if (!hasBody(request)) return true;
-  exchange.rejectAndClose(publicErrors.bodyNotAllowed);
-  return false;
-}
-
-/** Checks the framing of a request whose method may have a body; rejects it if it is ambiguous. */
-function checkFraming(exchange: Exchange, request: HttpRequest): Framing {
-  const framing = framingOf(request);
-  if (framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
-  // the library takes trailers, and what a header hides from it, for the next request
-  else exchange.closesConnection = framing === 'chunked' || framing === 'absent';
-  return framing;
 }
 
 /** One shared error: an error with its stack costs as much as the rest of a rejection. */

@@ -1,0 +1,71 @@
+import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { Principal } from '../auth/principal.ts';
+import { publicErrors } from '../errors.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { rateLimitHeaders } from '../rate-limit/headers.ts';
+import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Result for a valid key whose rate limit is used up. */
+const LIMIT_REACHED = Symbol('limit reached');
+/** Result of an authentication; null: the key is not valid. */
+export type Entry = Principal | null | typeof LIMIT_REACHED;
+
+/** Authenticates the key of a request (401), counts it against its rate limit (429), and authorizes the scope (403). */
+export class AccessControl {
+  readonly #apiKeys: ApiKeyCache;
+  readonly #limiter: RateLimiter;
+  readonly #metrics: Metrics;
+
+  constructor(apiKeys: ApiKeyCache, limiter: RateLimiter, metrics: Metrics) {
+    this.#apiKeys = apiKeys;
+    this.#limiter = limiter;
+    this.#metrics = metrics;
+  }
+
+  /** Authenticates the key, and counts the request if the key has a rate limit. */
+  authenticate(exchange: Exchange, key: string): Entry | Promise<Entry> {
+    const principal = this.#apiKeys.find(key, exchange.nowMs);
+    if (principal === null || principal?.limit === null) return principal;
+    if (principal === undefined)
+      return this.#apiKeys
+        .load(key)
+        .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
+    return this.#count(exchange, principal);
+  }
+
+  #count(exchange: Exchange, principal: Principal): Entry | Promise<Entry> {
+    const entryOf = (decision: RateLimitDecision): Entry => {
+      exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
+      if (decision.admitted) return principal;
+      exchange.principal = principal;
+      return LIMIT_REACHED;
+    };
+    const decision = this.#limiter.take(principal.keyId, principal.limit!);
+    return decision instanceof Promise ? decision.then(entryOf) : entryOf(decision);
+  }
+
+  /** Sets the principal of the request, or responds with 401 or 429 and returns false. */
+  accept(exchange: Exchange, entry: Entry): entry is Principal {
+    // the client may have disconnected during the lookup of its key
+    if (exchange.over) return false;
+    if (entry === null) {
+      exchange.fail(publicErrors.unauthorized);
+      return false;
+    }
+    if (entry === LIMIT_REACHED) {
+      this.#metrics.rejected.inc({ reason: 'rate_limit' });
+      exchange.fail(publicErrors.tooManyRequests);
+      return false;
+    }
+    exchange.principal = entry;
+    return true;
+  }
+
+  /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
+  authorize(exchange: Exchange, needsRegistry: boolean): boolean {
+    if (!needsRegistry || exchange.view === 'full') return true;
+    exchange.fail(publicErrors.forbidden);
+    return false;
+  }
+}
