@@ -30,8 +30,6 @@ const VALUES: Record<string, string> = {
   hotel_api_state: 'null',
 };
 
-const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-
 let database: FreshDatabase;
 let functions: Function[];
 /** a login of the serving role, and one that may write hotels and keys; both may create temporary tables */
@@ -170,26 +168,4 @@ describe('temporary tables and functions do not replace those of the schema:', (
   it('in no trigger function with the rights of the writer: there is none', () => {
     expect(functions.filter(({ returns, definer }) => returns === 'trigger' && !definer)).toEqual([]);
   });
-});
-
-it('each change is noted once, also in a session with the replication role', async () => {
-  const { sql } = await freshDatabase();
-  const noted = (role: string, statement: string) =>
-    sql.begin(async (session) => {
-      await session.unsafe(`set local session_replication_role = ${role}`);
-      await session.unsafe(statement);
-      return session`with taken as (delete from hotel_api_queue returning *) select kind, ids from taken`;
-    });
-  for (const role of ['origin', 'replica']) {
-    for (const [statement, kind, ids] of [
-      ["insert into hotels (id, name) values ('a', 'A')", 'hotels', ['a']],
-      ["update hotels set name = 'B'", 'hotels', ['a']],
-      ['delete from hotels', 'hotels', ['a']],
-      ['truncate hotels', 'all_hotels', []],
-      ["insert into api_keys (id, name, key_sha256) values ('k', 'K', sha256(''))", 'keys', [EMPTY_SHA256]],
-      ['delete from api_keys', 'keys', [EMPTY_SHA256]],
-      ['truncate api_keys', 'all_keys', []],
-    ] as const)
-      expect(await noted(role, statement), `${role}: ${statement}`).toEqual([{ kind, ids }]);
-  }
 });

@@ -187,37 +187,15 @@ it('responses are never mixed between clients, for any cuts of requests and with
   await expectWell();
 });
 
-describe('a GET with a body', () => {
-  it.each([
-    ['an unknown path', 'GET /nowhere'],
-    ['an empty id', 'GET /hotels/'],
-    ['a path of a POST', 'GET /hotels/channel/batch'],
-    ['HEAD of an unknown path', 'HEAD /nowhere'],
-  ])('closes the connection, and its body is not read as a request: %s', async (_, start) => {
+it.each(['PUT', 'DELETE', 'OPTIONS', 'PATCH', 'POST'])(
+  'the body of another method is not read as a request: %s',
+  async (method) => {
     const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
-    for (const framing of [`Content-Length: ${smuggled.length}`, 'Transfer-Encoding: chunked']) {
-      const answer = await service.raw(
-        // a random request id may contain h7
-        `${start} HTTP/1.1\r\nHost: a\r\nx-request-id: rejected\r\nx-api-key: ${service.fullKey}\r\n${framing}\r\n\r\n${smuggled}`,
-      );
-      expect(answer.toString()).not.toContain('200 OK');
-      expect(answer.toString()).not.toContain('h7');
+    for (const path of ['/hotels/h1', '/nowhere']) {
+      const head = `Host: a\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n`;
+      const answer = (await service.raw(`${method} ${path} HTTP/1.1\r\n${head}${smuggled}`)).toString();
+      expect(answer).not.toContain('200 OK');
+      expect(answer).not.toContain('"h7"');
     }
-  });
-
-  it.each(['PUT', 'DELETE', 'OPTIONS', 'PATCH', 'POST'])(
-    'of another method is rejected, and its body is not read as a request: %s',
-    async (method) => {
-      const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
-      const answers = ['/hotels/h1', '/nowhere'].map((path) =>
-        service.raw(
-          `${method} ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`,
-        ),
-      );
-      for (const answer of await Promise.all(answers)) {
-        expect(answer.toString()).not.toContain('200 OK');
-        expect(answer.toString()).not.toContain('"h7"');
-      }
-    },
-  );
-});
+  },
+);

@@ -1,0 +1,105 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { makeKey } from '../../src/auth/key.ts';
+import { insertKey } from '../support/key.ts';
+import { workersOf } from '../support/memory.ts';
+import { lacks, needs } from '../support/needs.ts';
+import { byDefault, documented, startNginx } from '../support/nginx.ts';
+import { RawConnection } from '../support/raw-connection.ts';
+import { type Service, startService } from '../support/service.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
+
+await needs('redis');
+const noNginx = await lacks('nginx');
+
+const ROUNDS = 6;
+let service: Service;
+let pids: number[];
+let answer: string;
+
+beforeAll(async () => {
+  service = await startService({ workers: 2, hotels: [{ id: 'h1' }] });
+  pids = await workersOf(service, 2);
+  answer = (await service.get('/hotels/h1')).text;
+});
+
+/** Makes an attack while others are served, on this port; none of their requests may fail, and no worker end. */
+async function attack(port: number, round: (others: SteadyLoad) => Promise<void>): Promise<void> {
+  const others = new SteadyLoad({ port, fullKey: service.fullKey }, [{ path: '/hotels/h1', answer }]);
+  for (let i = 0; i < ROUNDS; i++) {
+    await round(others);
+    await others.answers(5);
+  }
+  expect(await others.stop()).toMatchObject(ALL_ANSWERED);
+  expect((await service.workerPids()).sort()).toEqual(pids);
+}
+
+/** Returns the keys looked up outside the workers so far. */
+const lookups = () => service.metric('hotel_api_key_lookups_total', { tier: 'postgres' });
+
+describe.skipIf(noNginx)('behind nginx, a client that sends bodies with GET', () => {
+  const withLength = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello`;
+  const requests = [
+    ...['/hotels/h1', '/docs', '/nowhere'].map(withLength),
+    'GET /hotels HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n',
+    `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n${'x'.repeat(500_000)}`,
+  ];
+
+  it.each([
+    ['by default', byDefault],
+    ['as documented', documented],
+  ] as const)('receives 400 each time: set %s', async (_, configuration) => {
+    const port = await startNginx([service.port, service.port], configuration);
+    await attack(port, async () => {
+      for (const request of requests) {
+        const connection = new RawConnection(port);
+        void connection.write(request);
+        expect((await connection.read())?.status).toBe(400);
+        connection.close();
+      }
+    });
+  });
+});
+
+it('a client that pipelines without end is disconnected', async () => {
+  // more than an iteration of the event loop answers within its budget
+  const flood = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(60_000);
+  await attack(service.port, async () => {
+    const hostile = new RawConnection(service.port);
+    void hostile.write(flood);
+    await hostile.closed;
+  });
+});
+
+it('forged keys are rejected without a lookup', async () => {
+  const before = await lookups();
+  await attack(service.port, async () => {
+    const connection = new RawConnection(service.port);
+    for (let i = 0; i < 200; i++) {
+      const key = makeKey();
+      const forged = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0');
+      await connection.write(`GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key: ${forged}\r\n\r\n`);
+      expect((await connection.read())?.status).toBe(401);
+    }
+    connection.close();
+  });
+  expect(await lookups()).toBe(before);
+});
+
+it('an unknown key is looked up once by each worker, and too many unknown keys yield 503, but not for others', async () => {
+  const statusOf = async (key: string) => (await service.get('/hotels/h1', { key })).status;
+  const unknown = makeKey();
+  const before = await lookups();
+  for (let i = 0; i < 50; i++) expect(await statusOf(unknown)).toBe(401);
+  expect((await lookups()) - before).toBeLessThanOrEqual(2);
+  const valid = await insertKey(service.sql, []);
+  const responses = await Promise.all(
+    Array.from({ length: 1_000 }, () => service.get('/hotels/h1', { key: makeKey() })),
+  );
+  expect(await statusOf(valid)).toBe(200);
+  const rejected = responses.filter(({ status }) => status === 503);
+  expect(rejected.length).toBeGreaterThan(0);
+  for (const { text, headers } of rejected)
+    expect([text, headers['retry-after']]).toEqual(['{"error":"Service unavailable"}', '1']);
+  expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([401, 503]));
+  expect((await lookups()) - before).toBeLessThan(responses.length);
+});
