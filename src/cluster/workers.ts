@@ -5,9 +5,8 @@ import { clearTimer, every, monotonicMs, setTimer, type Timer } from '../lib/clo
 import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
+import { type CountWindow, RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
-import { type CountWindow, SharedCoordinator } from '../rate-limit/shared-coordinator.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
@@ -50,8 +49,7 @@ export class Workers {
   /** metrics of ended workers, until they are summed */
   readonly #ofEnded: MetricsJson[] = [];
   #summing = Promise.resolve();
-  readonly #rateLimits = new RateLimitCoordinator();
-  readonly #sharedLimits: SharedCoordinator | undefined;
+  readonly #rateLimits: RateLimitCoordinator;
   #isReady = false;
   #stopping = false;
   /** time of the last late answer that a worker has reported, by `systemMs` */
@@ -71,7 +69,7 @@ export class Workers {
     events: Events,
     countWindow?: CountWindow,
   ) {
-    this.#sharedLimits = countWindow && new SharedCoordinator(this.#rateLimits, countWindow);
+    this.#rateLimits = new RateLimitCoordinator(countWindow);
     this.#startOf = startOf;
     this.#metrics = metrics;
     this.#events = events;
@@ -146,12 +144,9 @@ export class Workers {
   }
 
   #grant(handle: WorkerHandle, requests: LeaseRequest[]): void {
-    if (this.#sharedLimits)
-      void this.#sharedLimits.grant(handle.number, requests).then((grants) => this.#pass(handle, grants));
-    else {
-      const grants = requests.map((request) => this.#rateLimits.grant(handle.number, request));
-      this.#pass(handle, grants);
-    }
+    const grants = this.#rateLimits.grant(handle.number, requests);
+    if (grants instanceof Promise) void grants.then((granted) => this.#pass(handle, granted));
+    else this.#pass(handle, grants);
   }
 
   #pass(handle: WorkerHandle, grants: LeaseGrant[]): void {

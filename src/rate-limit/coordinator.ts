@@ -1,5 +1,7 @@
 import { monotonicMs } from '../lib/clock.ts';
-import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
+import { withDeadline } from '../lib/deadline.ts';
+import type { WindowCount, WindowUse } from '../redis/store.ts';
+import { type LeaseGrant, type LeaseRequest, type RateLimit, UNKNOWN_KEYS_ID } from './rate-limit.ts';
 
 interface Window {
   limit: RateLimit;
@@ -12,43 +14,69 @@ interface Window {
 
 /** Number of windows above which ended windows are removed. */
 const SWEEP_AT = 1_000;
+/** Timeout of Redis, half of the workers' timeout of the primary. */
+const REDIS_TIMEOUT_MS = 50;
+
+/** Counts uses in the window of a name, in Redis; undefined if it does not respond. */
+export type CountWindow = (name: string, use: WindowUse) => Promise<WindowCount | undefined>;
 
 /**
- * Counts the requests of each rate limit of an instance, in the primary. A window begins with the first request after
- * a pause; under steady load the next one begins where it ends. Requests that workers admitted on credit beyond the
- * limit are taken off the next window.
+ * Counts the requests of each rate limit, in the primary: those of its instance, or in Redis those of all instances. While
+ * Redis does not respond, the instance counts by itself, from the last count on. A window begins with the first request after
+ * a pause; under steady load the next one begins where it ends.
  */
 export class RateLimitCoordinator {
+  readonly #count: CountWindow | undefined;
   readonly #windows = new Map<string, Window>();
   #sweepAt = SWEEP_AT;
+
+  constructor(count?: CountWindow) {
+    this.#count = count;
+  }
 
   get size(): number {
     return this.#windows.size;
   }
 
-  /** Grants a worker the requested number of requests, or what is left. */
-  grant(worker: number, { id, limit, taken, wanted }: LeaseRequest, nowMs = monotonicMs()): LeaseGrant {
-    const window = this.#windowOf(id, limit, nowMs, worker);
-    if (window.worker !== worker) window.shared = true;
-    window.used += taken;
-    const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));
-    window.used += granted;
-    return {
-      id,
-      granted,
-      left: Math.max(0, limit.requests - window.used),
-      resetInMs: window.endsAtMs - nowMs,
-      shared: window.shared,
-    };
+  /** Grants a worker the requested numbers of requests, or what is left. */
+  grant(worker: number, requests: LeaseRequest[]): LeaseGrant[] | Promise<LeaseGrant[]> {
+    const count = this.#count;
+    if (!count) return requests.map((request) => this.#grantAlone(worker, request));
+    const grants = requests.map((request) =>
+      request.id === UNKNOWN_KEYS_ID
+        ? this.#grantAlone(worker, request)
+        : this.#grantShared(worker, request, count),
+    );
+    return Promise.all(grants);
   }
 
-  /** Continues a window that was counted elsewhere so far. */
-  follow(worker: number, { id, limit }: LeaseRequest, left: number, resetInMs: number): void {
+  #grantAlone(worker: number, { id, limit, wanted }: LeaseRequest): LeaseGrant {
+    const nowMs = monotonicMs();
+    const window = this.#windowOf(id, limit, nowMs, worker);
+    if (window.worker !== worker) window.shared = true;
+    const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));
+    window.used += granted;
+    const left = Math.max(0, limit.requests - window.used);
+    return { id, granted, left, resetInMs: window.endsAtMs - nowMs, shared: window.shared };
+  }
+
+  async #grantShared(worker: number, request: LeaseRequest, count: CountWindow): Promise<LeaseGrant> {
+    const { id, limit, wanted } = request;
+    // a window of another length is another window
+    const counting = count(`${limit.windowMs}:${id}`, {
+      limit: limit.requests,
+      windowMs: limit.windowMs,
+      wanted,
+    });
+    // a late count is used up here in place of one that Redis does not know
+    const counted = await withDeadline(counting, REDIS_TIMEOUT_MS).catch(() => undefined);
+    if (!counted) return this.#grantAlone(worker, request);
     const nowMs = monotonicMs();
     const window = this.#windowOf(id, limit, nowMs, worker);
     window.shared = true;
-    window.used = limit.requests - left;
-    window.endsAtMs = nowMs + resetInMs;
+    window.used = limit.requests - counted.left;
+    window.endsAtMs = nowMs + counted.resetInMs;
+    return { id, ...counted, shared: true };
   }
 
   #windowOf(id: string, limit: RateLimit, nowMs: number, worker: number): Window {
@@ -58,10 +86,8 @@ export class RateLimitCoordinator {
       window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0, worker, shared: false };
       this.#windows.set(id, window);
     } else if (nowMs >= window.endsAtMs) {
-      const pausedMs = nowMs - window.endsAtMs;
-      Object.assign(window, { worker, shared: false });
-      window.used = pausedMs < limit.windowMs ? Math.max(0, window.used - window.limit.requests) : 0;
-      window.endsAtMs = pausedMs < limit.windowMs ? window.endsAtMs + limit.windowMs : nowMs + limit.windowMs;
+      const beganMs = nowMs - window.endsAtMs < limit.windowMs ? window.endsAtMs : nowMs;
+      Object.assign(window, { worker, shared: false, used: 0, endsAtMs: beganMs + limit.windowMs });
     }
     window.limit = limit;
     return window;

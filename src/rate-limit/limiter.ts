@@ -15,8 +15,6 @@ interface Lease {
   endsAtMs: number;
   /** requests that may be admitted without the primary */
   tokens: number;
-  /** requests admitted on credit and not yet reported to the primary */
-  unreported: number;
   /** requests left at the primary, as of its last message */
   left: number;
   /** true if other workers admit requests of the window too */
@@ -28,7 +26,7 @@ interface Lease {
   deadline: Timer | undefined;
 }
 
-/** Share of a limit that a worker leases at a time, and admits on credit at the start of a window. */
+/** Share of a limit that the workers lease at a time, in all. */
 const STEP = 0.05;
 /** The same where instances share the limit: the workers of all together hold more of it. */
 const SHARED_STEP = 0.02;
@@ -45,7 +43,6 @@ const SWEEP_AT = 1_000;
  */
 export class RateLimiter {
   readonly #workers: number;
-  readonly #isAlone: boolean;
   readonly #step: number;
   readonly #send: (requests: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
@@ -58,7 +55,6 @@ export class RateLimiter {
    */
   constructor(workers: number, send: (requests: LeaseRequest[]) => void, isShared = false) {
     this.#workers = workers;
-    this.#isAlone = workers === 1 && !isShared;
     this.#step = isShared ? SHARED_STEP : STEP;
     this.#send = send;
   }
@@ -73,15 +69,13 @@ export class RateLimiter {
     const lease = this.#leaseOf(id, limit, nowMs);
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
-      // one of several workers does not know whether the window has begun elsewhere
-      lease.tokens = this.#isAlone ? this.#creditOf(limit) : 0;
+      lease.tokens = 0;
       lease.shared = false;
-      lease.unreported += lease.tokens;
-      lease.left = limit.requests - lease.tokens;
+      lease.left = limit.requests;
     }
     if (lease.tokens > 0) {
       lease.tokens--;
-      if (lease.left > 0 && 2 * lease.tokens <= this.#creditOf(limit)) this.#requestLease(lease);
+      if (lease.left > 0 && 2 * lease.tokens <= this.#stepOf(limit)) this.#requestLease(lease);
       return decisionOn(lease, true, nowMs);
     }
     const isSpent = lease.left === 0 && !lease.isRequested;
@@ -124,14 +118,14 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, late: 0 };
+    const counts = { endsAtMs: 0, tokens: 0, left: 0, late: 0 };
     const flags = { shared: false, isRequested: false };
     const lease: Lease = { id, limit, ...counts, ...flags, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
   }
 
-  #creditOf({ requests }: RateLimit): number {
+  #stepOf({ requests }: RateLimit): number {
     return Math.floor((this.#step * requests) / this.#workers);
   }
 
@@ -141,9 +135,8 @@ export class RateLimiter {
     if (this.#toRequest.push(lease) > 1) return;
     onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
-        const { id, limit, unreported, waiting } = lease;
-        lease.unreported = 0;
-        return { id, limit, taken: unreported, wanted: waiting.length + Math.max(1, this.#creditOf(limit)) };
+        const { id, limit, waiting } = lease;
+        return { id, limit, wanted: waiting.length + Math.max(1, this.#stepOf(limit)) };
       });
       this.#toRequest = [];
       this.#send(requests);

@@ -8,8 +8,6 @@ export interface RateLimit {
 export interface LeaseRequest {
   id: string;
   limit: RateLimit;
-  /** requests already admitted on credit */
-  taken: number;
   wanted: number;
 }
 

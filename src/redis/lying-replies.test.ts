@@ -26,7 +26,7 @@ afterEach(async () => {
 const textsOf = (values: Values | undefined) =>
   values && Array.from({ length: values.length }, (_, i) => values.value(i)?.toString() ?? null);
 
-const USE = { limit: 1, windowMs: 1, taken: 0, wanted: 1 };
+const USE = { limit: 1, windowMs: 1, wanted: 1 };
 
 /** Answers reads by a value for each key, as a server that tells the truth. */
 const answer = (socket: Socket, [, ...keys]: string[]) =>

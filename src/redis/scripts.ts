@@ -8,9 +8,8 @@ export const SET_EACH = `
 for i = 1, #KEYS do redis.call('set', KEYS[i], ARGV[2 * i - 1], 'PX', ARGV[2 * i]) end`;
 
 /**
- * Script that counts the uses of KEYS[1] in a window. ARGV: the limit, the length of a window in ms, uses to be added
- * without regard to the limit, and uses that are wanted. A window begins with its first use. Returns the uses granted,
- * those left, and the time in ms until the window ends.
+ * Script that counts the uses of KEYS[1] in a window. ARGV: the limit, the length of a window in ms, and the uses that are
+ * wanted. A window begins with its first use. Returns the uses granted, those left, and the time in ms until the window ends.
  */
 export const COUNT_WINDOW = `
 local limit = tonumber(ARGV[1])
@@ -20,15 +19,14 @@ if not used or endsIn <= 0 then
   used = 0
   endsIn = tonumber(ARGV[2])
 end
-used = used + tonumber(ARGV[3])
-local granted = math.max(0, math.min(tonumber(ARGV[4]), limit - used))
+local granted = math.max(0, math.min(tonumber(ARGV[3]), limit - used))
 used = used + granted
 redis.call('set', KEYS[1], used, 'PX', endsIn)
 return {granted, math.max(0, limit - used), endsIn}`;
 
 /** Returns the arguments of `COUNT_WINDOW` after the key. */
-export function windowArguments({ limit, windowMs, taken, wanted }: WindowUse): number[] {
-  return [limit, windowMs, taken, wanted];
+export function windowArguments({ limit, windowMs, wanted }: WindowUse): number[] {
+  return [limit, windowMs, wanted];
 }
 
 /** Decodes the reply of `COUNT_WINDOW`; undefined if it is none. */

@@ -7,8 +7,6 @@ export type TimedValue = [key: string, value: string | Buffer, ttlMs: number];
 export interface WindowUse {
   limit: number;
   windowMs: number;
-  /** uses that are counted without regard to the limit */
-  taken: number;
   wanted: number;
 }
 

@@ -80,10 +80,10 @@ export class RedisServer extends Server {
   #countWindow([name]: readonly Buffer[], [script, , , ...rest]: readonly Buffer[]): Reply {
     if (String(script) !== COUNT_WINDOW) return replyError('NOSCRIPT');
     const key = String(name);
-    const [limit, windowMs, taken, wanted] = rest.map(Number) as [number, number, number, number];
+    const [limit, windowMs, wanted] = rest.map(Number) as [number, number, number];
     const stored = this.#get(key) && this.values.get(key);
     const endsInMs = stored ? Math.ceil(stored.untilMs - this.#world.nowMs) : windowMs;
-    const used = (stored ? Number(stored.value) : 0) + taken;
+    const used = stored ? Number(stored.value) : 0;
     const granted = Math.max(0, Math.min(wanted, limit - used));
     this.#set(key, Buffer.from(String(used + granted)), endsInMs);
     return [granted, Math.max(0, limit - used - granted), endsInMs];

@@ -396,9 +396,9 @@ const COMMANDS: (string | number)[][] = [
   ['MGET', 'a', 'b'],
   ['EVAL', SET_EACH, 2, 'a', 'b', 'y', 60_000, 'z', 60_000],
   ['MGET', 'b', 'a', 'a'],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 0, 3],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 1, 3],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 0, 1],
+  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 3],
+  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 2],
+  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 1],
   ['SET', 'gone', 'x', 'PX', 1],
 ];
 
