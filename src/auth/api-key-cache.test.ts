@@ -1,14 +1,14 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
-import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { monotonicMs, wallMs } from '../lib/clock.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
-import type { KeyRow, LabelledKey } from './key-record.ts';
+import type { LabelledKey } from './key-record.ts';
+import type { KeyRow, Principal } from './principal.ts';
 
 /** The tiers behind the key cache with their present content; a tier on hold answers after its release. */
 class Tiers {
@@ -58,18 +58,19 @@ class Tiers {
   }
 
   put(key: string, row: Partial<KeyRow> = {}): void {
-    const sha256 = hashOf(key);
-    this.rows.set(sha256, {
-      sha256,
+    this.rows.set(hashOf(key), {
       id: 'key_a',
       scopes: [],
       expires_at_ms: null,
-      revoked: false,
       rate_limit_requests: null,
       rate_limit_window_s: null,
       collection_id: null,
       ...row,
     });
+  }
+
+  revoke(key: string): void {
+    this.rows.delete(hashOf(key));
   }
 }
 
@@ -82,14 +83,16 @@ const key = makeKey();
 
 /** Lets time pass for a process that runs. */
 const later = (ms: number) => {
-  for (const untilMs = Date.now() + ms; Date.now() < untilMs; freshness.tick()) {
-    vi.setSystemTime(Math.min(untilMs, Date.now() + 1_000));
+  for (let restMs = ms; restMs > 0; restMs -= 1_000) {
+    vi.advanceTimersByTime(Math.min(restMs, 1_000));
     if (isLogFollowed) freshness.current(monotonicMs());
+    freshness.tick();
   }
 };
-/** Applies a change of a key, as the log does. */
-function changed(row: Partial<KeyRow> = {}, of = key): void {
-  tiers.put(of, row);
+/** Applies a change of a key, as the log does; null: it is revoked. */
+function changed(row: Partial<KeyRow> | null = {}, of = key): void {
+  if (row) tiers.put(of, row);
+  else tiers.revoke(of);
   tiers.position++;
   window.raise('key', hashOf(of), tiers.position);
   apiKeys.changed(hashOf(of));
@@ -106,10 +109,18 @@ function loseLog(): void {
   // the worker is not current any more
   freshness.isCurrent = () => isLogFollowed;
 }
+/** One iteration of the event loop. */
+const turn = () => vi.advanceTimersByTimeAsync(0);
+/** Lets the longest wait of a lookup pass. */
+async function waited<T>(lookup: Promise<T>): Promise<T> {
+  lookup.catch(() => {});
+  await vi.advanceTimersByTimeAsync(500);
+  return lookup;
+}
 /** What is stored in Redis is stored behind the answers. */
 const load = async (of = key, cache = apiKeys) => {
   const principal = await cache.load(of);
-  await nextTick();
+  await turn();
   return principal;
 };
 
@@ -127,7 +138,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
   });
 
 beforeEach(() => {
-  fakeClocks();
+  fakeTimers();
   tiers = new Tiers();
   window = new Window();
   window.beginHistory(0);
@@ -139,13 +150,12 @@ beforeEach(() => {
 });
 afterEach(realClocks);
 
-/** A record of the key that is not revoked. */
-const RECORD = {
-  id: 'key_a',
-  scopes: [],
-  expiresAtMs: null,
-  revoked: false,
-  rateLimit: null,
+/** Rights of the key. */
+const RIGHTS: Principal = {
+  keyId: 'key_a',
+  view: 'narrow',
+  expiresAtMs: Infinity,
+  limit: null,
   collection: null,
 };
 
@@ -196,23 +206,23 @@ describe('a key', () => {
   });
 
   it('is not taken from Redis if a newer change of it is known', async () => {
-    tiers.put(key, { revoked: true });
-    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    tiers.revoke(key);
+    tiers.redis.set(hashOf(key), { label: 9, principal: RIGHTS });
     window.raise('key', hashOf(key), 10);
     expect(await load()).toBeNull();
-    expect(tiers.redis.get(hashOf(key))).toMatchObject({ label: 10, record: { revoked: true } });
+    expect(tiers.redis.get(hashOf(key))).toEqual({ label: 10, principal: null });
   });
 
   it('is not taken from Redis if newer changes may be unknown', async () => {
-    tiers.put(key, { revoked: true });
-    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    tiers.revoke(key);
+    tiers.redis.set(hashOf(key), { label: 9, principal: RIGHTS });
     window.raiseFloor(10);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('is taken from Redis as unknown, unless a newer change is known', async () => {
     tiers.put(key);
-    tiers.redis.set(hashOf(key), { label: 9, record: null });
+    tiers.redis.set(hashOf(key), { label: 9, principal: null });
     expect(await apiKeys.load(key)).toBeNull();
     expect(tiers.requested.postgres).toBe(0);
     window.raise('key', hashOf(key), 10);
@@ -229,14 +239,14 @@ describe('a key', () => {
   });
 
   it('is rejected without another lookup after it was revoked', async () => {
-    tiers.put(key, { revoked: true });
+    tiers.revoke(key);
     expect(await apiKeys.load(key)).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
   });
 
   it('is rejected from the moment it expires, cached or not', async () => {
     // the monotonic clock runs meanwhile
-    tiers.put(key, { expires_at_ms: Date.now() + 600_000 });
+    tiers.put(key, { expires_at_ms: wallMs() + 600_000 });
     expect(await apiKeys.load(key)).not.toBeNull();
     later(400_000);
     expect(apiKeys.find(key)).not.toBeNull();
@@ -273,7 +283,7 @@ describe('beyond the limit of unknown keys', () => {
 
   it('a further key is neither looked up nor cached as unknown', async () => {
     tiers.put(key);
-    await expect(apiKeys.load(key)).rejects.toThrow(/too many lookups/);
+    await expect(waited(apiKeys.load(key))).rejects.toThrow(/too many lookups/);
     expect(tiers.requested).toEqual({ redis: 0, postgres: 0 });
     tiers.mayLookUp.mockReturnValue(true);
     expect(await apiKeys.load(key)).not.toBeNull();
@@ -285,7 +295,7 @@ describe('beyond the limit of unknown keys', () => {
     expect(tiers.mayLookUp).toHaveBeenCalledTimes(1);
     expect(tiers.requested.postgres).toBe(1);
     tiers.mayLookUp.mockResolvedValue(false);
-    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
+    await expect(waited(apiKeys.load(makeKey()))).rejects.toThrow(/too many lookups/);
   });
 
   it('a few keys wait for their lookup, and the others are rejected at once', async () => {
@@ -294,14 +304,14 @@ describe('beyond the limit of unknown keys', () => {
     await expect(one).rejects.toThrow(/too many lookups/);
     expect(tiers.requested.postgres).toBe(0);
     tiers.mayLookUp.mockReturnValue(true);
-    expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
+    expect(await waited(Promise.all(waiting))).toEqual(new Array(32).fill(null));
     expect(tiers.requested.postgres).toBe(32);
   });
 
   it('a waiting key is looked up when the log names it', async () => {
     const loading = apiKeys.load(key);
     changed();
-    expect(await loading).not.toBeNull();
+    expect(await waited(loading)).not.toBeNull();
   });
 
   it('a known key is still refreshed', async () => {
@@ -325,7 +335,7 @@ describe('beyond the limit of unknown keys', () => {
     tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12) }];
     await apiKeys.preload();
     expect(await apiKeys.load(key)).not.toBeNull();
-    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
+    await expect(waited(apiKeys.load(makeKey()))).rejects.toThrow(/too many lookups/);
   });
 });
 
@@ -333,8 +343,8 @@ describe('a change', () => {
   it('causes another lookup of the key, and what Redis holds of it is not used', async () => {
     tiers.put(key);
     await load();
-    changed({ revoked: true });
-    expect(tiers.redis.get(hashOf(key))).toMatchObject({ record: { revoked: false } });
+    changed(null);
+    expect(tiers.redis.get(hashOf(key))).toMatchObject({ principal: { keyId: 'key_a' } });
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toBeNull();
   });
@@ -351,12 +361,12 @@ describe('a change', () => {
     tiers.put(key);
     const release = tiers.hold();
     const loading = load();
-    await expect.poll(() => tiers.requested.postgres).toBe(1);
-    changed({ revoked: true });
+    await turn();
+    changed(null);
     release();
     await loading;
     expect(apiKeys.find(key)).toBeUndefined();
-    expect(tiers.redis.get(hashOf(key))).toMatchObject({ label: 10, record: { revoked: false } });
+    expect(tiers.redis.get(hashOf(key))).toMatchObject({ label: 10, principal: { keyId: 'key_a' } });
     expect(await apiKeys.load(key)).toBeNull();
   });
 
@@ -364,8 +374,8 @@ describe('a change', () => {
     tiers.put(key);
     const release = tiers.hold();
     const before = apiKeys.load(key);
-    await expect.poll(() => tiers.requested.postgres).toBe(1);
-    changed({ revoked: true });
+    await turn();
+    changed(null);
     const after = apiKeys.load(key);
     release();
     expect(await before).not.toBeNull();
@@ -380,12 +390,12 @@ describe('a change', () => {
     await load(guess);
     anythingChanged();
     expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
-    tiers.put(key, { revoked: true });
+    tiers.revoke(key);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('of the history during a lookup in Redis prevents its result from being cached', async () => {
-    tiers.redis.set(hashOf(key), { label: 9, record: RECORD });
+    tiers.redis.set(hashOf(key), { label: 9, principal: RIGHTS });
     const { read } = tiers.redisCache;
     tiers.redisCache.read = async (sha256) => {
       const found = await read(sha256);
@@ -403,7 +413,7 @@ describe('a change', () => {
     await apiKeys.load(key);
     tiers.history = 'second';
     apiKeys.clear();
-    await nextTick();
+    await turn();
     expect(tiers.redis.size).toBe(0);
   });
 });
@@ -423,7 +433,7 @@ it('after a restart of the server, keys that were read at a later position are l
 
 describe('while Redis and PostgreSQL are unavailable', () => {
   beforeEach(async () => {
-    tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
+    tiers.put(key, { expires_at_ms: wallMs() + 60_000 });
     await load();
     tiers.redisThere = false;
     tiers.rejection = 'postgres_unavailable';
@@ -453,7 +463,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_THEN_MS;
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     tiers.rejection = undefined;
-    tiers.put(key, { revoked: true });
+    tiers.revoke(key);
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     later(1_001);
     expect(apiKeys.find(key)).toBeUndefined();
@@ -466,12 +476,12 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     tiers.redisThere = true;
     window.raise('key', hashOf(key), 11);
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
-    tiers.redis.set(hashOf(key), { label: 11, record: null });
+    tiers.redis.set(hashOf(key), { label: 11, principal: null });
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
 
   it('a key of which a change is known is not accepted', async () => {
-    changed({ revoked: true });
+    changed(null);
     expect(apiKeys.find(key)).toBeUndefined();
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
@@ -508,10 +518,11 @@ it('a key is refreshed in the background after 30 s, and the cached key is used 
   tiers.put(key);
   await load();
   later(30_001);
-  tiers.put(key, { revoked: true });
+  tiers.revoke(key);
   tiers.redis.clear();
   expect(apiKeys.find(key)).not.toBeNull();
-  await expect.poll(() => apiKeys.find(key)).toBeNull();
+  await turn();
+  expect(apiKeys.find(key)).toBeNull();
   expect(tiers.requested.postgres).toBe(2);
 });
 
@@ -532,8 +543,8 @@ it('while the log is not followed a request shares no lookup that began over 3.3
   apiKeys = cacheWith(undefined);
   const release = tiers.hold();
   const before = apiKeys.load(key);
-  await expect.poll(() => tiers.requested.postgres).toBe(1);
-  tiers.put(key, { revoked: true });
+  await turn();
+  tiers.revoke(key);
   loseLog();
   later(3_301);
   const after = apiKeys.load(key);
@@ -564,10 +575,11 @@ it.each([
   apiKeys = cacheWith(undefined);
   await apiKeys.load(key);
   const release = tiers.hold();
-  tiers.put(key, { revoked: true });
+  tiers.revoke(key);
   const loaded = apiKeys.load(key);
   befall();
-  setTimeout(release, 300);
+  await vi.advanceTimersByTimeAsync(300);
+  release();
   expect(await loaded).toBeNull();
 });
 

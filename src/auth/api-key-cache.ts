@@ -6,9 +6,9 @@ import type { Window } from '../log/window.ts';
 import type { LookupCounter } from '../observability/lookup-counter.ts';
 import type { Origin } from '../postgres/origin.ts';
 import { hashOf, isWellFormed } from './key.ts';
-import { KEY_COLUMNS, type KeyRow, keyOf, type LabelledKey } from './key-record.ts';
+import type { LabelledKey } from './key-record.ts';
 import { type CachedKey, KnownKeys } from './known-keys.ts';
-import { type Principal, principalOf, unlessExpired } from './principal.ts';
+import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } from './principal.ts';
 import type { RedisKeyCache } from './redis-key-cache.ts';
 import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
@@ -165,20 +165,19 @@ export class ApiKeyCache {
   /** Returns what Redis holds of a key while PostgreSQL is unavailable. Absence in Redis proves nothing. */
   async #lastKnown(key: string, sha256: string): Promise<CachedKey | undefined> {
     const found = await this.#options.redisCache?.read(sha256);
-    if (!found?.record || !this.#window.covers('key', sha256, found.label)) return undefined;
+    if (!found?.principal || !this.#window.covers('key', sha256, found.label)) return undefined;
     // of unknown age, so it is looked up again as soon as PostgreSQL answers
-    return this.#memory.remember(key, sha256, principalOf(found.record), found.label, -Infinity);
+    return this.#memory.remember(key, sha256, found, -Infinity);
   }
 
   async #load(key: string, sha256: string): Promise<Loaded> {
     const beganMs = monotonicMs();
     const history = this.#options.history();
     const found = (await this.#readFromRedis(sha256)) ?? (await this.#loadFromPostgres(sha256));
-    const principal = found.record === null ? undefined : principalOf(found.record);
     // another change, or another history, may have become known meanwhile
     if (history === this.#options.history() && this.#window.covers('key', sha256, found.label))
-      this.#memory.remember(key, sha256, principal, found.label, beganMs);
-    return { principal: unlessExpired(principal ?? null, wallAt(monotonicMs())), beganMs };
+      this.#memory.remember(key, sha256, found, beganMs);
+    return { principal: unlessExpired(found.principal, wallAt(monotonicMs())), beganMs };
   }
 
   async #readFromRedis(sha256: string): Promise<LabelledKey | undefined> {
@@ -186,19 +185,16 @@ export class ApiKeyCache {
     if (!redisCache || !this.#freshness.isCurrent()) return undefined;
     const read = await redisCache.read(sha256);
     const found = read && this.#window.covers('key', sha256, read.label) ? read : undefined;
-    this.#counts.redis[found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit']++;
+    this.#counts.redis[found === undefined ? 'miss' : found.principal === null ? 'absent' : 'hit']++;
     return found;
   }
 
   async #loadFromPostgres(sha256: string): Promise<LabelledKey> {
     const { origin, redisCache, history } = this.#options;
     // the primary: a revoked key must not wait for a replica
-    const { label, rows } = await origin.primary<KeyRow>(
-      `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
-      [sha256],
-    );
+    const { label, rows } = await origin.primary<KeyRow>(KEY_QUERY, [sha256]);
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
-    const found = rows[0] ? keyOf(rows[0], label) : { label, record: null };
+    const found = { label, principal: rows[0] ? principalOf(rows[0]) : null };
     const ofHistory = history();
     onIteration(() => {
       if (ofHistory === history()) void redisCache?.fill(sha256, found);

@@ -1,34 +1,26 @@
 import { describe, expect, it } from 'vitest';
 import { MacSecret } from '../lib/mac.ts';
-import { decodeKey, encodeKey, keyOf, type LabelledKey } from './key-record.ts';
+import { decodeKey, encodeKey, type LabelledKey } from './key-record.ts';
+import { principalOf } from './principal.ts';
 
 const SHA256 = 'ab'.repeat(32);
 const NAME = `g:k:${SHA256}`;
 const secret = new MacSecret();
 const key: LabelledKey = {
   label: 9_007_199_254_740_991,
-  record: {
-    id: 'key_é',
-    scopes: ['registry'],
+  principal: {
+    keyId: 'key_é',
+    view: 'full',
     expiresAtMs: 1_800_000_000_123,
-    revoked: false,
-    rateLimit: { requests: 200, windowMs: 1_000 },
+    limit: { requests: 200, windowMs: 1_000 },
     collection: 'col_a',
   },
 };
-const unknown: LabelledKey = { label: 0, record: null };
+const unknown: LabelledKey = { label: 0, principal: null };
+const forever = { ...key, principal: { ...key.principal!, expiresAtMs: Infinity, limit: null } };
 
 describe('a key in Redis', () => {
-  it.each([
-    [key],
-    [unknown],
-    [
-      {
-        label: 1,
-        record: { ...key.record!, scopes: [], expiresAtMs: null, revoked: true, rateLimit: null },
-      },
-    ],
-  ])('is decoded as it was encoded: %o', (labelled) => {
+  it.each([[key], [unknown], [forever]])('is decoded as it was encoded: %o', (labelled) => {
     expect(decodeKey(NAME, encodeKey(NAME, labelled, secret), secret)).toEqual(labelled);
   });
 
@@ -58,32 +50,26 @@ it.each([
   [null, null, null],
   [200, 1, { requests: 200, windowMs: 1_000 }],
   [6_000, 60, { requests: 6_000, windowMs: 60_000 }],
-])('a row is read by its column names, with a limit of %s in %s s', (requests, seconds, rateLimit) => {
+])('a row is read by its column names, with a limit of %s in %s s', (requests, seconds, limit) => {
   const row = {
-    sha256: SHA256,
     id: 'key_a',
     scopes: ['registry'],
     expires_at_ms: 5,
-    revoked: true,
     rate_limit_requests: requests,
     rate_limit_window_s: seconds,
     collection_id: 'col_a',
   };
-  expect(keyOf(row, 7)).toEqual({
-    label: 7,
-    record: {
-      id: 'key_a',
-      scopes: ['registry'],
-      expiresAtMs: 5,
-      revoked: true,
-      rateLimit,
-      collection: 'col_a',
-    },
+  expect(principalOf(row)).toEqual({
+    keyId: 'key_a',
+    view: 'full',
+    expiresAtMs: 5,
+    limit,
+    collection: 'col_a',
   });
 });
 
 it('a value of another format is not read', () => {
   const other = encodeKey(NAME, key, secret);
-  other.write('HEK4', 'latin1');
+  other.write('HEK5', 'latin1');
   expect(decodeKey(NAME, other, secret)).toBeUndefined();
 });

@@ -1,11 +1,12 @@
+import type { LabelledKey } from './key-record.ts';
 import type { Principal } from './principal.ts';
 
-/** Maximum number of cached keys and of cached unknown keys. The oldest are evicted. */
+/** Maximum number of cached keys and of cached unknown keys, revoked ones included. The oldest are evicted. */
 const MAX_KNOWN = 10_000;
 const MAX_UNKNOWN = 5_000;
 
 export interface CachedKey {
-  /** null: the key is rejected */
+  /** null: the key is unknown */
   readonly principal: Principal | null;
   readonly sha256: string;
   /** monotonic time in ms at which its lookup began */
@@ -17,7 +18,7 @@ export interface CachedKey {
 }
 
 /**
- * Caches existing keys, revoked ones included, and unknown keys of a worker. The key itself is the index, because its
+ * Caches the valid and the unknown keys of a worker. The key itself is the index, because its
  * hash would cost more than the rest of a hit. Each table has its own bound, so unknown keys do not evict known ones.
  */
 export class KnownKeys {
@@ -33,20 +34,14 @@ export class KnownKeys {
     return this.#unknown.get(key);
   }
 
-  /** Caches the result of a lookup that began at `beganMs`; `principal` undefined: the key is unknown. */
-  remember(
-    key: string,
-    sha256: string,
-    principal: Principal | null | undefined,
-    label: number,
-    beganMs: number,
-  ): CachedKey {
+  /** Caches the result of a lookup that began at `beganMs`. */
+  remember(key: string, sha256: string, { principal, label }: LabelledKey, beganMs: number): CachedKey {
     this.forget(sha256);
-    const table = principal === undefined ? this.#unknown : this.#known;
-    const known = { principal: principal ?? null, sha256, readAtMs: beganMs, label, retryAtMs: 0 };
+    const table = principal === null ? this.#unknown : this.#known;
+    const known = { principal, sha256, readAtMs: beganMs, label, retryAtMs: 0 };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);
-    if (table.size > (principal === undefined ? MAX_UNKNOWN : MAX_KNOWN))
+    if (table.size > (principal === null ? MAX_UNKNOWN : MAX_KNOWN))
       this.forget(table.values().next().value!.sha256);
     return known;
   }

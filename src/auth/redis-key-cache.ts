@@ -35,7 +35,7 @@ export class RedisKeyCache {
   /** Stores a key, or for a short time that there is none with this sha256. */
   async fill(sha256: string, key: LabelledKey): Promise<void> {
     const name = this.#prefix + sha256;
-    const ttlMs = lifetimeMs(key.record ? this.#options.ttlMs : this.#options.absentTtlMs);
+    const ttlMs = lifetimeMs(key.principal ? this.#options.ttlMs : this.#options.absentTtlMs);
     await this.#redis.setMany([[name, encodeKey(name, key, this.#secret), ttlMs]]);
   }
 }

@@ -26,11 +26,12 @@ export function realClocks(): void {
 }
 
 /**
- * Fakes the timers, and the monotonic clock with them, until `realClocks`. `aheadMs`: what it is ahead of the timers.
+ * Fakes the timers, and the clocks with them, until `realClocks`. `aheadMs`: what it is ahead of the timers.
  * `options`: those of vitest, if only some timers are faked.
  */
 export function fakeTimers(aheadMs = () => 0, options?: Parameters<typeof vi.useFakeTimers>[0]): void {
   vi.useFakeTimers(options);
   const { now } = globalThis.performance;
   vi.spyOn(performance, 'now').mockImplementation(() => now.call(globalThis.performance) + aheadMs());
+  compareClocks();
 }

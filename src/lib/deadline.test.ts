@@ -1,17 +1,14 @@
-import { once } from 'node:events';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { onIteration, setTimer } from './clock.ts';
 import { Deadline, DeadlineExceeded, withDeadline } from './deadline.ts';
 
 const never = new Promise<never>(() => {});
 
-function stall(ms: number): void {
-  const untilMs = performance.now() + ms;
-  while (performance.now() < untilMs);
-}
+beforeEach(() => fakeTimers());
+afterEach(realClocks);
 
 it('a deadline begins again when it is restarted, unless it has passed', async () => {
-  vi.useFakeTimers();
-  onTestFinished(() => void vi.useRealTimers());
   const deadline = new Deadline(100);
   let isOver = false;
   const bounded = deadline.bound(never).catch((error) => {
@@ -33,9 +30,6 @@ it('a deadline begins again when it is restarted, unless it has passed', async (
 });
 
 describe('withDeadline', () => {
-  beforeEach(() => vi.useFakeTimers());
-  afterEach(() => vi.useRealTimers());
-
   it('settles as the work does and leaves no timer', async () => {
     expect(await withDeadline(Promise.resolve('done'), 1_000)).toBe('done');
     await expect(withDeadline(Promise.reject(new Error('failed')), 1_000)).rejects.toThrow('failed');
@@ -44,14 +38,12 @@ describe('withDeadline', () => {
   });
 
   it('reads a result that arrived in time during an event-loop stall', async () => {
-    vi.useRealTimers();
-    const { port1, port2 } = new MessageChannel();
-    const received = once(port2, 'message');
-    const bounded = withDeadline(received, 20);
-    port1.postMessage('a result');
-    stall(100);
-    expect(await bounded).toEqual(['a result']);
-    port1.close();
+    const { promise, resolve } = Promise.withResolvers<string>();
+    // what has arrived is read after the timers
+    setTimer(() => onIteration(() => resolve('a result')), 100);
+    const bounded = withDeadline(promise, 100);
+    await vi.advanceTimersByTimeAsync(101);
+    expect(await bounded).toBe('a result');
   });
 
   it('rejects late work, and its later failure is ignored', async () => {

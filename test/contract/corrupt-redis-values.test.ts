@@ -222,23 +222,22 @@ describe('Redis that holds', () => {
     await untilReplaced(corrupted);
   });
 
-  const record = {
-    id: 'forged',
-    scopes: ['registry'],
-    expiresAtMs: null,
-    revoked: false,
-    rateLimit: null,
+  const principal = {
+    keyId: 'forged',
+    view: 'full',
+    expiresAtMs: Infinity,
+    limit: null,
     collection: null,
-  };
+  } as const;
   const forgeries: [string, (name: string) => Buffer][] = [
-    ['with another secret', (name) => encodeKey(name, { label: FUTURE, record }, new MacSecret())],
+    ['with another secret', (name) => encodeKey(name, { label: FUTURE, principal }, new MacSecret())],
     [
       'with a code of zeros',
       () => {
         const bytes = Buffer.concat([
-          Buffer.from('HEK5'),
+          Buffer.from('HEK6'),
           Buffer.alloc(24),
-          Buffer.from(JSON.stringify(record)),
+          Buffer.from(JSON.stringify(principal)),
         ]);
         bytes.writeDoubleLE(FUTURE, 4);
         return bytes;

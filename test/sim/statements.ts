@@ -115,9 +115,9 @@ function query(data: Data, text: string, parameters: readonly unknown[]): object
   }
   if (text.includes('from api_keys where key_sha256')) {
     const key = data.keys.get(parameters[0] as string);
-    if (!key) return [];
-    const { sha256, id, scopes, revoked, expiresAtMs, collection } = key;
-    const rights = { sha256, id, scopes: [...scopes], expires_at_ms: expiresAtMs, revoked };
+    if (!key || key.revoked) return [];
+    const { id, scopes, expiresAtMs, collection } = key;
+    const rights = { id, scopes: [...scopes], expires_at_ms: expiresAtMs };
     return [{ ...rights, rate_limit_requests: null, rate_limit_window_s: null, collection_id: collection }];
   }
   if (text.includes('as prefix from api_keys'))
