@@ -12,40 +12,18 @@ import {
   VALID_UNTIL_AT,
 } from './entry-layout.ts';
 
-import type { Hotel } from './hotel.ts';
 import type { Namespace } from './namespace.ts';
-import type { HotelRow } from './row.ts';
+import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
 
-/** Fields behind the certification; the narrow view hides the last one. */
-type AfterHead =
-  | 'certified'
-  | 'certified_from'
-  | 'certified_until'
-  | 'certification_url'
-  | 'channel_id'
-  | 'registry_id';
+/** Fields before the certification. */
+const HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
-  const images = [];
-  for (const { url, caption } of row.images) images.push({ url, caption: caption ?? null });
-  const head = JSON.stringify({
-    id: row.id,
-    name: row.name,
-    description: row.description,
-    address: row.address,
-    postal_code: row.postal_code,
-    city: row.city,
-    country_code: row.country_code,
-    latitude: row.latitude,
-    longitude: row.longitude,
-    language: row.language,
-    star_rating: row.star_rating,
-    room_count: row.room_count,
-    website_url: row.website_url,
-    email: row.email,
-    images,
-  } satisfies Omit<Hotel, AfterHead>);
+  const fields: Record<string, unknown> = {};
+  for (const field of HEAD) fields[field] = row[field];
+  fields.images = row.images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
+  const head = JSON.stringify(fields);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
   const bytes = assemble({
     label,

@@ -1,8 +1,9 @@
-import type { HotelRow } from './row.ts';
+import { EMPTY_ROW, type HotelRow } from './row.ts';
 
 /** Returns a row of a hotel of about 800 bytes, with `fields` replaced. */
 export function rowOf(fields: Partial<HotelRow> & { id: string }): HotelRow {
   return {
+    ...EMPTY_ROW,
     name: 'Hotel',
     description: 'x'.repeat(200),
     address: 'Street 1',
@@ -14,14 +15,6 @@ export function rowOf(fields: Partial<HotelRow> & { id: string }): HotelRow {
     language: 'de',
     star_rating: 4,
     room_count: 100,
-    website_url: null,
-    email: null,
-    images: [],
-    certified_from: null,
-    certified_until: null,
-    certification_url: null,
-    channel_id: null,
-    registry_id: null,
     ...fields,
   };
 }

@@ -1,4 +1,4 @@
-import type { Hotel } from './hotel.ts';
+import { Hotel, valueSchemaOf } from './hotel.ts';
 
 /** Row of `hotels` as `HOTEL_COLUMNS` selects it. */
 export type HotelRow = Omit<Hotel, 'certified' | 'images' | 'registry_id'> & {
@@ -7,7 +7,21 @@ export type HotelRow = Omit<Hotel, 'certified' | 'images' | 'registry_id'> & {
   registry_id: string | null;
 };
 
-export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city, country_code, latitude, longitude,
-  language, star_rating::float8, room_count, website_url, email, images,
-  to_char(certified_from, 'YYYY-MM-DD') as certified_from, to_char(certified_until, 'YYYY-MM-DD') as certified_until,
-  certification_url, channel_id, registry_id::text`;
+/** Fields of the API that are columns too, in the order of a response. */
+export const FIELDS_OF_ROW = Object.keys(Hotel.properties).filter(
+  (field) => field !== 'certified',
+) as (keyof HotelRow)[];
+
+/** A row whose values are all unknown. */
+export const EMPTY_ROW = Object.fromEntries(
+  FIELDS_OF_ROW.slice(2).map((field) => [field, field === 'images' ? [] : null]),
+) as unknown as Omit<HotelRow, 'id' | 'name'>;
+
+export const HOTEL_COLUMNS = FIELDS_OF_ROW.map(columnOf).join(', ');
+
+function columnOf(field: keyof HotelRow): string {
+  const { type, format } = valueSchemaOf(field);
+  if (format === 'date') return `to_char(${field}, 'YYYY-MM-DD') as ${field}`;
+  if (format === 'int64') return `${field}::text`;
+  return type === 'number' ? `${field}::float8` : field;
+}

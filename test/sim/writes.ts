@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { HotelRow } from '../../src/hotels/row.ts';
+import { EMPTY_ROW, type HotelRow } from '../../src/hotels/row.ts';
 import { Rejected, type Statement } from './postgres.ts';
 import type { Random } from './random.ts';
 import { type ApiKey, DAY_MS, type Data, type QueueKind, sortedHotels } from './sequencer.ts';
@@ -41,9 +41,9 @@ export function hotelOf(id: string, n: number, fields: Partial<HotelRow> = {}): 
   return {
     id,
     name: `w${++writes}`,
-    ...{ description: null, address: 'Street 1', postal_code: null, city: 'City', country_code: 'DE' },
-    ...{ latitude: 1.5, longitude: 2.5, language: 'de', star_rating: 4, room_count: n, website_url: null },
-    ...{ email: null, images: [], certified_from: null, certified_until: null, certification_url: null },
+    ...EMPTY_ROW,
+    ...{ address: 'Street 1', city: 'City', country_code: 'DE' },
+    ...{ latitude: 1.5, longitude: 2.5, language: 'de', star_rating: 4, room_count: n },
     ...{ channel_id: `c${n}`, registry_id: String(1_000 + n) },
     ...fields,
   };

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import type { HotelRow as StoredHotel } from '../../src/hotels/row.ts';
+import { FIELDS_OF_ROW, type HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
 /** Row of `hotels` by its names in the API; dates are YYYY-MM-DD. */
 export type HotelRow = Omit<StoredHotel, 'registry_id'> & {
@@ -21,13 +21,8 @@ export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promi
       registry_id: registryId === null ? null : String(registryId),
     };
   });
-  await sql`
-    insert into hotels (id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
-      star_rating, room_count, website_url, email, images, certified_from, certified_until, certification_url,
-      channel_id, registry_id)
-    select id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
-      star_rating, room_count, website_url, email, images, certified_from, certified_until, certification_url,
-      channel_id, registry_id
-    from jsonb_populate_recordset(null::hotels, ${sql.json(rows as never)})`;
+  const columns = sql(FIELDS_OF_ROW);
+  await sql`insert into hotels (${columns})
+    select ${columns} from jsonb_populate_recordset(null::hotels, ${sql.json(rows as never)})`;
   return rows.map(({ id }) => id);
 }

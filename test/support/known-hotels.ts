@@ -1,3 +1,4 @@
+import { EMPTY_ROW } from '../../src/hotels/row.ts';
 import type { HotelRow } from './hotel.ts';
 import type { KnownRequest } from './steady-load.ts';
 
@@ -6,6 +7,7 @@ export function hotelRow(i: number): HotelRow {
   return {
     id: `chaos-${i}`,
     name: `Hotel № ${i}`,
+    ...EMPTY_ROW,
     description: `The ${i}th house on the road, and ${'still the same quiet view of the sea, '.repeat(14)}${i}.`,
     address: `${i} Harbour Road`,
     postal_code: String(10_000 + (i % 90_000)),
@@ -14,10 +16,8 @@ export function hotelRow(i: number): HotelRow {
     latitude: (i % 90) + 0.25,
     longitude: -(i % 180) - 0.5,
     language: 'pl',
-    star_rating: null,
     room_count: (i % 300) + 1,
     website_url: `https://hotel-${i}.example/`,
-    email: null,
     images: [{ url: `https://cdn.example/${i}.jpg`, caption: i % 2 === 0 ? null : `View "${i}"` }],
     certified_from: '2020-01-01',
     certified_until: '9999-12-31',

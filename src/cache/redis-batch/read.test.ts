@@ -139,7 +139,6 @@ describe('hotels in Redis', () => {
     expect(ofEntry).toBeGreaterThanOrEqual(TTL_MS / 2);
     expect(ofEntry).toBeLessThanOrEqual(TTL_MS);
   });
-
 });
 
 describe('what Redis returned is kept in the local cache', () => {

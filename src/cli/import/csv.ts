@@ -1,10 +1,18 @@
 import { parse } from 'csv-parse/sync';
+import { valueSchemaOf } from '../../hotels/hotel.ts';
+import { FIELDS_OF_ROW } from '../../hotels/row.ts';
 import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
 import { count } from '../common/progress.ts';
 import type { Format } from './records.ts';
 
 const DELIMITERS = [',', ';', '\t'];
-const NUMBERS = new Set(['latitude', 'longitude', 'star_rating', 'room_count']);
+const NUMBERS = new Set<string>(
+  FIELDS_OF_ROW.filter((field) => {
+    const { type, format } = valueSchemaOf(field);
+    // integers of 64 bits are read as text
+    return type === 'number' || (type === 'integer' && format !== 'int64');
+  }),
+);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 /** Texts of databases and spreadsheets for null. */
 const NULLS = new Set(['NULL', '\\N']);

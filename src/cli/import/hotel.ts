@@ -1,7 +1,7 @@
 import { Compile } from 'typebox/schema';
 import { Settings } from 'typebox/system';
-import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
-import type { HotelRow } from '../../hotels/row.ts';
+import { MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
+import { FIELDS_OF_ROW, type HotelRow } from '../../hotels/row.ts';
 import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid-values.ts';
 import { toUri } from './iri.ts';
 
@@ -37,7 +37,7 @@ type Described = { must: string; [keyword: string]: unknown };
 
 const text = (must: string, pattern: string) => ({ type: 'string', pattern, must });
 const orNull = (schema: Described) => ({ anyOf: [schema, { type: 'null' }], must: `${schema.must} or null` });
-const plain = orNull(text('a string without NUL and broken characters', `^${CHARACTER}*$`));
+const plain = text('a string without NUL and broken characters', `^${CHARACTER}*$`);
 const identifier = text(
   'a string of 1 to 255 characters, without NUL and broken characters, other than "." and ".."',
   `^(?!\\.{1,2}$)${CHARACTER}{1,255}$`,
@@ -46,52 +46,57 @@ const uri = {
   ...text(`an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`, URI),
   maxLength: MAX_URI_LENGTH,
 };
-const day = orNull({ ...text('a real date, YYYY-MM-DD,', '^(?!0000)'), format: 'date' });
-/** Returns the bounds of a field of the API with their description. */
-const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
+const day = { ...text('a real date, YYYY-MM-DD,', '^(?!0000)'), format: 'date' };
+const email = {
+  ...text('an e-mail address in ASCII with a dot in its domain', EMAIL),
+  maxLength: MAX_EMAIL_LENGTH,
+};
 
-const image: Record<string, Described> = { url: uri, caption: plain };
-const fields: Record<string, Partial<Described>> = {
-  id: identifier,
+const image: Record<string, Described> = { url: uri, caption: orNull(plain) };
+/** Fields whose rules or descriptions do not follow from their schema in the API. */
+const OWN: { [field in keyof HotelRow]?: Described } = {
   name: text('a string that is not empty, without NUL and broken characters', `^${CHARACTER}+$`),
-  description: plain,
-  address: plain,
-  postal_code: plain,
-  city: plain,
-  country_code: asIn('country_code', 'an ISO 3166-1 alpha-2 code of two capital letters'),
-  latitude: asIn('latitude', 'a number from -90 to 90'),
-  longitude: asIn('longitude', 'a number from -180 to 180'),
-  language: asIn('language', 'an ISO 639-1 code of two small letters'),
-  star_rating: asIn('star_rating', 'a number from 0 to 5 in half steps'),
-  room_count: asIn('room_count', 'an integer from 0 to 2147483647'),
-  website_url: orNull(uri),
-  email: orNull({
-    ...text('an e-mail address in ASCII with a dot in its domain', EMAIL),
-    maxLength: MAX_EMAIL_LENGTH,
-  }),
+  country_code: {
+    ...valueSchemaOf('country_code'),
+    must: 'an ISO 3166-1 alpha-2 code of two capital letters',
+  },
+  language: { ...valueSchemaOf('language'), must: 'an ISO 639-1 code of two small letters' },
+  star_rating: { ...valueSchemaOf('star_rating'), must: 'a number from 0 to 5 in half steps' },
   images: {
     type: 'array',
     items: { type: 'object', properties: image, required: ['url'], additionalProperties: false },
     maxItems: MAX_IMAGES,
     must: 'an array of at most 3 images, each {"url","caption"}',
   },
-  certified: {},
-  certified_from: day,
-  certified_until: day,
-  certification_url: orNull(uri),
-  channel_id: orNull(identifier),
-  registry_id: orNull({
+  registry_id: {
     anyOf: [{ type: 'integer' }, { type: 'string', pattern: '^-?[0-9]{1,400}$' }],
     must: 'an integer within ±(2^53-1) or a string that holds one',
-  }),
+  },
 };
 
+/** Returns the rules of a field's value other than null. */
+function rulesOf(field: keyof HotelRow): Described {
+  const own = OWN[field];
+  if (own) return own;
+  const schema = valueSchemaOf(field);
+  const { type, format, maxLength, minimum, maximum } = schema;
+  if (format === 'uri') return uri;
+  if (format === 'date') return day;
+  if (format === 'email') return email;
+  if (type === 'string') return maxLength === undefined ? plain : identifier;
+  return {
+    ...schema,
+    must: `${type === 'integer' ? 'an integer' : 'a number'} from ${minimum} to ${maximum}`,
+  };
+}
+
 /** Columns that an import writes, in the order of `ImportedHotel`. */
-export const IMPORTED_COLUMNS = Object.keys(fields).filter(
-  (name) => name !== 'certified',
-) as (keyof ImportedHotel)[];
+export const IMPORTED_COLUMNS: (keyof ImportedHotel)[] = FIELDS_OF_ROW;
 
 const NULLABLE = IMPORTED_COLUMNS.filter((column) => !['id', 'name', 'images'].includes(column));
+const fields: Record<string, Partial<Described>> = { certified: {} };
+for (const column of IMPORTED_COLUMNS)
+  fields[column] = NULLABLE.includes(column) ? orNull(rulesOf(column)) : rulesOf(column);
 
 const Hotel = Compile({
   type: 'object',

@@ -1,4 +1,4 @@
-import type { HotelRow } from '../../hotels/row.ts';
+import { EMPTY_ROW, type HotelRow } from '../../hotels/row.ts';
 import { COUNTRIES } from './countries.ts';
 import { Draw } from './draw.ts';
 import { CAPTIONS, drawDescription, drawName } from './words.ts';
@@ -38,6 +38,7 @@ export function hotelAt(index: number, seed: number, today: string): HotelRow {
   return {
     id,
     name,
+    ...EMPTY_ROW,
     description: draw.chance(97) ? drawDescription(draw, name, place.name) : null,
     address: `${street}, ${postalCode} ${place.name}`,
     postal_code: postalCode,
@@ -46,10 +47,8 @@ export function hotelAt(index: number, seed: number, today: string): HotelRow {
     latitude: isLocated ? near(draw, place.latitude) : null,
     longitude: isLocated ? near(draw, place.longitude) : null,
     language: draw.pick(country.languages),
-    star_rating: null,
     room_count: draw.chance(80) ? draw.between(6, 60) * draw.between(1, 5) : null,
     website_url: draw.chance(85) ? `https://${slug(name)}-${index + 1}.example.com/` : null,
-    email: null,
     images: drawImages(draw, id),
     ...drawCertification(draw, id, today),
     channel_id: draw.chance(90) ? `CH${FIRST_CHANNEL_NUMBER + index}` : null,
