@@ -93,10 +93,6 @@ export class ListSegments {
     return true;
   }
 
-  get uncountedCount(): number {
-    return this.#uncounted.size;
-  }
-
   /** Returns at most `limit` segments with invalid counts, the longest invalid ones first. */
   uncounted(limit: number): Segment[] {
     return [...this.#uncounted]

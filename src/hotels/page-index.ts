@@ -1,5 +1,5 @@
 import { Unavailable } from '../errors.ts';
-import { monotonicMs, pause, setTimer, type Timer } from '../lib/clock.ts';
+import { monotonicMs, nextIteration, pause } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import type { IdList } from './id-list.ts';
 import { ListSegments, type Segment } from './list-segments.ts';
@@ -11,11 +11,9 @@ const COUNTS_PER_QUERY = 50;
 export const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels take up to three seconds. */
 const MAX_WAIT_MS = 5_000;
-/** Pause after a failure, before the counting is resumed. */
+/** Pause after a failure, before the dividing is resumed. */
 const RETRY_MS = 250;
 const MAX_FAILURES = 20;
-/** Time without an insert or a delete, at least, before many invalid counts are completed in the background. */
-const QUIET_MS = 1_000;
 
 type ListSource = Pick<IdList, keyof IdList>;
 
@@ -45,20 +43,15 @@ export class PageIndex {
   readonly #loading = new Map<Segment, { tick: number; ids: Promise<string[]> }>();
   /** ids inserted or deleted while a segment is being divided */
   #moved: string[] | undefined;
-  #isSettling = false;
-  /** counts are completed although no request waits for them */
-  #isCountingAll = false;
-  #quietTimer: Timer | undefined;
-  #movedSinceTimer = false;
-  #progress = Promise.withResolvers<void>();
-  #waiting = 0;
+  /** the query that counts or divides segments at present */
+  #step: Promise<void> | undefined;
+  #isPreparing = false;
 
   constructor(origin: ListSource, maxBytes: number, retryMs = RETRY_MS) {
     this.maxBytes = maxBytes;
     this.#source = origin;
     this.#retryMs = retryMs;
     this.#blocks = new LruCache(maxBytes, bytesOf);
-    this.#progress.promise.catch(() => {});
   }
 
   get cachedBytes(): number {
@@ -67,15 +60,13 @@ export class PageIndex {
 
   /** Divides the list in the background, once: a million hotels take some seconds. */
   prepare(): void {
-    if (!this.#isSettling) void this.#settle();
+    if (!this.#isPreparing) void this.#prepare();
   }
 
   /** Handles the insert or delete of a hotel with this id. */
   moved(id: string): void {
     this.#moved?.push(id);
     this.#blocks.drop(this.#segments.moved(id));
-    this.#movedSinceTimer = true;
-    if (!this.#quietTimer) this.#awaitQuiet();
   }
 
   /** Invalidates the whole index. */
@@ -125,7 +116,7 @@ export class PageIndex {
           rejection: 'postgres_timeout',
         });
       // if a segment was replaced meanwhile, the others are tried at once
-      if (this.#segments.has(segment)) await this.#nextProgress(untilMs);
+      if (this.#segments.has(segment)) await this.#advance(true);
     }
   }
 
@@ -176,66 +167,35 @@ export class PageIndex {
     return undefined;
   }
 
-  /**
-   * Counts in the background after the end of an import, whose many invalid segments would be counted while a request
-   * waits. A few are left to the requests: one query counts them.
-   */
-  #awaitQuiet(): void {
-    if (this.#movedSinceTimer) {
-      this.#movedSinceTimer = false;
-      this.#quietTimer = setTimer(() => this.#awaitQuiet(), QUIET_MS).unref();
-      return;
-    }
-    this.#quietTimer = undefined;
-    if (this.#segments.uncountedCount <= COUNTS_PER_QUERY) return;
-    this.#isCountingAll = true;
-    this.prepare();
-  }
-
-  /** Resolves after the next count; rejects if PostgreSQL is unavailable. */
-  async #nextProgress(untilMs: number): Promise<void> {
-    this.#waiting++;
-    const { promise } = this.#progress;
-    this.prepare();
-    const late = new AbortController();
-    try {
-      const remainingMs = Math.max(0, untilMs - monotonicMs());
-      await Promise.race([promise, pause(remainingMs, late.signal)]);
-    } finally {
-      late.abort();
-      this.#waiting--;
-    }
-  }
-
-  /** Divides long segments, and counts invalid ones while requests wait or all are due, by sequential bounded queries. */
-  async #settle(): Promise<void> {
-    this.#isSettling = true;
-    for (let failures = 0; failures <= MAX_FAILURES; ) {
-      const isDue = this.#waiting > 0 || this.#isCountingAll;
-      const uncounted = isDue ? this.#segments.uncounted(COUNTS_PER_QUERY) : [];
-      const long = this.#segments.firstLong;
-      if (uncounted.length === 0 && !long) break;
+  async #prepare(): Promise<void> {
+    this.#isPreparing = true;
+    for (let failures = 0; this.#segments.firstLong && failures <= MAX_FAILURES; ) {
       try {
-        if (uncounted.length > 0) await this.#count(uncounted);
-        else await this.#divide(long!);
+        await this.#advance(false);
         failures = 0;
-        this.#progressed();
-      } catch (error) {
+      } catch {
         failures++;
-        this.#progressed(error);
         await pause(this.#retryMs);
       }
     }
-    this.#isSettling = false;
-    this.#isCountingAll = false;
+    this.#isPreparing = false;
   }
 
-  #progressed(error?: unknown): void {
-    const { resolve, reject } = this.#progress;
-    this.#progress = Promise.withResolvers();
-    this.#progress.promise.catch(() => {});
-    if (error === undefined) resolve();
-    else reject(error);
+  /**
+   * Counts invalid segments (with `mayCount`) or divides a long one, by one bounded query for all that wait for it. Throws
+   * `Unavailable`.
+   */
+  #advance(mayCount: boolean): Promise<void> {
+    if (!this.#step) {
+      const uncounted = mayCount ? this.#segments.uncounted(COUNTS_PER_QUERY) : [];
+      const long = this.#segments.firstLong;
+      const step =
+        uncounted.length > 0 ? this.#count(uncounted) : long ? this.#divide(long) : nextIteration();
+      this.#step = step.finally(() => {
+        this.#step = undefined;
+      });
+    }
+    return this.#step;
   }
 
   async #count(uncounted: Segment[]): Promise<void> {
