@@ -6,7 +6,7 @@ export default defineConfig({
   test: {
     include: SYSTEM_TESTS,
     ...withServers,
-    globalSetup: ['test/support/missing-programs.ts', withServers.globalSetup],
+    globalSetup: ['test/support/programs.ts', withServers.globalSetup],
     maxWorkers: 2,
     // postgres.js 3.4 throws this outside of any query if a server is killed while it writes; the query is rejected too
     onUnhandledError: ({ message, stack }) =>

@@ -1,7 +1,7 @@
 import postgres, { type Sql } from 'postgres';
 import { seed } from '../src/cli/seed.ts';
 import { migrate } from '../src/postgres/migrate.ts';
-import { withoutTriggers } from '../test/support/triggers.ts';
+import { withoutTriggers } from '../test/support/rows.ts';
 
 const HOTELS = 100_000;
 const ROUNDS = 6;

@@ -6,12 +6,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { KeyDetails } from '../../src/auth/key-details.ts';
 import { publicErrors } from '../../src/errors.ts';
-import { DECODERS } from '../support/decoders.ts';
-import { exampleRows } from '../support/example-hotels.ts';
-import { insertKey } from '../support/key.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { DECODERS } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
+import { exampleRows, insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const withoutKey = { key: 'none' } as const;
 

@@ -1,9 +1,8 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { RequestOptions } from '../support/client.ts';
-import { exampleRows } from '../support/example-hotels.ts';
-import { insertKey } from '../support/key.ts';
 import { ApiDocument } from '../support/openapi.ts';
+import { exampleRows, insertKey } from '../support/rows.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 const BATCH = '/hotels/batch';

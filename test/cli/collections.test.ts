@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { insertHotels } from '../support/hotel.ts';
+import { insertHotels } from '../support/rows.ts';
 import { Program } from './program.ts';
 
 let program: Program;

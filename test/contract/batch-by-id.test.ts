@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { insertCollection } from '../support/collection.ts';
-import { insertKey } from '../support/key.ts';
 import { idsOf } from '../support/responses.ts';
+import { insertCollection, insertKey } from '../support/rows.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
-import { titled } from '../support/titled.ts';
 
 const HOTELS = 1_100;
 /** Without channel ids, so that no other batch finds them without the scope. */
@@ -98,7 +96,7 @@ describe('a batch by id', () => {
         'ids must hold at most 1000 ids',
         undefined,
       ],
-    ].map(([body, ...rest]) => [...titled(body!), ...rest] as const),
+    ].map(([body, ...rest]) => [body!.slice(0, 40), body!, ...rest] as const),
   )('is rejected: %s', async (_, body, code, error, position) => {
     const response = await service.post(PATH, body);
     expect([response.status, response.json()]).toEqual([400, { error }]);

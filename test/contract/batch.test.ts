@@ -220,7 +220,7 @@ describe('the body of a batch', () => {
 
 describe('the size of a body', () => {
   /** Returns a valid body of this many bytes. */
-  const padded = (bytes: number) => '{"channel_ids":["CH-1"'.padEnd(bytes - 2) + ']}';
+  const padded = (bytes: number) => `${'{"channel_ids":["CH-1"'.padEnd(bytes - 2)}]}`;
 
   /** Sends a head and a body, and reads one response, which may come before the whole body is read. */
   async function send(framing: string, body: string): Promise<{ status: number; text: string }> {

@@ -4,6 +4,7 @@ import { encodeKey } from '../../src/auth/key-record.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
+import { insertKey } from '../support/rows.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -30,14 +31,8 @@ beforeAll(async () => {
 });
 
 const PATHS = [
-  '/hotels?limit=5',
-  '/hotels?registry_id=500003',
-  '/hotels/h1',
-  '/hotels/channel/CH-2',
-  '/hotels/registry/500003',
-  '/hotels/nowhere',
-  '/hotels/channel/nowhere',
-  '/hotels/registry/1',
+  ...['/hotels?limit=5', '/hotels?registry_id=500003', '/hotels/h1', '/hotels/channel/CH-2'],
+  ...['/hotels/registry/500003', '/hotels/nowhere', '/hotels/channel/nowhere', '/hotels/registry/1'],
 ];
 /** Every hotel, so that every name in Redis is requested. */
 const BATCHES: [string, object][] = [
@@ -83,22 +78,18 @@ async function fillRedis(): Promise<{ answers: string[]; names: string[] }> {
   return { answers, names: await namesOfHotels() };
 }
 
-/** Inserts a key, and waits until Redis has it from the other instance. */
-async function insertKey(row: { revoked_at?: Date }): Promise<{ key: string; name: string }> {
-  const key = makeKey();
-  const sha256 = hashOf(key);
-  await service.sql`insert into api_keys ${service.sql({
-    id: sha256.slice(0, 20),
-    name: 'a test',
-    key_sha256: Buffer.from(sha256, 'hex'),
-    scopes: ['registry'],
-    revoked_at: row.revoked_at ?? null,
-  })}`;
-  expect(await statusFor(key, other)).toBe(row.revoked_at ? 401 : 200);
-  const found = () => service.redis!.keys(`*${sha256}`);
+/** Creates a key, and waits until Redis has it from the other instance. */
+async function keyInRedis(isRevoked = false): Promise<{ key: string; name: string }> {
+  const key = await insertKey(service.sql, ['registry']);
+  if (isRevoked) await revoke(key);
+  expect(await statusFor(key, other)).toBe(isRevoked ? 401 : 200);
+  const found = () => service.redis!.keys(`*${hashOf(key)}`);
   await expect.poll(found).toHaveLength(1);
   return { key, name: (await found())[0]! };
 }
+
+const revoke = (key: string) =>
+  service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
 
 async function statusFor(key: string, by = service): Promise<number> {
   return (await by.get('/hotels/registry/500001', { key })).status;
@@ -116,11 +107,8 @@ const changed = (original: Buffer, change: (bytes: Buffer) => void) => {
 
 const corruptions: [string, Corruption][] = [
   ['a text', set(() => 'corrupt')],
-  ['JSON', set(() => '{"id":"h1","name":"Corrupt"}')],
   ['bytes without meaning', set((original) => Buffer.alloc(original.length + 100, 0xff))],
-  ['zeros', set((original) => Buffer.alloc(original.length + 1))],
   ['half of itself', set((original) => original.subarray(0, original.length / 2))],
-  ['all of itself but the end', set((original) => original.subarray(0, -1))],
   ['itself and more', set((original) => Buffer.concat([original, Buffer.from('x')]))],
   [
     'itself with a flipped bit at its end',
@@ -140,8 +128,6 @@ const corruptions: [string, Corruption][] = [
     ),
   ],
   ['a list', (name) => service.redis!.multi().del(name).rpush(name, 'corrupt').exec()],
-  ['a hash', (name) => service.redis!.multi().del(name).hset(name, 'corrupt', '1').exec()],
-  ['a sorted set', (name) => service.redis!.multi().del(name).zadd(name, 1, 'corrupt').exec()],
   ['a stream', (name) => service.redis!.multi().del(name).xadd(name, '*', 'corrupt', '1').exec()],
 ];
 
@@ -167,18 +153,17 @@ async function dumpsOf(names: string[]): Promise<Map<string, string>> {
 }
 
 describe('Redis that holds', () => {
-  it.each(corruptions)(
-    '%s in place of every hotel changes no response, and is replaced',
-    async (_, corrupt) => {
-      const { answers, names } = await fillRedis();
-      for (const name of names) await corrupt(name, (await service.redis!.getBuffer(name))!);
-      const corrupted = await dumpsOf(names.filter(isOfHotel));
-      expect(await sendAll()).toEqual(answers);
-      expect(await sendAll()).toEqual(answers);
-      await untilReplaced(corrupted);
-      expect(await sendAll()).toEqual(answers);
-    },
-  );
+  it('an invalid value in place of every hotel changes no response, and is replaced', async () => {
+    const { answers, names } = await fillRedis();
+    // each kind in place of some hotels by each of their ids
+    for (const [i, name] of names.entries())
+      await corruptions[i % corruptions.length]![1](name, (await service.redis!.getBuffer(name))!);
+    const corrupted = await dumpsOf(names);
+    expect(await sendAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
+    await untilReplaced(corrupted);
+    expect(await sendAll()).toEqual(answers);
+  });
 
   it('an empty value in place of every hotel changes no response', async () => {
     const { answers, names } = await fillRedis();
@@ -200,19 +185,8 @@ describe('Redis that holds', () => {
     expect(await sendAll()).toEqual(answers);
   });
 
-  it('an invalid value in place of an absence is replaced', async () => {
-    const { answers, names } = await fillRedis();
-    const absences = names.filter((name) => !isOfHotel(name));
-    expect(absences).toHaveLength(3);
-    for (const name of absences) await service.redis!.set(name, 'corrupt');
-    const corrupted = await dumpsOf(absences);
-    expect(await sendAll()).toEqual(answers);
-    await untilReplaced(corrupted);
-  });
-
   it.each(corruptions)('%s in place of a key neither validates nor invalidates a key', async (_, corrupt) => {
-    const good = await insertKey({});
-    const revoked = await insertKey({ revoked_at: new Date() });
+    const [good, revoked] = [await keyInRedis(), await keyInRedis(true)];
     for (const { name } of [good, revoked]) await corrupt(name, (await service.redis!.getBuffer(name))!);
     const corrupted = await dumpsOf([good.name, revoked.name]);
     for (let round = 0; round < 2; round++) {
@@ -245,7 +219,7 @@ describe('Redis that holds', () => {
     ],
   ];
   it.each(forgeries)('a forged record %s does not validate a key', async (_, forge) => {
-    const prefix = (await insertKey({})).name.slice(0, -64);
+    const prefix = (await keyInRedis()).name.slice(0, -64);
     const key = makeKey();
     const sha256 = hashOf(key);
     await service.redis!.set(prefix + sha256, forge(prefix + sha256));
@@ -253,12 +227,11 @@ describe('Redis that holds', () => {
   });
 
   it('the value of another key, or of this key before it was revoked, does not validate a key', async () => {
-    const [good, revoked] = [await insertKey({}), await insertKey({})];
+    const [good, revoked] = [await keyInRedis(), await keyInRedis()];
     const [ofGood, before] = await Promise.all(
       [good, revoked].map(async ({ name }) => (await service.redis!.getBuffer(name))!),
     );
-    await service.sql`update api_keys set revoked_at = now()
-      where key_sha256 = ${Buffer.from(hashOf(revoked.key), 'hex')}`;
+    await revoke(revoked.key);
     for (const instance of [service, other])
       await expect.poll(() => statusFor(revoked.key, instance)).toEqual(401);
     // it has applied no change of the keys, and holds none
@@ -271,13 +244,6 @@ describe('Redis that holds', () => {
       }
     }
     await newcomer.stop();
-  });
-
-  it('an empty Redis changes no response', async () => {
-    const answers = await sendAll();
-    await service.redis!.flushdb();
-    expect(await sendAll()).toEqual(answers);
-    expect(await sendAll()).toEqual(answers);
   });
 });
 

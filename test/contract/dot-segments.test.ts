@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
 import { readHotel } from '../../src/cli/import/hotel.ts';
-import { insertHotels } from '../support/hotel.ts';
+import { insertHotels } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 let service: Service;

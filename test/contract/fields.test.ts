@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { FIELDS } from '../../src/hotels/entry.fixture.ts';
 import type { HttpResponse } from '../support/client.ts';
-import type { HotelRow } from '../support/hotel.ts';
+import type { HotelRow } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;
@@ -67,7 +67,11 @@ describe('the fields of a hotel', () => {
   it('contain the stored values', async () => {
     const images = complete.images!.map(({ url, caption = null }) => ({ url, caption }));
     const expected = { ...complete, images, certified: false, certification_url: null };
-    expect((await one('complete')).json()).toEqual(expected);
+    const hotel = (await one('complete')).json();
+    expect(hotel).toEqual(expected);
+    expect(hotel.images.map((image: object) => Object.keys(image))).toEqual(
+      new Array(3).fill(['url', 'caption']),
+    );
   });
 
   it('are null without a value, and an empty array for images', async () => {
@@ -77,22 +81,7 @@ describe('the fields of a hotel', () => {
   });
 
   it('preserve quotes, control characters and all of Unicode', async () => {
-    const { name, description, address, city, images, channel_id } = (await one('odd')).json();
-    expect({ name, description, address, city, images, channel_id }).toEqual({
-      name: odd.name,
-      description: odd.description,
-      address: odd.address,
-      city: '',
-      images: odd.images,
-      channel_id: odd.channel_id,
-    });
-  });
-
-  it('preserve the order of the images, each with its url and its caption', async () => {
-    const { images } = (await one('complete')).json();
-    expect(images.map((image: object) => Object.keys(image))).toEqual(new Array(3).fill(['url', 'caption']));
-    expect(images.map(({ url }: { url: string }) => url)).toEqual(complete.images!.map(({ url }) => url));
-    expect(images.map(({ caption }: { caption: unknown }) => caption)).toEqual(['Third first', null, null]);
+    expect((await one('odd')).json()).toMatchObject(odd);
   });
 
   it.each([0, 0.5, 1, 3.5, 4, 4.5, 5])('represent a star rating of %s as that number', async (rating) => {
@@ -121,54 +110,29 @@ describe('the fields of a hotel', () => {
       expect((await service.post('/hotels/registry/batch', batch)).text).toBe(`[${found.text}]`);
     },
   );
-
-  it.each([
-    ['an array with a text', ['a']],
-    ['an empty array', []],
-    ['an object', {}],
-    ['a number', 1],
-  ])('contain no caption that is %s, because the table rejects it', async (_, caption) => {
-    const images = JSON.stringify([{ url: 'https://cdn.example/1.jpg', caption }]);
-    const insert = service.sql`insert into hotels (id, name, images) values (gen_random_uuid(), 'No', ${images}::text::jsonb)`;
-    await expect(insert).rejects.toThrow(/hotels_images_are_at_most_three/);
-  });
 });
 
 describe('the two views', () => {
-  const operations: [string, (key: 'full' | 'narrow') => Promise<HttpResponse>][] = [
-    ['GET /hotels', (key) => service.get('/hotels?limit=1', { key })],
-    ['GET /hotels/{id}', (key) => service.get('/hotels/complete', { key })],
-    ['GET /hotels/channel/{channelId}', (key) => service.get('/hotels/channel/CH-complete', { key })],
-    [
-      'POST /hotels/channel/batch',
-      (key) => service.post('/hotels/channel/batch', { channel_ids: ['CH-complete'] }, { key }),
-    ],
-    ['GET /hotels/registry/{registryId}', (key) => service.get('/hotels/registry/500001', { key })],
-    [
-      'POST /hotels/registry/batch',
-      (key) => service.post('/hotels/registry/batch', { registry_ids: [500001] }, { key }),
-    ],
-    ['GET /hotels?registry_id', (key) => service.get('/hotels?registry_id=500001', { key })],
-  ];
-
-  it.each(operations.slice(0, 4))('of %s differ in registry_id only', async (_, send) => {
+  it.each<[path: string, body?: object]>([
+    ['/hotels?limit=1'],
+    ['/hotels/complete'],
+    ['/hotels/channel/CH-complete'],
+    ['/hotels/channel/batch', { channel_ids: ['CH-complete'] }],
+    // these require the scope
+    ['/hotels/registry/500001'],
+    ['/hotels/registry/batch', { registry_ids: [500001] }],
+    ['/hotels?registry_id=500001'],
+  ])('have the same bytes in every operation, and differ in registry_id only: %s %j', async (path, body) => {
+    const send = (key: string) => (body ? service.post(path, body, { key }) : service.get(path, { key }));
+    const { text } = await one('complete');
+    expect(text).toContain('"registry_id":500001}');
     // the first responses come from the database, the later ones from caches
     for (let round = 0; round < 3; round++) {
-      const [full, narrow] = [await send('full'), await send('narrow')];
-      expect([full.status, narrow.status]).toEqual([200, 200]);
-      expect(full.text).toContain('"registry_id":500001}');
-      expect(narrow.text).toBe(full.text.replace('"registry_id":500001}', '"registry_id":null}'));
+      expect((await send('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
+      if (path.includes('registry')) continue;
+      const narrow = text.replace('"registry_id":500001}', '"registry_id":null}');
+      expect((await send('narrow')).text.replace(/^\[|\]$/g, '')).toBe(narrow);
     }
-  });
-
-  it.each(operations)('of %s have the same bytes in every operation', async (_, send) => {
-    const { text } = await service.get('/hotels/complete');
-    expect((await send('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
-  });
-
-  it('are valid JSON', async () => {
-    for (const [, send] of operations)
-      expect((await send('full')).headers['content-type']).toBe('application/json');
   });
 
   it('differ in registry_id only for values that look like the end of the JSON', async () => {
@@ -186,15 +150,10 @@ describe('certified', () => {
     [0, 0, true],
     [-1, 0, true],
     [0, 1, true],
-    [-400, 400, true],
     ['0001-01-01', '9999-12-31', true],
-    [1, 1, false],
     [1, 30, false],
     [-30, -1, false],
-    [-1, -1, false],
     [1, -1, false],
-    [1, 0, false],
-    [0, -1, false],
     [null, 1, false],
     [-1, null, false],
     [null, null, false],

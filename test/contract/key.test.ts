@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { insertCollection } from '../support/collection.ts';
-import { insertKey } from '../support/key.ts';
+import { insertCollection, insertKey } from '../support/rows.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
 
 let service: Service;

@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
-import { insertKey } from '../support/key.ts';
+import { addToCollection, insertCollection, insertKey, removeFromCollection } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 let service: Service;

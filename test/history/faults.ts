@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { rename, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { type Fault, faultsOf } from '../support/faults.ts';
+import { type Fault, faultsOf } from '../support/faulty-system.ts';
 import { readLogState } from '../support/log-state.ts';
 import type { Random, System } from './system.ts';
 

@@ -1,9 +1,9 @@
 import type { Sql } from 'postgres';
 import { FakeClock } from '../support/fake-clock.ts';
 import { type FaultySystem, faultySystem } from '../support/faulty-system.ts';
-import { insertKey } from '../support/key.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
+import { insertKey } from '../support/rows.ts';
 import type { Service } from '../support/service.ts';
 
 /** Collection of some of the mirrors. */

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorsIn } from '../support/log-lines.ts';
-import { residentMiB, workersOf } from '../support/memory.ts';
+import { residentMiB, workersOf } from '../support/processes.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 

@@ -1,10 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { workersOf } from '../support/memory.ts';
+import { descriptorsOf, workersOf } from '../support/processes.ts';
 import { startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';
-import { descriptorsOf } from '../support/tcp-connections.ts';
 
 const LIMIT = 512;
 /** More connections than two workers with this limit can hold, however the system distributes them. */

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
-import { insertKey } from '../support/key.ts';
-import { workersOf } from '../support/memory.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { byDefault, documented, startNginx } from '../support/nginx.ts';
+import { workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
+import { insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
-import { insertKey } from '../support/key.ts';
-import { workersOf } from '../support/memory.ts';
 import { needs } from '../support/needs.ts';
+import { workersOf } from '../support/processes.ts';
+import { insertKey } from '../support/rows.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -204,7 +204,7 @@ describe('line ends', () => {
     let answered = 0;
     await Promise.all(
       requests.map(async (request) => {
-        const answer = (await service.raw(Buffer.from(request, 'utf8'))).toString('latin1');
+        const answer = await service.raw(Buffer.from(request, 'utf8'));
         if (answer === '') return;
         answered++;
         const [status, ...lines] = answer.slice(0, answer.indexOf('\r\n\r\n')).split('\r\n');

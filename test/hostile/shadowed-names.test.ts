@@ -1,9 +1,9 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { insertHotels } from '../support/hotel.ts';
+import { addressOf } from '../support/postgres-client.ts';
+import { insertHotels } from '../support/rows.ts';
 
 interface Function {
   name: string;

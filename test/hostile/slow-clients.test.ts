@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { residentMiB, workersOf } from '../support/memory.ts';
+import { residentMiB, workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';

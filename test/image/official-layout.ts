@@ -7,8 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { closeAtEnd } from '../support/cleanup.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { closeAtEnd, temporaryFolder } from '../support/cleanup.ts';
 
 const REPACK = fileURLToPath(new URL('../../node_modules/uWebSockets.js', import.meta.url));
 const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_port', '_cfg', 'getParts'];

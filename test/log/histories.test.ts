@@ -63,15 +63,30 @@ it('a copy by template begins a history of its own before anything is read from 
   await again.end();
 });
 
-it('restored rows of the log begin another history', async () => {
+it.each<[what: string, lose: (sql: Sql, last: number) => Promise<unknown>, state?: object]>([
+  [
+    'restored rows of the log',
+    (sql) =>
+      sql.begin(async (restore) => {
+        await restore`create temporary table dumped on commit drop as select * from hotel_api_log`;
+        await restore`delete from hotel_api_log`;
+        await restore`insert into hotel_api_log select * from dumped`;
+      }),
+    {},
+  ],
+  ['a lost log', (sql) => sql`delete from hotel_api_log`, { history: null, last: null }],
+  // the state is lost with it
+  [
+    'a log whose end is lost',
+    (sql, last) => sql`delete from hotel_api_log where position = ${last}`,
+    { history: null },
+  ],
+  ['a missing secret, when an instance starts,', (sql) => sql`delete from hotel_api_secrets`],
+])('%s begin(s) another history', async (_, lose, state) => {
   const { sql, before, secret } = await withLog();
-  await sql.begin(async (restore) => {
-    await restore`create temporary table dumped on commit drop as select * from hotel_api_log`;
-    await restore`delete from hotel_api_log`;
-    await restore`insert into hotel_api_log select * from dumped`;
-  });
+  await lose(sql, before.position);
   // instances see it at their next poll
-  expect(await poll(sql, before)).toMatchObject({ isDue: true });
+  if (state) expect(await poll(sql, before)).toMatchObject({ isDue: true, ...state });
   await expectAnother(sql, before, secret);
 });
 
@@ -86,21 +101,6 @@ it('a queue restored from a server with other transactions harms nothing', async
   const [row] = await sql<[{ left: number }]>`
     select count(*)::integer as left from hotel_api_queue where ids = array['restored']`;
   expect(row.left).toBeLessThanOrEqual(1);
-});
-
-it('a lost log begins another history', async () => {
-  const { sql, before, secret } = await withLog();
-  await sql`delete from hotel_api_log`;
-  expect(await poll(sql, before)).toMatchObject({ isDue: true, history: null, last: null });
-  await expectAnother(sql, { ...before, position: 0 }, secret);
-});
-
-it('a log whose end is lost begins another history', async () => {
-  const { sql, before, secret } = await withLog();
-  await sql`delete from hotel_api_log where position = ${before.position}`;
-  // the state is lost with it
-  expect(await poll(sql, before)).toMatchObject({ isDue: true, history: null });
-  await expectAnother(sql, before, secret);
 });
 
 it('an older log, put back, begins another history as soon as an instance that was further polls', async () => {
@@ -146,12 +146,6 @@ it('another future is told although its transactions have the same numbers, as b
     expect([lost, present]).toMatchObject([{ is_of_transaction: true }, { is_of_transaction: true }]);
     expect(present.transaction).not.toBe(lost.transaction);
   });
-});
-
-it('a missing secret begins another history when an instance starts', async () => {
-  const { sql, before } = await withLog();
-  await sql`delete from hotel_api_secrets`;
-  await expectAnother(sql, before, undefined);
 });
 
 it('several instances that find the database gone back begin one history', async () => {

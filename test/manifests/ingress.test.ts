@@ -3,9 +3,8 @@ import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
-import { ownPort } from '../support/own-port.ts';
 import { exchange } from '../support/raw-connection.ts';
-import { type Service, startService } from '../support/service.ts';
+import { ownPort, type Service, startService } from '../support/service.ts';
 import { ingressConfiguration } from './ingress.ts';
 
 await needs('nginx', 'kubectl');
@@ -64,7 +63,7 @@ it.each([
   ['a header without a name', `GET /hotels/h1 HTTP/1.1\r\nHEAD: empty\r\nX-After: 1\r\n\r\n`],
 ])('rejected by nginx: %s', async (_, request) => {
   const before = await service.metrics();
-  const answer = (await exchange(port, request.replace('HEAD', head()))).toString();
+  const answer = await exchange(port, request.replace('HEAD', head()));
   expect(answer).toMatch(/^HTTP\/1\.1 (400|501) /);
   const requests = (metrics: string) => metrics.match(/^hotel_api_request_duration_seconds_count.*$/gm);
   expect(requests(await service.metrics())).toEqual(requests(before));

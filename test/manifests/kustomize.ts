@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { findProgram } from '../../src/demo/servers/programs.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 
 /** Rendered object, as the API server would receive it. */
 export interface Manifest {

@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { Program } from '../cli/program.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 import { type Manifest, render, renderFolder } from './kustomize.ts';
 import { faultsBySchema, unknownFields } from './schemas.ts';
 

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
-import { addressOf } from '../support/address.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
+import { addressOf } from '../support/postgres-client.ts';
+import { insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('redis-server', 'kubectl');

@@ -3,7 +3,7 @@ import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import type { Manifest } from './kustomize.ts';
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));

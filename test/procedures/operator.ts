@@ -4,7 +4,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { MAIN } from '../cli/program.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 
 /** Shell of an operator in a new folder, with `hotel-api` on the PATH and these variables. */
 export class Operator {

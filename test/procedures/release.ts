@@ -1,7 +1,7 @@
 import { cp, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 

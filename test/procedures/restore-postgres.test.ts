@@ -1,15 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
-import { addressOf } from '../support/address.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
-import { postgresClient } from '../support/postgres-client.ts';
-import { serverPrograms } from '../support/server-programs.ts';
+import { addressOf, postgresClient } from '../support/postgres-client.ts';
+import { serverPrograms } from '../support/programs.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 

@@ -1,11 +1,11 @@
 import { describe, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { serverPrograms } from '../support/server-programs.ts';
+import { serverPrograms } from '../support/programs.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 

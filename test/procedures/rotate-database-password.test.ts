@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
+import { addressOf } from '../support/postgres-client.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { Operator } from './operator.ts';

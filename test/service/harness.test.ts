@@ -3,8 +3,8 @@ import postgres from 'postgres';
 import { describe, expect, test } from 'vitest';
 import { closeAll } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 await needs('redis');

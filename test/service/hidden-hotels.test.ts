@@ -1,10 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse } from '../support/client.ts';
-import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
-import { insertKey } from '../support/key.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
-import { monitorRedis, type RedisCommand } from '../support/redis-monitor.ts';
+import { monitorRedis, type RedisCommand } from '../support/redis-use.ts';
+import { addToCollection, insertCollection, insertKey, removeFromCollection } from '../support/rows.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');

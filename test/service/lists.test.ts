@@ -1,11 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { insertHotels } from '../support/hotel.ts';
 import type { FaultProxy } from '../support/proxy.ts';
+import { insertHotels, withoutTriggers } from '../support/rows.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
-import { withoutTriggers } from '../support/triggers.ts';
 
 const HOTELS = 500;
-const PIPELINED = 10;
 
 let service: Service;
 let proxy: FaultProxy;
@@ -47,20 +45,6 @@ describe('pages of hotels that are cached', () => {
     expect(await queries()).toBeLessThan(before + 20);
   });
 
-  it('are all served on one connection, in order, with any pipelining', async () => {
-    for (let offset = 0; offset < 200; offset += 20) await page(offset, 20);
-    const requests = Array.from(
-      { length: PIPELINED },
-      (_, i) =>
-        `GET /hotels?limit=20&offset=${i * 20} HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`,
-    );
-    const answers = (await service.raw(requests.join(''), { half: true })).toString();
-    const bodies = answers.split(/HTTP\/1\.1 200 OK\r\n/).slice(1);
-    expect(bodies).toHaveLength(PIPELINED);
-    for (const [i, body] of bodies.entries())
-      expect(body).toContain(`[{"id":"h${String(i * 20).padStart(3, '0')}"`);
-  });
-
   it('are as long as requested when a hotel is deleted whose deletion was not announced yet', async () => {
     await page(300, 2);
     await deleteUnannounced(['h303', 'h304']);
@@ -70,24 +54,6 @@ describe('pages of hotels that are cached', () => {
     expect(idsOf((await page(302, 2)).text)).toEqual(['h302', 'h305']);
     await insertHotels(service.sql, [{ id: 'h303' }, { id: 'h304' }]);
     await shows(302, 2, ['h302', 'h303']);
-  });
-
-  it('are as long as requested also when the next cached ids are deleted too', async () => {
-    // the ids of the segments from h200 and h400 on; the last page is known when the list is divided into segments
-    for (const offset of [400, 200])
-      await expect
-        .poll(async () => {
-          const { headers } = await page(offset, 1);
-          return headers.link;
-        })
-        .toContain('rel="last"');
-    const deleted = Array.from({ length: 186 }, (_, i) => ({ id: `h${225 + i}` }));
-    await deleteUnannounced(deleted.map(({ id }) => id));
-    const { text } = await page(220, 20);
-    await insertHotels(service.sql, deleted);
-    expect(idsOf(text)).toEqual(Array.from({ length: 20 }, (_, i) => `h${i < 5 ? 220 + i : 406 + i}`));
-    const present = Array.from({ length: 20 }, (_, i) => `h${220 + i}`);
-    await shows(220, 20, present);
   });
 
   it('are answered while PostgreSQL is unavailable, and others are not', async () => {
@@ -115,44 +81,6 @@ describe('pages of hotels that are cached', () => {
       }
     } finally {
       proxy.heal();
-    }
-  });
-});
-
-describe('the whole list', () => {
-  /** Orders that differ between bytes, UTF-16 units and languages. */
-  const STARTS = [...'AZazÄäé', 'e\u0301', ..."ß中\uffee😀\u{10fffd} '%"];
-
-  /** Returns the ids of all pages, and those of the table in the order of their bytes. */
-  async function both(): Promise<[listed: string[], table: string[]]> {
-    const listed: string[] = [];
-    for (let found = 100; found === 100; ) {
-      const ids = idsOf((await page(listed.length, 100)).text);
-      listed.push(...ids);
-      found = ids.length;
-    }
-    const rows = await service.sql`select id from hotels order by id collate "C"`;
-    return [listed, rows.map(({ id }) => id)];
-  }
-  const isExact = async () => {
-    const [listed, table] = await both();
-    return listed.join() === table.join();
-  };
-
-  it('follows the order of bytes, for ids of any characters, and is exact after any changes', async () => {
-    const ids = Array.from({ length: 3_000 }, (_, i) => ({
-      id: `${STARTS[(i * 7) % STARTS.length]}${(i * 7919) % 10_007}-${i}`,
-    }));
-    await insertHotels(service.sql, ids);
-    await expect.poll(isExact).toBe(true);
-    for (const change of [
-      "insert into hotels (id, name) values (' 0', 'x'), (U&'\\+10FFFE', 'x')",
-      'delete from hotels where id in (select id from hotels order by id collate "C" offset 900 limit 600)',
-      `update hotels set id = '😀renamed' where id = (select min(id collate "C") from hotels)`,
-      'truncate hotels',
-    ]) {
-      await service.sql.unsafe(change);
-      await expect.poll(isExact).toBe(true);
     }
   });
 });

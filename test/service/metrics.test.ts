@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import type { RequestOptions } from '../support/client.ts';
-import { type Sample, samplesOf } from '../support/exposition.ts';
 import { untilApplied } from '../support/log-state.ts';
+import { type Sample, samplesOf } from '../support/metrics.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Redis as Client } from 'ioredis';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../../src/lib/clock.fixture.ts';
+import { FakeServer } from '../../src/redis/fake-server.fixture.ts';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import type { Values } from '../../src/redis/reply-parser.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
@@ -56,11 +57,6 @@ describe('values from Redis', () => {
     expect(list(await connection.read(['alike', 'every byte', 'alike']))).toEqual([alike, everyByte, alike]);
   });
 
-  test('may be empty, which is not null', async () => {
-    await redis.client.set('empty', '');
-    expect(await texts(connection.read(['empty', 'none', 'empty']))).toEqual(['', null, '']);
-  });
-
   test('are null for values of other types', async () => {
     await redis.client.rpush('list', 'a');
     await redis.client.set('string', 'b');
@@ -71,15 +67,6 @@ describe('values from Redis', () => {
     const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
     for (const key of keys) await redis.client.set(key, `of ${key}`);
     expect(await texts(connection.read(keys))).toEqual(keys.map((key) => `of ${key}`));
-  });
-
-  test('are complete for 1000 values of 1 kB', async () => {
-    const keys = Array.from({ length: 1_000 }, (_, i) => `many:${i}`);
-    const stored = keys.map(() => randomBytes(1_024));
-    await redis.client.mset(keys.flatMap((key, i) => [key, stored[i]!]));
-    const values = await connection.read(keys);
-    expect(values.length).toBe(1_000);
-    expect(Buffer.concat(list(values) as Buffer[]).equals(Buffer.concat(stored))).toBe(true);
   });
 
   test('belong to their read, for any number of concurrent reads', async () => {
@@ -119,23 +106,41 @@ describe('values from Redis', () => {
 });
 
 describe('on the wire', () => {
-  let server: ScriptedServer;
+  let server: FakeServer;
+  /** the newest connection */
+  let socket: Socket;
+  /** keys of each MGET that no test has taken yet; the test replies by writing to `socket` */
+  const requested: string[][] = [];
+  let arrived = Promise.withResolvers<void>();
   let connection: MgetConnection;
   let client: Client;
 
   beforeAll(async () => {
-    server = await ScriptedServer.start();
+    server = await FakeServer.start();
+    closeAtEnd('fake server', () => server.close());
+    server.answer = (from, [name, ...keys]) => {
+      socket = from;
+      if (name !== 'mget') return void from.write('+OK\r\n');
+      requested.push(keys);
+      arrived.resolve();
+      arrived = Promise.withResolvers();
+    };
     ({ connection, client } = await connectTo(server.url));
   });
   afterEach(() => {
     realClocks();
-    expect(server.requested, 'reads that no test took').toEqual([]);
+    expect(requested, 'reads that no test took').toEqual([]);
   });
+
+  async function nextKeys(): Promise<string[]> {
+    while (requested.length === 0) await arrived.promise;
+    return requested.shift()!;
+  }
 
   /** Sends bytes, and waits until the connection has received them as a separate chunk. */
   async function send(bytes: string): Promise<void> {
     const seen = once(client.stream, 'data');
-    server.socket.write(bytes);
+    socket.write(bytes);
     const [chunk] = await seen;
     expect(`${chunk}`).toBe(bytes);
   }
@@ -143,7 +148,7 @@ describe('on the wire', () => {
   async function read(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
     const values = texts(connection.read(keys));
     values.catch(() => {});
-    expect(await server.nextKeys()).toEqual(keys);
+    expect(await nextKeys()).toEqual(keys);
     return { values };
   }
 
@@ -170,18 +175,12 @@ describe('on the wire', () => {
         connection.read(['f', 'g']),
       ];
       const settled = Promise.allSettled(reads.map(texts));
-      for (const _ of reads) await server.nextKeys();
+      for (const _ of reads) await nextKeys();
       for (const piece of pieces) await send(piece);
       expect(await settled).toMatchObject(ANSWERS);
     }
 
     test('several in one chunk are separated', () => expectAnswersFrom([STREAM]));
-
-    test('they may be cut in two at any byte', async () => {
-      for (let cut = 1; cut < STREAM.length; cut++) {
-        await expectAnswersFrom([STREAM.slice(0, cut), STREAM.slice(cut)]);
-      }
-    });
 
     test('they may arrive byte by byte', () => expectAnswersFrom([...STREAM]));
 
@@ -256,7 +255,7 @@ describe('on the wire', () => {
     await send(reply('first'));
     await send(reply('a value of some length').slice(0, 12));
     const ready = nextReady(client);
-    server.socket.resetAndDestroy();
+    socket.resetAndDestroy();
     expect(await first.values).toEqual(['first']);
     await expect(second.values).rejects.toThrow('the connection to Redis ended');
     await expect(third.values).rejects.toThrow('the connection to Redis ended');
@@ -265,26 +264,12 @@ describe('on the wire', () => {
     await expectAnswers();
   });
 
-  test.each([
-    ['a status', '+OK\r\n'],
-    ['a number', ':1\r\n'],
-    ['a number among the values', '*2\r\n$1\r\na\r\n:1\r\n'],
-  ])('%s where values are due ends the connection, and the next one works', async (_, bytes) => {
-    const [first, second] = [await read('a', 'b'), await read('c')];
-    const ready = nextReady(client);
-    await send(bytes);
-    await expect(first.values).rejects.toThrow('the connection to Redis ended');
-    await expect(second.values).rejects.toThrow('the connection to Redis ended');
-    await ready;
-    await expectAnswers();
-  });
-
   test('close() ends the connection and its pending reads permanently', async () => {
     const own = await connectTo(server.url);
     const before = server.connections;
     const values = own.connection.read(['a']);
-    expect(await server.nextKeys()).toEqual(['a']);
-    const [socketClosed, ended] = [once(server.socket, 'close'), once(own.client, 'end')];
+    expect(await nextKeys()).toEqual(['a']);
+    const [socketClosed, ended] = [once(socket, 'close'), once(own.client, 'end')];
     own.connection.close();
     await expect(own.connection.read(['b'])).rejects.toThrow('not connected to Redis');
     await expect(values).rejects.toThrow('the connection to Redis ended');
@@ -298,71 +283,4 @@ describe('on the wire', () => {
 function reply(...values: (string | null)[]): string {
   const parts = values.map((value) => (value === null ? '$-1\r\n' : `$${value.length}\r\n${value}\r\n`));
   return `*${values.length}\r\n${parts.join('')}`;
-}
-
-/**
- * Redis with the commands that ioredis requires before it is ready; the test replies to an MGET by writing to
- * `socket`.
- */
-class ScriptedServer {
-  readonly #server: Server;
-  /** keys of each MGET that no test has taken yet */
-  readonly requested: string[][] = [];
-  #arrived = Promise.withResolvers<void>();
-  connections = 0;
-  /** the newest connection */
-  socket!: Socket;
-
-  private constructor() {
-    this.#server = createServer((socket) => this.#accept(socket));
-  }
-
-  static async start(): Promise<ScriptedServer> {
-    const server = new ScriptedServer();
-    server.#server.listen(0, '127.0.0.1');
-    await once(server.#server, 'listening');
-    closeAtEnd('scripted server', async () => {
-      server.socket?.destroy();
-      server.#server.close();
-    });
-    return server;
-  }
-
-  get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async nextKeys(): Promise<string[]> {
-    while (this.requested.length === 0) await this.#arrived.promise;
-    return this.requested.shift()!;
-  }
-
-  #accept(socket: Socket): void {
-    this.connections++;
-    this.socket = socket;
-    socket.setNoDelay(true);
-    socket.on('error', () => {});
-    let received = '';
-    socket.on('data', (chunk) => {
-      received += chunk;
-      for (let command = /^\*(\d+)\r\n/.exec(received); command; command = /^\*(\d+)\r\n/.exec(received)) {
-        const lines = received.split('\r\n');
-        const lineCount = 1 + 2 * Number(command[1]);
-        if (lines.length <= lineCount) return;
-        received = lines.slice(lineCount).join('\r\n');
-        const [name, ...args] = lines.slice(0, lineCount).filter((_, i) => i > 0 && i % 2 === 0);
-        this.#receive(socket, name!.toLowerCase(), args);
-      }
-    });
-  }
-
-  #receive(socket: Socket, name: string, args: string[]): void {
-    if (name === 'info') socket.write('$9\r\nloading:0\r\n');
-    else if (name !== 'mget') socket.write('+OK\r\n');
-    else {
-      this.requested.push(args);
-      this.#arrived.resolve();
-      this.#arrived = Promise.withResolvers();
-    }
-  }
 }

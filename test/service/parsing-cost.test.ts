@@ -35,7 +35,7 @@ const MAX_KEYLESS = 12;
 const MAX_KEYED = 20;
 /** The least processor time of so many measurements is compared: collections of garbage and compilations only add to it. */
 const ROUNDS = 9;
-const RUNS = 500;
+const RUNS = 200;
 
 /** Begins each response. */
 const STATUS = 'HTTP/1.1 ';

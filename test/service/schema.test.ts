@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let database: FreshDatabase;
 let service: Sql;

@@ -6,9 +6,9 @@ import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { redisPrefix } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
+import { insertHotels } from '../support/rows.ts';
 import {
   type Service,
   type ServiceOptions,

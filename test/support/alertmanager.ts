@@ -1,8 +1,4 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { closeAtEnd } from './cleanup.ts';
+import { ownProgram } from './own-server.ts';
 
 interface Alert {
   labels: Record<string, string>;
@@ -18,26 +14,18 @@ export class Alertmanager {
 
   /** Runs `program` until the end of the file. The configuration needs neither a route nor receivers. */
   static async start(program: string, configuration: object): Promise<Alertmanager> {
-    const server = await startOnFreePort(async (port) => {
-      const folder = await mkdtemp(join(tmpdir(), 'hotel-api-alertmanager-'));
-      const complete = { route: { receiver: 'none' }, receivers: [{ name: 'none' }], ...configuration };
-      await writeFile(join(folder, 'alertmanager.yml'), JSON.stringify(complete));
-      return {
-        command: [
-          program,
-          `--config.file=${folder}/alertmanager.yml`,
-          `--storage.path=${folder}/data`,
-          `--web.listen-address=127.0.0.1:${port}`,
-          '--cluster.listen-address=',
-        ],
-        env: { PATH: process.env.PATH },
-        cwd: folder,
-        stopSignal: 'SIGTERM',
-        killAfterMs: 5_000,
-        folder,
-      };
-    }, /Listening on/);
-    closeAtEnd('Alertmanager', async () => void (await server.stop()));
+    const complete = { route: { receiver: 'none' }, receivers: [{ name: 'none' }], ...configuration };
+    const server = await ownProgram(
+      (port, folder) => [
+        program,
+        `--config.file=${folder}/alertmanager.yml`,
+        `--storage.path=${folder}/data`,
+        `--web.listen-address=127.0.0.1:${port}`,
+        '--cluster.listen-address=',
+      ],
+      () => ({ 'alertmanager.yml': JSON.stringify(complete) }),
+      /Listening on/,
+    );
     return new Alertmanager(`http://127.0.0.1:${server.port}/api/v2/alerts`);
   }
 

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const closers: { what: string; close: () => Promise<void> }[] = [];
@@ -30,4 +33,11 @@ export async function untilGone<T>(look: () => Promise<T[]>, timeoutMs = 3_000):
     if (found.length === 0 || performance.now() > until) return found;
     await sleep(20);
   }
+}
+
+/** Creates a folder whose name begins with this; it is removed at the end of the file. */
+export async function temporaryFolder(prefix: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), prefix));
+  closeAtEnd(`folder ${folder}`, () => rm(folder, { recursive: true, force: true }));
+  return folder;
 }

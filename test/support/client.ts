@@ -1,4 +1,5 @@
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 
 export interface HttpResponse {
   status: number;
@@ -100,3 +101,8 @@ export class Client {
     this.#agent.destroy();
   }
 }
+
+/** Decoders of the content codings that the service offers. */
+export const DECODERS = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
+export type Coding = keyof typeof DECODERS;
+export const CODINGS = Object.keys(DECODERS) as Coding[];

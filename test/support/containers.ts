@@ -1,5 +1,5 @@
 import type { Shutdown } from '../../src/lib/shutdown.ts';
-import { addressOf } from './address.ts';
+import { addressOf } from './postgres-client.ts';
 
 export interface ContainerServers {
   /** returns the address of a database for a superuser */

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
-import { addressOf } from './address.ts';
 import { closeAtEnd, fault, untilGone } from './cleanup.ts';
+import { addressOf } from './postgres-client.ts';
 
 /** Migrated database of one test file. */
 export interface FreshDatabase {

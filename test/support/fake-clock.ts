@@ -1,6 +1,6 @@
 import { chmod, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { temporaryFolder } from './temporary-folder.ts';
+import { temporaryFolder } from './cleanup.ts';
 
 /** Paths of libfaketime on Debian and Fedora. */
 export const FAKETIME_LIBRARIES = [

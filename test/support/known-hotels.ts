@@ -1,5 +1,5 @@
 import { EMPTY_ROW } from '../../src/hotels/row.ts';
-import type { HotelRow } from './hotel.ts';
+import type { HotelRow } from './rows.ts';
 import type { KnownRequest } from './steady-load.ts';
 
 /** Returns the hotel of this number: about 1 kB of JSON; its certification never changes. */

@@ -4,6 +4,7 @@ interface LogLine {
   msg: string;
   time: string;
   requestId?: string;
+  dependency?: string;
   workerPid?: number;
   restartInMs?: number;
   signal?: string | null;
@@ -18,9 +19,9 @@ export function linesOf(printed: string[], msg?: string): LogLine[] {
     .filter((line) => msg === undefined || line.msg === msg);
 }
 
-/** Returns the lines of the levels error and fatal. */
+/** Returns the lines of the levels error and fatal, but for those about a dependency, which no request causes. */
 export function errorsIn(printed: string[]): LogLine[] {
-  return linesOf(printed).filter(({ level }) => level === 'error' || level === 'fatal');
+  return linesOf(printed).filter(({ level, dependency }) => /error|fatal/.test(level) && !dependency);
 }
 
 /** Returns the reasons why the service was not ready, in order. */

@@ -1,8 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { closeAtEnd } from './cleanup.ts';
 import { NGINX_READY, orderNginx } from './order-nginx.ts';
+import { OwnServer } from './own-server.ts';
 import { pathOf } from './programs.ts';
+
+/** Page of the operators' documentation with the recipes. */
+export const PAGE = readFileSync(
+  new URL('../../docs/operations/nginx-and-load-balancers.md', import.meta.url),
+  'utf8',
+);
 
 /** Starts nginx for instances of the service, by default with the settings of docs/operations/nginx-and-load-balancers.md. Returns its port. */
 export async function startNginx(
@@ -10,12 +15,8 @@ export async function startNginx(
   configuration: typeof documented = documented,
 ): Promise<number> {
   const program = await pathOf('nginx');
-  const server = await startOnFreePort(
-    (port) => orderNginx(program!, () => configuration(port, ports)),
-    NGINX_READY,
-  );
-  closeAtEnd(`nginx on port ${server.port}`, async () => void (await server.stop()));
-  return server.port;
+  const order = (port: number) => orderNginx(program!, () => configuration(port, ports));
+  return (await OwnServer.start(order, NGINX_READY)).port;
 }
 
 /** nginx defaults except for the version of HTTP, because the service does not support 1.0. */
@@ -29,11 +30,7 @@ export const byDefault = (port: number, ports: number[]): string => `
 
 /** Configuration of the operators' documentation, with these instances. */
 export const documented = (port: number, ports: number[]): string => {
-  const page = readFileSync(
-    new URL('../../docs/operations/nginx-and-load-balancers.md', import.meta.url),
-    'utf8',
-  );
-  const [, block] = /^```nginx\n([\s\S]*?)^```/m.exec(page)!;
+  const [, block] = /^```nginx\n([\s\S]*?)^```/m.exec(PAGE)!;
   const [, parameters] = /^ *server [\d.]+:\d+(.*);\n/m.exec(block!)!;
   return block!
     .replaceAll(/^ *server [\d.]+:\d+.*;\n/gm, '')

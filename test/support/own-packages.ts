@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
+import { temporaryFolder } from './cleanup.ts';
 import { needsInstalled } from './needs.ts';
-import { temporaryFolder } from './temporary-folder.ts';
 
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache');
 

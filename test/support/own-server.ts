@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { inject } from 'vitest';
@@ -100,6 +102,24 @@ export class OwnServer {
     await this.#server.stop();
     this.#running = false;
   }
+}
+
+/** Starts a program on a free port until the end of the test file, with these files in a folder of its own. */
+export function ownProgram(
+  command: (port: number, folder: string) => Order['command'],
+  files: (port: number, folder: string) => Record<string, string>,
+  ready: RegExp,
+): Promise<OwnServer> {
+  return OwnServer.start(async (port) => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-program-'));
+    await chmod(folder, 0o755);
+    for (const [name, text] of Object.entries(files(port, folder))) await writeFile(join(folder, name), text);
+    const env = { PATH: `${process.env.PATH}:/usr/sbin` };
+    return {
+      ...{ command: command(port, folder), env, cwd: folder, folder },
+      ...{ stopSignal: 'SIGTERM' as const, killAfterMs: 5_000 },
+    };
+  }, ready);
 }
 
 /** Returns the program of Redis, in a file that declared `needs('redis-server')`. */

@@ -1,4 +1,8 @@
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { vi } from 'vitest';
 import { processes } from '../../src/demo/servers/processes.ts';
+import type { Service } from './service.ts';
 
 /** Returns the running children of `pid`. */
 export async function childrenOf(pid: number): Promise<number[]> {
@@ -21,4 +25,79 @@ export async function groupOf(leader: number): Promise<number[]> {
 /** Returns those of these processes that run. */
 export async function runningOf(pids: number[]): Promise<number[]> {
   return (await processes()).map(({ pid }) => pid).filter((pid) => pids.includes(pid));
+}
+
+/** Returns the resident memory of the largest of these processes in MiB, at present or (VmHWM) at most so far. */
+export async function residentMiB(pids: number[], kind: 'VmRSS' | 'VmHWM' = 'VmRSS'): Promise<number> {
+  const each = pids.map(async (pid) =>
+    Number(new RegExp(`${kind}:\\s+(\\d+)`).exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]),
+  );
+  return Math.max(...(await Promise.all(each))) / 1024;
+}
+
+/** Returns the pids of all workers, because a service is ready with the first. */
+export async function workersOf(service: Service, count: number): Promise<number[]> {
+  const listening = () => service.logs().filter((line) => line.includes('"msg":"listening"')).length;
+  await vi.waitUntil(() => listening() >= count, { timeout: 60_000 });
+  return (await service.workerPids()).sort();
+}
+
+/**
+ * Returns the maximum memory in MiB that was observed until the process exited; 0 if the system does not report it.
+ */
+export async function peakOf(pid: number): Promise<number> {
+  for (let peakKiB = 0; ; await sleep(50)) {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+    const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
+    // a zombie has no memory
+    if (seenKiB === undefined) return peakKiB / 1024;
+    peakKiB = Number(seenKiB);
+  }
+}
+
+/** TCP connection of this machine with both ends open. */
+interface TcpConnection {
+  localPort: number;
+  remotePort: number;
+  /** received by the kernel, and not read by the process */
+  unreadBytes: number;
+  /** name in `descriptorsOf` its process */
+  descriptor: string;
+}
+
+/** State of a connection with both ends open, as the kernel prints it. */
+const ESTABLISHED = '01';
+
+/** Returns the TCP connections with both ends open. Requires Linux; columns as in proc(5). */
+export async function tcpConnections(): Promise<TcpConnection[]> {
+  const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
+  return tables
+    .flatMap((table) => table.trim().split('\n').slice(1))
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , , state]) => state === ESTABLISHED)
+    .map(([, local, remote, , queues, , , , , inode]) => {
+      // each is two hexadecimal numbers: address and port, bytes to send and bytes to read
+      const [localPort, remotePort, unreadBytes] = [local, remote, queues].map((pair) =>
+        Number.parseInt(pair!.split(':')[1]!, 16),
+      ) as [number, number, number];
+      return { localPort, remotePort, unreadBytes, descriptor: `socket:[${inode}]` };
+    });
+}
+
+/** Returns what the open descriptors of a process refer to. Requires Linux. */
+export async function descriptorsOf(pid: number): Promise<string[]> {
+  const folder = `/proc/${pid}/fd`;
+  const targets = await Promise.all(
+    (await readdir(folder)).map((number) => readlink(`${folder}/${number}`).catch(() => undefined)),
+  );
+  return targets.filter((target) => target !== undefined);
+}
+
+/** Returns the bytes that a process has not read of its connections with this port at either end. */
+export async function unreadBytes(pid: number, port: number): Promise<number> {
+  const [connections, descriptors] = await Promise.all([tcpConnections(), descriptorsOf(pid)]);
+  return connections
+    .filter(({ localPort, remotePort }) => localPort === port || remotePort === port)
+    .filter(({ descriptor }) => descriptors.includes(descriptor))
+    .reduce((sum, connection) => sum + connection.unreadBytes, 0);
 }

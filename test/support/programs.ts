@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { glob, realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 import { FAKETIME_LIBRARIES } from './fake-clock.ts';
 
@@ -31,9 +33,7 @@ const PROGRAMS = {
   curl: { programs: ['curl'], package: 'curl' },
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
   faketime: { files: FAKETIME_LIBRARIES, package: 'faketime' },
-  go: { programs: ['go'], package: 'golang-go' },
   haproxy: { programs: ['haproxy'], package: 'haproxy' },
-  java: { programs: ['javac'], package: 'default-jdk-headless' },
   kubectl: { programs: ['kustomize', 'kubectl'], package: 'kubernetes-client' },
   nginx: { programs: ['nginx'], package: 'nginx' },
   openssl: { programs: ['openssl'], package: 'openssl' },
@@ -72,6 +72,25 @@ export async function missingPrograms(names: readonly Program[] = NAMES): Promis
 export const packagesOf = (names: readonly Program[]): string[] => [
   ...new Set(names.map((name) => PROGRAMS[name].package)),
 ];
+
+/** Returns the folder of the newest server that the system's pg_dump supports: the embedded one comes without pg_dump. */
+export async function serverPrograms(): Promise<string | undefined> {
+  const folders: string[] = [];
+  for await (const folder of glob('/usr/lib/postgresql/*/bin')) folders.push(folder);
+  folders.sort((a, b) => Number(b.split('/')[4]) - Number(a.split('/')[4]));
+  const dump = await pathOf('pg_dump');
+  if (dump) folders.push(dirname(await realpath(dump)));
+  return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
+}
+
+/** Reports the missing programs of the system tests at the start. In CI that is an error. */
+export default async function reportMissing(): Promise<void> {
+  const missing = await missingPrograms();
+  if (missing.length === 0) return;
+  const sentence = `Not installed: ${missing.join(', ')} (Debian: ${packagesOf(missing).join(' ')}).`;
+  if (process.env.CI) throw new Error(`${sentence} In CI every test runs.`);
+  console.warn(`${sentence} Tests that need them are skipped.`);
+}
 
 // `node test/support/programs.ts` prints the missing packages of this machine
 if (import.meta.main) for (const name of packagesOf(await missingPrograms())) console.log(name);

@@ -1,8 +1,4 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { closeAtEnd } from './cleanup.ts';
+import { ownProgram } from './own-server.ts';
 
 /** Series of a query's result. */
 interface Series {
@@ -26,36 +22,24 @@ export class Prometheus {
 
   /** Runs `program` until the end of the file; it scrapes, and evaluates `rulesFile`, every half second. */
   static async start(program: string, adminPort: number, rulesFile: string): Promise<Prometheus> {
-    const server = await startOnFreePort(async (port) => {
-      const folder = await mkdtemp(join(tmpdir(), 'hotel-api-prometheus-'));
-      const config = {
-        global: { scrape_interval: '500ms', scrape_timeout: '500ms', evaluation_interval: '500ms' },
-        rule_files: [rulesFile],
-        scrape_configs: [
-          {
-            job_name: 'hotel-api',
-            static_configs: [
-              { targets: [`127.0.0.1:${adminPort}`], labels: { namespace: 'test', pod: 'one' } },
-            ],
-          },
-        ],
-      };
-      await writeFile(join(folder, 'prometheus.yml'), JSON.stringify(config));
-      return {
-        command: [
-          program,
-          `--config.file=${folder}/prometheus.yml`,
-          `--storage.tsdb.path=${folder}/data`,
-          `--web.listen-address=127.0.0.1:${port}`,
-        ],
-        env: { PATH: process.env.PATH },
-        cwd: folder,
-        stopSignal: 'SIGTERM',
-        killAfterMs: 5_000,
-        folder,
-      };
-    }, /Server is ready to receive web requests/);
-    closeAtEnd('Prometheus', async () => void (await server.stop()));
+    const targets = [`127.0.0.1:${adminPort}`];
+    const config = {
+      global: { scrape_interval: '500ms', scrape_timeout: '500ms', evaluation_interval: '500ms' },
+      rule_files: [rulesFile],
+      scrape_configs: [
+        { job_name: 'hotel-api', static_configs: [{ targets, labels: { namespace: 'test', pod: 'one' } }] },
+      ],
+    };
+    const server = await ownProgram(
+      (port, folder) => [
+        program,
+        `--config.file=${folder}/prometheus.yml`,
+        `--storage.tsdb.path=${folder}/data`,
+        `--web.listen-address=127.0.0.1:${port}`,
+      ],
+      () => ({ 'prometheus.yml': JSON.stringify(config) }),
+      /Server is ready to receive web requests/,
+    );
     return new Prometheus(`http://127.0.0.1:${server.port}/api/v1`);
   }
 

@@ -6,6 +6,8 @@ interface RawResponse {
   body: string;
 }
 
+const SILENCE_MS = 2_000;
+
 /** Connection that writes any bytes, and reads responses in order by their content-length. */
 export class RawConnection {
   readonly #socket: Socket;
@@ -70,6 +72,14 @@ export class RawConnection {
     await this.#arrived.promise;
   }
 
+  /** Resolves when nothing has arrived for so long, or the connection is closed. */
+  silence(ms = SILENCE_MS): Promise<void> {
+    return new Promise((resolve) => {
+      this.#socket.setTimeout(ms, resolve);
+      void this.closed.then(resolve);
+    });
+  }
+
   /** Writes a byte a second until the connection is closed. */
   dribble(byte: string): void {
     const timer = setInterval(() => this.#socket.write(byte), 1_000);
@@ -100,27 +110,11 @@ export class RawConnection {
   }
 }
 
-const SILENCE_MS = 2_000;
-
-/**
- * Sends bytes on a connection of its own, with `half` followed by the end of the writing side. Returns all that is received until
- * the connection closes, or until this long a silence.
- */
-export function exchange(
-  port: number,
-  bytes: Buffer | string,
-  half = false,
-  silenceMs = SILENCE_MS,
-): Promise<Buffer> {
-  const { promise, resolve } = Promise.withResolvers<Buffer>();
-  const chunks: Buffer[] = [];
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-  socket.on('data', (chunk) => chunks.push(chunk));
-  socket.on('end', () => socket.end());
-  socket.on('error', () => {});
-  socket.on('close', () => resolve(Buffer.concat(chunks)));
-  socket.setTimeout(silenceMs, () => socket.destroy());
-  if (half) socket.end(bytes);
-  else socket.write(bytes);
-  return promise;
+/** Sends bytes on a connection of its own. Returns all that is received until it closes, or until a silence. */
+export async function exchange(port: number, bytes: Buffer | string): Promise<string> {
+  const connection = new RawConnection(port);
+  void connection.write(bytes);
+  await connection.silence();
+  connection.close();
+  return connection.unread;
 }

@@ -3,18 +3,17 @@ import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { inject, onTestFinished } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
+import { isFree } from '../../src/demo/servers/port.ts';
 import { serviceOrder } from '../../src/demo/service.ts';
 import { BUNDLED } from './bundle.ts';
 import { closeAtEnd, fault } from './cleanup.ts';
 import { Client, type HttpResponse, type RequestOptions } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
-import { type Sample, samplesOf } from './exposition.ts';
-import { type HotelRow, insertHotels } from './hotel.ts';
-import { insertKey } from './key.ts';
-import { ownPort } from './own-port.ts';
+import { type Sample, samplesOf } from './metrics.ts';
 import { childrenOf } from './processes.ts';
 import { FaultProxy } from './proxy.ts';
 import { exchange } from './raw-connection.ts';
+import { type HotelRow, insertHotels, insertKey } from './rows.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -36,6 +35,18 @@ export interface ServiceOptions {
   awaitReady?: boolean;
   /** replaces the command of npm start */
   command?: [file: string, ...args: string[]];
+}
+
+let portsTaken = 0;
+
+/** Returns a free port for one test file: the service shares ports among its processes, so a clash would go unnoticed. */
+export async function ownPort(): Promise<number> {
+  const block = inject('servers').firstPort + Number(process.env.VITEST_POOL_ID ?? 0) * 100;
+  for (let attempt = 0; attempt < 100; attempt++) {
+    const port = block + (portsTaken++ % 100);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`no free port from ${block} on`);
 }
 
 const READY_TIMEOUT_MS = 200_000;
@@ -179,12 +190,9 @@ export class Service {
     return this.#client.request(path, { method: 'POST', ...options }, bytes);
   }
 
-  /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `exchange`. */
-  raw(
-    bytes: Buffer | string,
-    { half, silenceMs }: { half?: boolean; silenceMs?: number } = {},
-  ): Promise<Buffer> {
-    return exchange(this.port, bytes, half, silenceMs);
+  /** Sends bytes on a separate connection; see `exchange`. */
+  raw(bytes: Buffer | string): Promise<string> {
+    return exchange(this.port, bytes);
   }
 
   /** Sends a GET to the admin port, without a key. */

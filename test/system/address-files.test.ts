@@ -3,15 +3,13 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { beforeAll, expect, it } from 'vitest';
-import { addressOf } from '../support/address.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { closeAtEnd, temporaryFolder } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { OwnCluster } from '../support/own-cluster.ts';
-import { ownRedis, redisAt } from '../support/own-server.ts';
+import { addressOf } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 await needs('redis-server');
 
@@ -113,27 +111,6 @@ it('an address is used as soon as the certificate that it names is there', async
   expect((await service.get('/hotels/h7')).status).toBe(200);
   await write('authority.crt', rootCertificates[0]!);
   await expect.poll(() => reloads(service, 'DATABASE_URL')).toBe(2);
-  await service.stop();
-});
-
-it('a new password of Redis is used without a restart', async () => {
-  const { url } = await ownRedis();
-  const { client } = redisAt(url);
-  const setPassword = (password: string) =>
-    client.call('ACL', 'SETUSER', 'hotel-api', 'reset', 'on', `>${password}`, '~*', '&*', '+@all');
-  const urlOf = (password: string) => url.replace('redis://', `redis://hotel-api:${password}@`);
-  await setPassword('first');
-  const file = await write('redis', urlOf('first'));
-  const { service, hits } = await startOnRedis(file);
-  await expect.poll(hits).toBeGreaterThan(0);
-  await setPassword('second');
-  await write('redis', urlOf('second'));
-  await expect.poll(() => reloads(service, 'REDIS_URL')).toBe(2);
-  for (const type of ['normal', 'pubsub']) await client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
-  const before = await service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
-  await expect.poll(hits).toBeGreaterThan(before);
-  await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
-  await changesArrive(service);
   await service.stop();
 });
 

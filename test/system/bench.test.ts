@@ -11,7 +11,7 @@ import type { ExpectedHotel } from '../../bench/hotels.ts';
 import { closedLoop } from '../../bench/load/closed.ts';
 import { single } from '../../bench/scenarios.ts';
 import { verify } from '../../bench/verify.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 
 const MAIN = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 const HOTELS = 200;

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -6,10 +6,10 @@ import { hashOf } from '../../src/auth/key.ts';
 import { Program } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
-import { insertKey } from '../support/key.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { childrenOf } from '../support/processes.ts';
+import { childrenOf, residentMiB } from '../support/processes.ts';
 import { idsOf } from '../support/responses.ts';
+import { insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** More than are listed at once. */
@@ -84,18 +84,6 @@ async function untilNamed(name: string, ids = WATCHED): Promise<void> {
   await expect.poll(() => namesOf(ids)).toEqual([name]);
 }
 
-/** Returns the maximum memory of the primary and of the workers since their start, in MiB. */
-async function peakMib(): Promise<number> {
-  const pids = [service.pid, ...(await childrenOf(service.pid))];
-  const peaks = await Promise.all(
-    pids.map(async (pid) => {
-      const [, kib] = /VmHWM:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
-      return Number(kib) / 1_024;
-    }),
-  );
-  return Math.max(...peaks);
-}
-
 /** Ends when pages in the middle of the list are those of the table. */
 async function untilExact(): Promise<void> {
   const offsets = [1_000, RELOADED / 2, RELOADED - 60];
@@ -133,7 +121,7 @@ async function bulk(change: () => Promise<unknown>): Promise<void> {
   await untilExact();
   const reasons = linesOf(service.logs(), 'request rejected').map(({ reason }) => reason);
   expect(failures, reasons.join()).toEqual([]);
-  expect(await peakMib()).toBeLessThan(MAX_MIB);
+  expect(await residentMiB([service.pid, ...(await service.workerPids())], 'VmHWM')).toBeLessThan(MAX_MIB);
 }
 
 describe('while clients ask', () => {

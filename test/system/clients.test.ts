@@ -4,13 +4,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
-import { exampleRows } from '../support/example-hotels.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
-import { ownPort } from '../support/own-port.ts';
-import { type Service, startService } from '../support/service.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { exampleRows } from '../support/rows.ts';
+import { ownPort, type Service, startService } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const EXAMPLES = join(ROOT, 'src/api-docs/examples');
@@ -56,7 +55,7 @@ it('types generated from the document compile, with a client that uses them', as
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
   const strict = '--ignoreConfig --noEmit --strict --noUncheckedIndexedAccess --skipLibCheck --types node';
   const modern = '--module nodenext --target es2024 --allowImportingTsExtensions --erasableSyntaxOnly';
-  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'drive.ts', 'same-hotel.ts'];
+  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'drive.ts', 'mirror.ts', 'same-hotel.ts'];
   expect(await run(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
 });
 
@@ -177,116 +176,37 @@ describe.each([['relative'], ['absolute']])(
   },
 );
 
-/** Programs that take a script of the client. */
-const TYPESCRIPT = ['TypeScript', process.execPath, ['--no-warnings', '--input-type=module', '-e']] as const;
-const PYTHON = ['Python', 'python3', ['-c']] as const;
+describe.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'mirror.ts']],
+  ['Python', 'python3', ['mirror.py']],
+])('mirror() in %s', (_, program, options) => {
+  /** Has a copy updated once for each step, with changes before it, and returns what each has printed. */
+  async function mirror(url: string, copy: object, steps: object[], more = {}): Promise<unknown[]> {
+    const printed = await run(program, [...options, JSON.stringify({ copy, steps, ...more })], url);
+    return JSON.parse(printed);
+  }
 
-it.each([
-  [
-    ...TYPESCRIPT,
-    `import { HotelApi } from './client.ts';
-     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY });
-     const mirror = await api.mirror();
-     const copied = mirror.hotels.size;
-     mirror.hotels.delete('hotel 1/ä');
-     await api.mirror(mirror);
-     console.log(copied, mirror.hotels.size);
-     mirror.next = EXPIRED;
-     await api.mirror(mirror);
-     console.log(mirror.hotels.size);`,
-  ],
-  [
-    ...PYTHON,
-    `import os
-from client import HotelApi
-api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"])
-copy = api.mirror()
-copied = len(copy["hotels"])
-del copy["hotels"]["hotel 1/ä"]
-api.mirror(copy)
-print(copied, len(copy["hotels"]))
-copy["next"] = EXPIRED
-api.mirror(copy)
-print(len(copy["hotels"]))`,
-  ],
-])(
-  'mirror() in %s copies all hotels, continues, and restarts after 410',
-  async (_, program, options, script) => {
+  it('copies all hotels, continues, and restarts after 410', async () => {
     const { next } = (await service.get('/changes?limit=1000')).json();
     await service.sql`select hotel_api_invalidate()`;
     await untilSequenced(service.sql);
-    const printed = await run(program, [...options, script.replace('EXPIRED', JSON.stringify(next))]);
-    expect(printed).toBe(`${HOTELS} ${HOTELS - 1}\n${HOTELS}\n`);
-  },
-);
+    const steps = [{}, { drop: 'hotel 1/ä' }, { next }];
+    expect(await mirror(service.url, {}, steps)).toEqual([HOTELS, HOTELS - 1, HOTELS]);
+  });
 
-it.each([
-  [
-    ...TYPESCRIPT,
-    `import { HotelApi } from './client.ts';
-     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, timeoutMs: 120_000 });
-     const mirror = { hotels: new Map() };
-     await api.mirror(mirror).catch(() => console.log(mirror.hotels.size));
-     await api.mirror(mirror);
-     console.log(mirror.hotels.size);
-     const without = { hotels: new Map([['gone', {}]]) };
-     await api.mirror(without).catch(() => console.log(without.hotels.size));
-     await api.mirror(without, 1000);
-     console.log(without.hotels.size);`,
-  ],
-  [
-    ...PYTHON,
-    `import os
-from client import HotelApi, HotelApiError
-api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], timeout_s=120)
-def mirror(copy, wait_s=0):
-    try:
-        api.mirror(copy, wait_s)
-    except HotelApiError:
-        pass
-    print(len(copy["hotels"]))
-copy = {"hotels": {}, "next": None}
-mirror(copy)
-mirror(copy)
-without = {"hotels": {"gone": {}}, "next": None}
-mirror(without)
-mirror(without, 1000)`,
-  ],
-])(
-  'mirror() in %s continues after an error, and drops a copy without a token',
-  async (_, program, options, script) => {
+  it('continues after an error, and drops a copy without a token', async () => {
     const { url, seen } = await startFront(service.port, { 2: { status: 400 }, 6: { status: 400 } });
-    expect(await run(program, [...options, script], url)).toBe(`1000\n${HOTELS}\n1\n${HOTELS}\n`);
+    expect(await mirror(url, {}, [{}, {}])).toEqual([{ error: expect.any(String), size: 1000 }, HOTELS]);
+    const gone = { hotels: { gone: {} } };
+    expect(await mirror(url, gone, [{}, { waitS: 1000 }])).toEqual([
+      { error: expect.any(String), size: 1 },
+      HOTELS,
+    ]);
     const begun = seen.filter(({ path }) => !path.includes('after='));
     expect([seen.length, begun.length]).toEqual([9, 3]);
-  },
-);
+  });
 
-it.each([
-  [
-    ...TYPESCRIPT,
-    `import { HotelApi } from './client.ts';
-     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, maxAttempts: 2 });
-     const mirror = { hotels: new Map([['kept', {}]]), next: 'a token' };
-     for (let i = 0; i < 6; i++) await api.mirror(mirror).catch((error) => console.log(error.message));
-     console.log(mirror.next, [...mirror.hotels.keys()]);`,
-  ],
-  [
-    ...PYTHON,
-    `import os
-from client import HotelApi
-api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], max_attempts=2)
-copy = {"hotels": {"kept": {}}, "next": "a token"}
-for _ in range(6):
-    try:
-        api.mirror(copy)
-    except Exception as error:
-        print(error)
-print(copy["next"], list(copy["hotels"]))`,
-  ],
-])(
-  'mirror() in %s rejects what is no page of changes, and does not begin again for ever',
-  async (_, program, options, script) => {
+  it('rejects what is no page of changes, and does not begin again for ever', async () => {
     const pages = [
       '<title>Maintenance</title>',
       '{"changes":[],"more":false}',
@@ -304,16 +224,16 @@ print(copy["next"], list(copy["hotels"]))`,
       number,
       Rejection
     >);
-    const printed = (await run(program, [...options, script], url)).trimEnd().split('\n');
-    expect(printed).toHaveLength(7);
-    expect(printed.slice(4, 6)).toEqual([
-      '410 not a response of the hotel API, check the address',
-      expect.stringMatching(/^410 Later/),
+    const copy = { hotels: { kept: {} }, next: 'a token' };
+    const results = await mirror(url, copy, new Array(6).fill({}), { maxAttempts: 2 });
+    expect(results).toEqual([
+      ...pages.map(() => ({ error: expect.any(String), size: 1 })),
+      { error: '410 not a response of the hotel API, check the address', size: 1 },
+      { error: expect.stringMatching(/^410 Later/), size: 1 },
     ]);
-    expect(printed[6]).toMatch(/^a token \[ ?'kept' ?\]$/);
     expect(seen).toHaveLength(replies.length);
-  },
-);
+  });
+});
 
 describe('the examples with curl', () => {
   it('work unchanged, to the last page', async () => {

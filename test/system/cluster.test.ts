@@ -1,20 +1,11 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { connect, createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
-import { readConfig } from '../../src/config/config.ts';
-import { Window } from '../../src/log/window.ts';
 import { workerOf } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { ownPort } from '../support/own-port.ts';
-import { groupOf, runningOf } from '../support/processes.ts';
+import { groupOf, runningOf, unreadBytes } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
-import { unreadBytes } from '../support/tcp-connections.ts';
 
 const BODY = JSON.stringify({ channel_ids: ['C'] });
 
@@ -60,26 +51,19 @@ describe('the workers', () => {
   });
 
   it.each(['SIGKILL', 'SIGABRT'] as const)('are replaced when one exits by %s', async (signal) => {
+    await service.ready();
     const before = await service.workerPids();
     const [victim] = before;
-    const started = () => linesOf(service.logs(), 'worker started').map(({ workerPid }) => workerPid);
-    const startedBefore = started().length;
     process.kill(victim!, signal);
+    // the others respond meanwhile
+    expect((await service.get('/hotels/a')).status).toBe(200);
+    await expect.poll(() => linesOf(service.logs(), 'worker exited').at(-1)?.workerPid).toBe(victim);
+    expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({ signal });
     await expect
       .poll(async () => (await service.workerPids()).filter((pid) => !before.includes(pid)))
       .toHaveLength(1);
-    expect((await service.admin('/readyz')).status).toBe(200);
-    // the others respond meanwhile, and the new one soon does
-    expect((await service.get('/hotels/a')).status).toBe(200);
-    await expect.poll(() => started().length).toBe(startedBefore + 1);
-    expect(before).not.toContain(started().at(-1));
-    expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({
-      workerPid: victim,
-      signal,
-    });
-    const pids = await service.workerPids();
-    expect(pids).toHaveLength(3);
-    expect(pids).not.toContain(victim);
+    await service.ready();
+    expect(await service.workerPids()).toHaveLength(3);
   });
 
   it('are replaced when one is frozen', async () => {
@@ -146,59 +130,6 @@ describe('a worker that cannot start', () => {
     await new Promise((resolve) => thief.close(resolve));
     await expect.poll(async () => (await service.admin('/readyz')).status).toBe(200);
     expect((await service.get('/hotels/a')).status).toBe(200);
-  });
-});
-
-describe('a worker that is ordered to drain during its start', () => {
-  it('exits without opening its port', async () => {
-    // PostgreSQL does not respond: the worker waits for it before it would listen, and longer at its exit
-    const silent = createServer((socket) => socket.on('error', () => {}));
-    silent.listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    closeAtEnd('a silent server', async () => void silent.close());
-    const worker = fork(fileURLToPath(new URL('../../src/cluster/worker.ts', import.meta.url)), [], {
-      serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    const config = readConfig({
-      DATABASE_URL: `postgres://nobody@127.0.0.1:${(silent.address() as AddressInfo).port}/nothing`,
-      HOST: '127.0.0.1',
-      PORT: String(await ownPort()),
-      WORKERS: '1',
-      LOG_LEVEL: 'silent',
-    });
-    closeAtEnd('a worker', async () => void worker.kill('SIGKILL'));
-    const said: string[] = [];
-    worker.on('message', (message: ToPrimary) => said.push(message.type));
-    await once(worker, 'message');
-    const log = {
-      history: 'h',
-      position: 0,
-      transaction: '1',
-      prefix: 'p',
-      secret: new Uint8Array(32),
-      asOfMs: undefined,
-      isBusy: false,
-      window: new Window().copy(),
-    };
-    const documents = { openApi: '', guide: '' };
-    const orders: ToWorker[] = [
-      {
-        type: 'start',
-        number: 1,
-        config,
-        documents,
-        pooled: false,
-        lateAnswerMs: undefined,
-        warmUpMs: 0,
-        log,
-      },
-      { type: 'drain' },
-    ];
-    for (const order of orders) worker.send(order);
-    expect(await once(worker, 'exit')).toEqual([0, null]);
-    expect(said).toContain('up');
-    expect(said).not.toContain('listening');
   });
 });
 

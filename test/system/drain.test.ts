@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { batchOf, hotelRow, requestsOf } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 

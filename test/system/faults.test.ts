@@ -1,13 +1,18 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Fault, faultsOf } from '../support/faults.ts';
-import { type FaultySystem, faultySystem } from '../support/faulty-system.ts';
+import {
+  type Fault,
+  type FaultySystem,
+  faultsOf,
+  faultySystem,
+  type Reached,
+} from '../support/faulty-system.ts';
 import { hotelBody, hotelRow, requestsOf } from '../support/known-hotels.ts';
 import { redisPrefix } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { REDIS_HITS } from '../support/redis-hits.ts';
+import { REDIS_HITS } from '../support/redis-use.ts';
 import type { Service } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 
@@ -70,6 +75,17 @@ const terminate = async () =>
       select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`
   ).length;
 
+/** Faults of any server that last. */
+const LASTING = [
+  'is frozen',
+  'is killed',
+  'is unreachable: connections stay open and no byte passes',
+  'is behind a proxy that accepts connections and ends them',
+] as const;
+
+const ofServer = (server: () => Reached, kinds: readonly (keyof ReturnType<typeof faultsOf>)[]) =>
+  Object.fromEntries(kinds.map((kind) => [kind, (): Fault => faultsOf(server())[kind]]));
+
 /** Another connection, whose transaction stays open. */
 function transaction(statement: string): Fault {
   let owner: Sql;
@@ -107,12 +123,7 @@ function noConnection(): Fault {
 
 describe('cached hotels are served, and other requests rejected at once, while PostgreSQL', () => {
   const faults: Record<string, () => Fault> = {
-    'is frozen': () => faultsOf(system.postgres)['is frozen'],
-    'is killed': () => faultsOf(system.postgres)['is killed'],
-    'is unreachable: connections stay open and no byte passes': () =>
-      faultsOf(system.postgres)['is unreachable: connections stay open and no byte passes'],
-    'is behind a proxy that accepts connections and ends them': () =>
-      faultsOf(system.postgres)['is behind a proxy that accepts connections and ends them'],
+    ...ofServer(() => system.postgres, LASTING),
     'has no free connection': noConnection,
     'has the table locked by an ALTER TABLE': () =>
       transaction('alter table hotels add column whatever text'),
@@ -137,8 +148,7 @@ describe('cached hotels are served, and other requests rejected at once, while P
 
 describe('every request is answered, or rejected until connections are replaced, when PostgreSQL', () => {
   const faults: Record<string, () => Fault> = {
-    'has lost the far end of every connection': () =>
-      faultsOf(system.postgres)['has lost the far end of every connection'],
+    ...ofServer(() => system.postgres, ['has lost the far end of every connection']),
     'has terminated every backend': () => ({ begin: terminate, end: () => {} }),
     'has a hundred rows locked by an UPDATE': () =>
       transaction("update hotels set name = 'never seen' where id like 'chaos-_'"),
@@ -192,54 +202,35 @@ const full = (policy: string, isFull: () => Promise<void>): Fault => ({
 });
 
 describe('no request fails while Redis', () => {
-  /** whether the fault opens the circuit breaker */
-  const faults: Record<string, [opens: boolean, make: () => Fault]> = {
-    'is frozen': [true, () => faultsOf(system.redis)['is frozen']],
-    'is killed': [true, () => faultsOf(system.redis)['is killed']],
-    'responds late': [true, () => faultsOf(system.redis)['responds late']],
-    'is unreachable: connections stay open and no byte passes': [
-      true,
-      () => faultsOf(system.redis)['is unreachable: connections stay open and no byte passes'],
-    ],
-    'is behind a proxy that accepts connections and ends them': [
-      true,
-      () => faultsOf(system.redis)['is behind a proxy that accepts connections and ends them'],
-    ],
-    'has lost the far end of every connection': [
-      false,
-      () => faultsOf(system.redis)['has lost the far end of every connection'],
-    ],
-    'has reset every connection': [false, () => faultsOf(system.redis)['has reset every connection']],
-    'replies LOADING': [true, loading],
-    'replies READONLY': [
-      false,
-      () => ({
-        begin: () => system.redis.client.replicaof('127.0.0.1', 1),
-        end: () => system.redis.client.replicaof('NO', 'ONE'),
+  const faults: Record<string, () => Fault> = {
+    ...ofServer(() => system.redis, [...LASTING, 'responds late']),
+    ...ofServer(
+      () => system.redis,
+      ['has lost the far end of every connection', 'has reset every connection'],
+    ),
+    'replies LOADING': loading,
+    'replies READONLY': () => ({
+      begin: () => system.redis.client.replicaof('127.0.0.1', 1),
+      end: () => system.redis.client.replicaof('NO', 'ONE'),
+    }),
+    'replies OOM to writes': () =>
+      full('noeviction', () => expect(system.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/)),
+    'evicts because its memory is full': () =>
+      full('allkeys-lru', async () => {
+        const evicted = async () =>
+          Number(/evicted_keys:(\d+)/.exec(await system.redis.client.info('stats'))![1]);
+        const before = await evicted();
+        await expect.poll(evicted).toBeGreaterThan(before);
       }),
-    ],
-    'replies OOM to writes': [
-      false,
-      () => full('noeviction', () => expect(system.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/)),
-    ],
-    'evicts because its memory is full': [
-      false,
-      () =>
-        full('allkeys-lru', async () => {
-          const evicted = async () =>
-            Number(/evicted_keys:(\d+)/.exec(await system.redis.client.info('stats'))![1]);
-          const before = await evicted();
-          await expect.poll(evicted).toBeGreaterThan(before);
-        }),
-    ],
-    'is emptied': [false, () => ({ begin: () => system.redis.client.flushall(), end: () => {} })],
+    'is emptied': () => ({ begin: () => system.redis.client.flushall(), end: () => {} }),
   };
-  it.each(Object.entries(faults))('%s', async (_, [opens, make]) => {
+  const opening: string[] = [...LASTING, 'responds late', 'replies LOADING'];
+  it.each(Object.entries(faults))('%s', async (name, make) => {
     const fault = make();
     const load = new SteadyLoad(bare, REQUESTS);
     await load.answers(SOME);
     await fault.begin();
-    if (opens) await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
+    if (opening.includes(name)) await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
     await load.answers(SOME);
     await fault.end();
     await expect.poll(() => isOpen('redis')).toBe(0);

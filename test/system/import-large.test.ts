@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, Program } from '../cli/program.ts';
-import { peakOf } from '../support/memory.ts';
+import { peakOf } from '../support/processes.ts';
 
 /**
  * An import of a million hotels takes up to 228 MB; one that buffered its lines would take half as much again here.

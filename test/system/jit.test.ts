@@ -1,12 +1,12 @@
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startProgram } from '../cli/program.ts';
-import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { serverPrograms } from '../support/server-programs.ts';
+import { serverPrograms } from '../support/programs.ts';
+import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 const programs = await serverPrograms();

@@ -9,11 +9,10 @@ import { parse } from 'yaml';
 import { makeKey } from '../../src/auth/key.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
-import { type Sample, samplesOf } from '../support/exposition.ts';
+import { parseQuery, type Sample, samplesOf } from '../support/metrics.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
 import { Prometheus } from '../support/prometheus.ts';
-import { parseQuery } from '../support/promql.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const FOLDER = fileURLToPath(new URL('../../k8s/monitoring/', import.meta.url));

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { batchOf, hotelRow } from '../support/known-hotels.ts';
-import { residentMiB } from '../support/memory.ts';
 import { needs } from '../support/needs.ts';
+import { residentMiB } from '../support/processes.ts';
 import { startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';
 

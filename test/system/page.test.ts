@@ -1,9 +1,9 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readExample } from '../../src/api-docs/assets.ts';
-import { exampleRows } from '../support/example-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
+import { exampleRows } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const OPERATIONS = [

@@ -2,14 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SETTINGS } from '../../src/postgres/connect.ts';
 import { startProgram } from '../cli/program.ts';
-import { addressOf } from '../support/address.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
-import { postgresClient } from '../support/postgres-client.ts';
+import { addressOf, postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('pgbouncer');

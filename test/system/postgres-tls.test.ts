@@ -108,42 +108,32 @@ describe('a connection to PostgreSQL', () => {
   });
 
   const root = () => `sslrootcert=${authority.certificate}`;
-  const ofOtherAuthority = () => `sslrootcert=${otherAuthority.certificate}`;
+  const ofOther = () => `sslrootcert=${otherAuthority.certificate}`;
   const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
+  const elsewhere = { host: '127.0.0.1' };
+  const byCertificate = { user: 'by_certificate' };
 
-  it('without sslmode, or with disable, is not encrypted', async () => {
-    expect(await send('')).toBe('28000');
-    expect(await send('sslmode=disable')).toBe('28000');
-  });
-
-  it('with require is encrypted without verification of the server, unless a root certificate is named', async () => {
-    expect(await send('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await send(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await send(`sslmode=require&${ofOtherAuthority()}`)).toMatch(UNTRUSTED);
-  });
-
-  it('with verify-ca requires a certificate of the authority, for any host', async () => {
-    expect(await send(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await send(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(UNTRUSTED);
-    expect(await send('sslmode=verify-ca')).toMatch(UNTRUSTED);
-  });
-
-  it('with verify-full requires a certificate for the host too, also for an IP address', async () => {
-    expect(await send(`sslmode=verify-full&${root()}`)).toBe('encrypted');
-    expect(await send(`sslmode=verify-full&${root()}`, { host: '127.0.0.1' })).toBe(
-      'ERR_TLS_CERT_ALTNAME_INVALID',
-    );
-  });
-
-  it('presents a client certificate', async () => {
-    expect(await send(`sslmode=verify-full&${root()}&${own()}`, { user: 'by_certificate' })).toBe(
-      'encrypted',
-    );
-    expect(await send(`sslmode=verify-full&${root()}`, { user: 'by_certificate' })).toBe('28000');
-  });
-
-  it('ignores channel_binding, which addresses of providers contain', async () => {
-    expect(await send(`sslmode=verify-full&${root()}&channel_binding=require`)).toBe('encrypted');
+  it.each<[expected: string | RegExp, () => Promise<string>]>([
+    ['28000', () => send('')],
+    ['28000', () => send('sslmode=disable')],
+    // encrypted without verification of the server, unless a root certificate is named
+    ['encrypted', () => send('sslmode=require', elsewhere)],
+    ['encrypted', () => send(`sslmode=require&${root()}`, elsewhere)],
+    [UNTRUSTED, () => send(`sslmode=require&${ofOther()}`)],
+    // a certificate of the authority, for any host
+    ['encrypted', () => send(`sslmode=verify-ca&${root()}`, elsewhere)],
+    [UNTRUSTED, () => send(`sslmode=verify-ca&${ofOther()}`)],
+    [UNTRUSTED, () => send('sslmode=verify-ca')],
+    // and for the host too, also for an IP address
+    ['encrypted', () => send(`sslmode=verify-full&${root()}`)],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', () => send(`sslmode=verify-full&${root()}`, elsewhere)],
+    // a client certificate
+    ['encrypted', () => send(`sslmode=verify-full&${root()}&${own()}`, byCertificate)],
+    ['28000', () => send(`sslmode=verify-full&${root()}`, byCertificate)],
+    // which addresses of providers contain
+    ['encrypted', () => send(`sslmode=verify-full&${root()}&channel_binding=require`)],
+  ])('is %s by %s', async (expected, sent) => {
+    expect(await sent()).toMatch(expected);
   });
 });
 

@@ -183,10 +183,6 @@ describe('a Redis Cluster', () => {
     for (const { admin } of cluster.masters) expect(await admin.dbsize()).toBeGreaterThan(100);
   });
 
-  it('delivers a change to every worker', async () => {
-    for (let i = 0; i < 5; i++) await seen(await change());
-  });
-
   it('serves from Redis during and after a move of slots', async () => {
     await seen(await change());
     await warm();
@@ -276,16 +272,11 @@ describe('a Redis Cluster', () => {
     const rateLimit = { requests: 3, windowMs: 60_000 };
     const nodes = cluster.nodes.filter(({ admin: { status } }) => status === 'ready');
     const counted = async () => {
-      const limited = await createKey(service.sql, {
-        name: 'limited',
-        scopes: [],
-        expiresAt: null,
-        rateLimit,
-      });
+      const options = { name: 'limited', scopes: [], expiresAt: null, rateLimit };
+      const { id, key } = await createKey(service.sql, options);
       const statuses: number[] = [];
-      for (let i = 0; i < 5; i++)
-        statuses.push((await service.get('/hotels/h1', { key: limited.key })).status);
-      const found = await Promise.all(nodes.map(({ admin }) => admin.keys(`*:l:60000:${limited.id}`)));
+      for (let i = 0; i < 5; i++) statuses.push((await service.get('/hotels/h1', { key })).status);
+      const found = await Promise.all(nodes.map(({ admin }) => admin.keys(`*:l:60000:${id}`)));
       return { statuses, inRedis: found.flat().length > 0 };
     };
     // a third of the keys belong to the nodes that are gone: each instance counts those by itself

@@ -1,85 +1,95 @@
-import { writeFile } from 'node:fs/promises';
-import { beforeAll, expect, it } from 'vitest';
+import { hash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
+import { OwnCluster } from '../support/own-cluster.ts';
 import { type OwnServer, ownRedis, tlsOptions } from '../support/own-server.ts';
-import { untilRedisServes } from '../support/redis-hits.ts';
+import { REDIS_HITS, untilRedisServes } from '../support/redis-use.ts';
 import { startService } from '../support/service.ts';
 
 await needs('redis-server', 'openssl');
 
+const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
 const PASSWORD = 'p@ss,word/';
-const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+const HOTELS = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 
 let authority: Authority;
-/** address for the service */
-let url: string;
 let server: OwnServer;
+let cluster: OwnCluster;
+/** addresses for the service */
+let url: string;
+/** of one name, as for managed clusters, whose certificate has no IP address */
+let clusterUrl: string;
 
 beforeAll(async () => {
   authority = await Authority.create();
-  const files = { ...(await authority.certify('redis', 'IP:127.0.0.1')), authority: authority.certificate };
-  await writeFile(
-    authority.file('users.acl'),
-    `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
-  );
-  const users = ['--aclfile', authority.file('users.acl')];
-  ({ server } = await ownRedis((port) => [...tlsOptions(port, files), ...users]));
+  const filesFor = async (names: string) => ({
+    ...(await authority.certify('redis', names)),
+    authority: authority.certificate,
+  });
+  const users = `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`;
+  await writeFile(authority.file('users.acl'), users);
+  const files = await filesFor('IP:127.0.0.1,DNS:localhost');
+  const acl = ['--aclfile', authority.file('users.acl')];
+  ({ server } = await ownRedis((port) => [...tlsOptions(port, files), ...acl]));
   url = `rediss://hotel-api:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/0`;
+  const rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  cluster = await OwnCluster.start(rules, files);
+  clusterUrl = cluster.url(PASSWORD).replaceAll('redis://', 'rediss://').replaceAll('127.0.0.1', 'localhost');
 });
 
-it('Redis is used over TLS, as an ACL user, if NODE_EXTRA_CA_CERTS names its authority', async () => {
-  const service = await startService({
-    hotels: HOTELS,
-    redis: false,
-    // without a local cache, every response uses Redis
-    env: {
-      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate },
-      ...{ L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '10000' },
-    },
+/** Starts a service that needs Redis for every request. */
+const start = (env: Record<string, string>) =>
+  startService({ hotels: HOTELS, redis: false, env: { L1_MAX_BYTES: '0', ...env } });
+
+describe.each([
+  ['Redis', () => url, async () => {}],
+  ['a cluster whose nodes announce their name', () => clusterUrl, () => announce('hostname')],
+  ['a cluster whose nodes announce their address', () => clusterUrl, () => announce('ip')],
+])('%s over TLS', (_, addressOf, prepare) => {
+  it('is used, as an ACL user, if NODE_EXTRA_CA_CERTS names its authority', async () => {
+    await prepare();
+    const trust = { NODE_EXTRA_CA_CERTS: authority.certificate, REDIS_TIMEOUT_MS: '10000' };
+    const service = await start({ REDIS_URL: addressOf(), ...trust });
+    await untilRedisServes(service, BATCH);
+    // a worker may serve before its connections are ready
+    const openings = () => service.metric('hotel_api_breaker_openings_total', { dependency: 'redis' });
+    const openedBefore = await openings();
+    await service.sql`update hotels set name = 'over TLS'`;
+    await (await AllWorkers.of(service)).until('/hotels/h3', named('over TLS'));
+    expect(await openings()).toBe(openedBefore);
+    await service.stop();
   });
-  await untilRedisServes(service, BATCH);
-  // a worker may serve before its connection is ready
-  const openings = () => service.metric('hotel_api_breaker_openings_total', { dependency: 'redis' });
-  const openedBefore = await openings();
-  await service.sql`update hotels set name = 'over TLS'`;
-  await (await AllWorkers.of(service)).until('/hotels/h3', named('over TLS'));
-  expect(await openings()).toBe(openedBefore);
+
+  it('with a certificate of an unknown authority is not used, and the log contains the reason', async () => {
+    const service = await start({ REDIS_URL: addressOf() });
+    for (let i = 0; i < 5; i++)
+      expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
+    const open = () => service.metric('hotel_api_breaker_open', { dependency: 'redis' });
+    await expect.poll(open).toBeGreaterThan(0);
+    expect(await service.metric('hotel_api_cache_lookups_total', REDIS_HITS)).toBe(0);
+    const lines = service.logs().filter((line) => line.includes('"dependency":"redis"'));
+    expect(lines.join('\n')).toMatch(/certificate/);
+    await service.stop();
+  });
 });
 
-it('a server of an unknown authority is not trusted: PostgreSQL is read, and the log contains the reason', async () => {
-  const service = await startService({
-    hotels: HOTELS,
-    redis: false,
-    env: { REDIS_URL: url, L1_MAX_BYTES: '0' },
-  });
-  for (let i = 0; i < 5; i++)
-    expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
-  await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} [1-9]/);
-  expect(await service.metrics()).not.toMatch(/cache_lookups_total{tier="redis",result="hit"} [1-9]/);
-  expect(service.logs().join('\n')).toMatch(/not connected to Redis: .*certificate/);
-  expect(service.logs().join('\n')).not.toContain(PASSWORD);
-});
+async function announce(kind: 'hostname' | 'ip'): Promise<void> {
+  for (const { admin } of cluster.masters) await admin.config('SET', 'cluster-preferred-endpoint-type', kind);
+}
 
-it('its password is in no response, no metric and no line of the trace log, before and during an outage', async () => {
-  const service = await startService({
-    hotels: HOTELS,
-    redis: false,
-    env: {
-      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate },
-      ...{ L1_MAX_BYTES: '0', LOG_LEVEL: 'trace' },
-    },
-  });
+it('the password is in no response, no metric and no line of the trace log, before and during an outage', async () => {
+  const trust = { NODE_EXTRA_CA_CERTS: authority.certificate };
+  const service = await start({ REDIS_URL: url, LOG_LEVEL: 'trace', ...trust });
   const seen: string[] = [];
   const sendAll = async () => {
+    const paths = ['/hotels', '/hotels/h1', '/hotels/nowhere', '/nowhere', '/openapi.json', '/docs'];
     const responses = [
-      ...(await Promise.all(
-        ['/hotels', '/hotels/h1', '/hotels/nowhere', '/nowhere', '/openapi.json', '/docs'].map((path) =>
-          service.get(path),
-        ),
-      )),
+      ...(await Promise.all(paths.map((path) => service.get(path)))),
       await service.post('/hotels/channel/batch', BATCH),
       await service.post('/hotels/channel/batch', '{'),
       await service.get('/hotels/h1', { key: 'none' }),
@@ -91,14 +101,13 @@ it('its password is in no response, no metric and no line of the trace log, befo
   await service.sql`update hotels set name = 'with a password'`;
   await (await AllWorkers.of(service)).until('/hotels/h3', named('with a password'));
   await sendAll();
-  expect(await service.metrics()).toMatch(/cache_lookups_total{tier="redis",result="hit"} [1-9]/);
+  expect(await service.metric('hotel_api_cache_lookups_total', REDIS_HITS)).toBeGreaterThan(0);
   await server.kill();
-  await expect
-    .poll(async () => {
-      await sendAll();
-      return service.metrics();
-    })
-    .toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  const openAfterRequests = async () => {
+    await sendAll();
+    return service.metric('hotel_api_breaker_open', { dependency: 'redis' });
+  };
+  await expect.poll(openAfterRequests).toBeGreaterThan(0);
   await service.stop();
   expect(service.logs().some((line) => line.includes('Redis'))).toBe(true);
   for (const form of [PASSWORD, encodeURIComponent(PASSWORD), Buffer.from(PASSWORD).toString('base64')])

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
-import { addressOf } from '../support/address.ts';
 import type { FreshDatabase } from '../support/database.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
-import { postgresClient } from '../support/postgres-client.ts';
+import { addressOf, postgresClient } from '../support/postgres-client.ts';
 import { startService } from '../support/service.ts';
 
 const PASSWORD = randomBytes(12).toString('hex');
