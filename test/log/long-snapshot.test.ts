@@ -14,7 +14,7 @@ import {
   stateOf,
 } from './sequenced.ts';
 
-const CHANGES = 1_500;
+const CHANGES = 900;
 /** Hotels that change, and some that do not. */
 const IDS = [
   ...Array.from({ length: 3_000 }, (_, i) => `h${i + 1}`),

@@ -14,7 +14,7 @@ import {
 } from './sequenced.ts';
 
 /** More hotels than one call scans. */
-const MANY = 120_000;
+const MANY = 60_000;
 
 const TODAY = `(now() at time zone 'UTC')::date`;
 

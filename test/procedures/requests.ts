@@ -9,6 +9,3 @@ export const DEADLINES = { DATABASE_TIMEOUT_MS: '5000', REDIS_TIMEOUT_MS: '1000'
 
 /** Requests of single hotels and of batches of 100. */
 export const REQUESTS = requestsOf(HOTELS);
-
-/** Ids that are never requested. */
-export const COLD_IDS = ROWS.slice(HOTELS).map(({ id }) => id);

@@ -4,21 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { closeAll } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
-import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 await needs('redis');
-
-describe('the databases of a test', () => {
-  test('share nothing', async () => {
-    const [one, other] = await Promise.all([freshDatabase(), freshDatabase()]);
-    await insertHotels(one.sql, [{}]);
-    expect(await other.sql`select from hotels`).toHaveLength(0);
-    const [redis, otherRedis] = await Promise.all([freshRedis(), freshRedis()]);
-    await redis.client.set('a', '1');
-    expect(await otherRedis.client.dbsize()).toBe(0);
-  });
-});
 
 describe('a test file fails', () => {
   test('that leaves a connection to PostgreSQL behind', async () => {

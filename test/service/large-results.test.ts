@@ -66,7 +66,7 @@ const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1);
 describe.each([{ pooled: false }, { pooled: true }])(
   'a large result ($pooled: through a pooler)',
   ({ pooled }) => {
-    it.each([0, 1, MOST, MOST + 1, 5 * MOST])(
+    it.each([0, MOST, 2 * MOST + 1])(
       'of %i rows is read in order, each portion in another iteration',
       async (count) => {
         const postgres = open(pooled);

@@ -10,11 +10,7 @@ let proxy: FaultProxy;
 
 beforeAll(async () => {
   const hotels = Array.from({ length: HOTELS }, (_, i) => ({ id: `h${String(i).padStart(3, '0')}` }));
-  ({ service, proxy } = await startBehindProxy({
-    redis: false,
-    hotels,
-    env: { DATABASE_TIMEOUT_MS: '1000' },
-  }));
+  ({ service, proxy } = await startBehindProxy({ redis: false, hotels }));
 });
 
 const page = (offset: number, limit: number) => service.get(`/hotels?limit=${limit}&offset=${offset}`);

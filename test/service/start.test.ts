@@ -4,7 +4,6 @@ import { createServer } from 'node:net';
 import postgres from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
 import { startProgram } from '../cli/program.ts';
-import { makeRelease } from '../procedures/release.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { notReadyReasons } from '../support/log-lines.ts';
@@ -207,30 +206,6 @@ describe('a port in use', () => {
     }
     const answers = await Promise.all(Array.from({ length: 90 }, () => first.get('/hotels/a')));
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-  });
-});
-
-describe('a service in a folder of any name', () => {
-  it('starts its workers', async () => {
-    const program = await makeRelease({}, 'hotel api, 100% #1 ');
-    const service = stopAfterTest(
-      await startService({
-        redis: false,
-        hotels: [{ id: 'a' }],
-        command: [process.execPath, program, 'serve'],
-      }),
-    );
-    expect((await service.get('/hotels/a')).status).toBe(200);
-  });
-});
-
-describe('npm start', () => {
-  it('forwards SIGTERM to the service', async () => {
-    const service = await startService({ redis: false, command: ['npm', 'start'] });
-    process.kill(service.pid, 'SIGTERM');
-    await service.exited;
-    expect(service.logs().join('\n')).toContain('"stopped"');
-    await expect(service.admin('/livez')).rejects.toThrow('ECONNREFUSED');
   });
 });
 

@@ -37,10 +37,11 @@ async function warmed(count: number, options: ServiceOptions = {}): Promise<Serv
 
 /** Returns the databases of an instance, with a list of ids in use. */
 async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
-  const { database, redisDatabase } = stopAfterTest(await startService());
-  const { client } = redisDatabase!;
-  await client.set(`${await redisPrefix(database.sql)}:hot:3`, list);
-  return { database, redisDatabase: redisDatabase! };
+  const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+  // the names in Redis begin with the history of the log
+  await database.sql`select hotel_api_sequence()`;
+  await redisDatabase.client.set(`${await redisPrefix(database.sql)}:hot:3`, list);
+  return { database, redisDatabase };
 }
 
 const lookups = (service: Service, tier: string, result: string) =>

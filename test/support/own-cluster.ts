@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { expect } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type OwnServer, ownRedis, type RedisTls, tlsOptions } from './own-server.ts';
@@ -10,7 +10,6 @@ const ADMIN = 'admin';
 const SLOTS = 16_384;
 /** Silence after which the other nodes consider a node dead. */
 const NODE_TIMEOUT_MS = 1_000;
-const TIMEOUT_MS = 15_000;
 
 /** Options of a node that names itself by a name of its certificate. */
 const TLS_BY_NAME = [
@@ -169,9 +168,5 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; 
 }
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const untilMs = performance.now() + TIMEOUT_MS;
-  while (!(await isSo())) {
-    if (performance.now() > untilMs) throw new Error(`timed out waiting until ${what}`);
-    await sleep(20);
-  }
+  await expect.poll(isSo, { message: what }).toBe(true);
 }

@@ -69,7 +69,7 @@ interface TcpConnection {
 const ESTABLISHED = '01';
 
 /** Returns the TCP connections with both ends open. Requires Linux; columns as in proc(5). */
-export async function tcpConnections(): Promise<TcpConnection[]> {
+async function tcpConnections(): Promise<TcpConnection[]> {
   const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
   return tables
     .flatMap((table) => table.trim().split('\n').slice(1))

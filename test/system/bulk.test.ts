@@ -1,13 +1,10 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { Program } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { childrenOf, residentMiB } from '../support/processes.ts';
+import { residentMiB } from '../support/processes.ts';
 import { idsOf } from '../support/responses.ts';
 import { insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -138,16 +135,4 @@ describe('while clients ask', () => {
           from generate_series(0, ${RELOADED - 1}) n`;
       }),
     ));
-
-  it('an import that deletes what is missing in its file is served', () =>
-    bulk(async () => {
-      const program = await Program.set(service.database);
-      const file = join(program.folder, 'hotels.ndjson');
-      const line = (_: unknown, number: number) =>
-        JSON.stringify({ id: idOf(number), name: `round ${round}`, channel_id: channelOf(number) });
-      const half = Math.round(RELOADED * 0.9);
-      await writeFile(file, `${Array.from({ length: half }, line).join('\n')}\n`);
-      const { code, deleted } = await program.json(['import', file, '--delete-missing']);
-      expect({ code, deleted }).toEqual({ code: 0, deleted: RELOADED - half });
-    }));
 });

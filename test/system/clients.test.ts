@@ -150,29 +150,23 @@ describe.each([
   });
 });
 
-describe.each([['relative'], ['absolute']])(
-  'below a base path that begins like one of theirs, with %s links,',
-  (links) => {
+it.each(['relative', 'absolute'])(
+  'below a base path that begins like one of theirs, with %s links, all examples find all pages',
+  async (links) => {
     const basePath = '/hotels-api';
-    let url: string;
-    beforeAll(async () => {
-      const ports = { port: await ownPort(), adminPort: await ownPort() };
-      const publicUrl = links === 'absolute' && { PUBLIC_URL: `http://127.0.0.1:${ports.port}` };
-      const env = { BASE_PATH: basePath, ...publicUrl };
-      url = (await startService({ database: service.database, ports, env })).url + basePath;
-    });
-
-    it.each([
-      ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts']],
-      ['Python', 'python3', ['client.py']],
-    ])('the example in %s finds all pages', async (_, program, options) => {
+    const ports = { port: await ownPort(), adminPort: await ownPort() };
+    const publicUrl = links === 'absolute' && { PUBLIC_URL: `http://127.0.0.1:${ports.port}` };
+    const env = { BASE_PATH: basePath, ...publicUrl };
+    const own = await startService({ database: service.database, ports, env });
+    const url = own.url + basePath;
+    for (const [program, ...options] of [
+      [process.execPath, '--no-warnings', 'usage.ts'],
+      ['python3', 'client.py'],
+    ] as const)
       expect((await run(program, options, url)).trim().split('\n').at(-1)).toBe(`${HOTELS} hotels`);
-    });
-
-    it('the example with curl finds all pages', async () => {
-      const printed = await run('sh', ['-euc', sectionOf('curl.sh', 'paging')], url);
-      expect(printed.match(/"registry_id":/g)).toHaveLength(HOTELS);
-    });
+    const printed = await run('sh', ['-euc', sectionOf('curl.sh', 'paging')], url);
+    expect(printed.match(/"registry_id":/g)).toHaveLength(HOTELS);
+    await own.stop();
   },
 );
 

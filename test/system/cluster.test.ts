@@ -1,5 +1,6 @@
 import { connect, createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { makeRelease } from '../procedures/release.ts';
 import { workerOf } from '../support/all-workers.ts';
 import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
@@ -55,10 +56,10 @@ describe('the workers', () => {
     const before = await service.workerPids();
     const [victim] = before;
     process.kill(victim!, signal);
-    // the others respond meanwhile
-    expect((await service.get('/hotels/a')).status).toBe(200);
     await expect.poll(() => linesOf(service.logs(), 'worker exited').at(-1)?.workerPid).toBe(victim);
     expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({ signal });
+    // the others respond meanwhile
+    expect((await service.get('/hotels/a')).status).toBe(200);
     await expect
       .poll(async () => (await service.workerPids()).filter((pid) => !before.includes(pid)))
       .toHaveLength(1);
@@ -67,14 +68,13 @@ describe('the workers', () => {
   });
 
   it('are replaced when one is frozen', async () => {
-    const before = await service.workerPids();
-    const [victim, ...others] = before;
+    await service.ready();
+    const [victim, ...others] = await service.workerPids();
     process.kill(victim!, 'SIGSTOP');
-    await expect.poll(() => service.workerPids()).not.toContain(victim);
+    const exited = () => linesOf(service.logs(), 'worker exited').at(-1);
+    await expect.poll(exited).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
     await expect.poll(() => service.workerPids()).toHaveLength(3);
     expect(await service.workerPids()).toEqual(expect.arrayContaining(others));
-    const ended = linesOf(service.logs(), 'worker exited').at(-1);
-    expect(ended).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
   });
 
   it('may exit while the primary sends them a message', async () => {
@@ -133,7 +133,25 @@ describe('a worker that cannot start', () => {
   });
 });
 
+describe('a service in a folder of any name', () => {
+  it('starts its workers', async () => {
+    const program = await makeRelease({}, 'hotel api, 100% #1 ');
+    const command: [string, ...string[]] = [process.execPath, program, 'serve'];
+    const service = await startService({ redis: false, hotels: HOTELS, command });
+    expect((await service.get('/hotels/a')).status).toBe(200);
+    await service.stop();
+  });
+});
+
 describe('the exit', () => {
+  it('of `npm start` on SIGTERM is that of the service', async () => {
+    const service = await startService({ redis: false, command: ['npm', 'start'] });
+    process.kill(service.pid, 'SIGTERM');
+    await service.exited;
+    expect(service.logs().join('\n')).toContain('"stopped"');
+    await expect(service.admin('/livez')).rejects.toThrow('ECONNREFUSED');
+  });
+
   it.each([
     ['SIGTERM to the primary', 'SIGTERM', 1],
     ['SIGINT to the primary', 'SIGINT', 1],

@@ -1,57 +1,31 @@
-import { Agent, get, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { type Service, startService } from '../support/service.ts';
+import { Client } from '../support/client.ts';
+import { startService } from '../support/service.ts';
 
-/** Client that keeps its one connection as long as the server permits. */
-function keepingClient(service: Service) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  closeAtEnd('a client that keeps its connection', async () => agent.destroy());
-  const ports = new Set<number>();
-  const send = async (): Promise<IncomingMessage> => {
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const headers = { 'x-api-key': service.fullKey };
-    get(`${service.url}/hotels/h1`, { agent, headers }, resolve).on('error', reject);
-    const response = await promise;
-    ports.add(response.socket.localPort!);
-    let length = 0;
-    for await (const chunk of response) length += chunk.length;
-    expect([response.statusCode, length]).toEqual([200, Number(response.headers['content-length'])]);
-    return response;
+/** Starts a service with this age of connections, and a client that keeps its one connection as long as the server permits. */
+async function withAge(seconds: number) {
+  const env = { CONNECTION_MAX_AGE_S: String(seconds) };
+  const service = await startService({ hotels: [{ id: 'h1' }], redis: false, env });
+  const client = new Client(service.port, { full: service.fullKey, narrow: '' }, 1);
+  closeAtEnd('a client that keeps its connection', async () => client.close());
+  const send = async () => {
+    const { status, headers } = await client.request('/hotels/h1', {});
+    expect(status).toBe(200);
+    return [headers.connection, headers['keep-alive']];
   };
-  return { send, ports };
+  return { send, aged: () => service.metric('hotel_api_connections_aged_total') };
 }
 
 it('a connection in use receives Connection: close at its maximum age, and later requests use a new one', async () => {
-  const service = await startService({
-    hotels: [{ id: 'h1' }],
-    redis: false,
-    env: { CONNECTION_MAX_AGE_S: '1' },
-  });
-  const { send, ports } = keepingClient(service);
-  let announced = 0;
-  for (let answers = 1; announced < 3; answers++) {
-    const { headers } = await send();
-    if (headers.connection === 'close') announced++;
-    expect(answers).toBeLessThan(200_000);
-  }
+  const { send, aged } = await withAge(1);
+  for (let announced = 0; announced < 3; ) if ((await send())[0] === 'close') announced++;
   await send();
-  expect(ports.size).toBe(4);
-  await expect.poll(() => service.metric('hotel_api_connections_aged_total')).toBe(3);
-  await service.stop();
+  await expect.poll(aged).toBe(3);
 });
 
 it('by default a response contains the idle time limit, and thousands of requests do not close the connection', async () => {
-  const service = await startService({
-    hotels: [{ id: 'h1' }],
-    redis: false,
-    env: { CONNECTION_MAX_AGE_S: '300' },
-  });
-  const { send, ports } = keepingClient(service);
-  for (let i = 0; i < 2_000; i++) {
-    const { headers } = await send();
-    expect([headers['keep-alive'], headers.connection]).toEqual(['timeout=7', undefined]);
-  }
-  expect(ports.size).toBe(1);
-  await service.stop();
+  const { send, aged } = await withAge(300);
+  for (let i = 0; i < 2_000; i++) expect(await send()).toEqual([undefined, 'timeout=7']);
+  expect(await aged()).toBe(0);
 });

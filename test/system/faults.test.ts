@@ -265,20 +265,3 @@ describe('what is in the local cache is served, and the rest rejected at once, w
     await follows(local, 1);
   });
 });
-
-it('a service that starts while both are unreachable is alive, and ready once it can serve', async () => {
-  const { redis, postgres } = system;
-  for (const { proxy } of [redis, postgres]) proxy.blackout();
-  const service = await system.start({ awaitReady: false });
-  const status = async (path: string) => (await service.admin(path).catch(() => undefined))?.status;
-  await expect.poll(() => status('/livez')).toBe(200);
-  expect(await status('/readyz')).toBe(503);
-  for (const { proxy } of [redis, postgres]) {
-    // as behind a router that has lost its state: new connections are needed
-    proxy.halfOpen();
-    await proxy.heal();
-  }
-  await service.ready();
-  expect((await service.get('/hotels/chaos-7')).text).toBe(hotelBody(7));
-  await service.stop();
-});

@@ -16,7 +16,7 @@ const LINES_PER_SECOND = 50;
 it('an overloaded worker rejects excess requests with 503, and memory, log and administration stay as they were', async () => {
   const hotels = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
   // each response is made from Redis
-  const service = await startService({ hotels, env: { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '500' } });
+  const service = await startService({ hotels, env: { L1_MAX_BYTES: '0' } });
   const batch = batchOf(hotels.map((_, i) => i));
   const some = new SteadyLoad(service, [batch], 2);
   await some.answers(20);

@@ -9,6 +9,7 @@ import { redisPrefix } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis-server');
 
@@ -114,35 +115,14 @@ async function kill(node: ClusterNode): Promise<void> {
 const inRedis = (result: 'hit' | 'miss', of = service) =>
   of.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
-/**
- * Sends batches, and changes a few hotels, one after the other while `work` runs. `work` may await the next response.
- * Every response must be complete. Returns their number.
- */
-async function underLoad(work: (nextAnswer: () => Promise<void>) => Promise<unknown>): Promise<number> {
-  let done = false;
-  let count = 0;
-  let next = Promise.withResolvers<void>();
-  const readers = Array.from({ length: 4 }, async () => {
-    while (!done) {
-      const hotels = await batch();
-      expect(hotels.map(({ id }) => id)).toEqual(IDS);
-      count++;
-      next.resolve();
-      next = Promise.withResolvers();
-    }
-  });
-  const writer = (async () => {
-    while (!done) {
-      const name = `v${++n}`;
-      await service.sql`update hotels set name = ${name} where id in ('h1', 'h2', 'h3', 'h4', 'h5')`;
-      for (const i of [1, 2, 3, 4, 5]) await allWorkers.until(`/hotels/h${i}`, named(name));
-    }
-  })();
-  const working = work(() => next.promise).finally(() => {
-    done = true;
-  });
-  await Promise.all([working, writer, ...readers]);
-  return count;
+/** Runs `work` while clients request all hotels; every response must be complete. `work` may await further responses. */
+async function underLoad(work: (load: SteadyLoad) => Promise<unknown>): Promise<void> {
+  const { text: answer } = await service.post('/hotels/channel/batch', BATCH);
+  const body = JSON.stringify(BATCH);
+  const load = new SteadyLoad(service, [{ path: '/hotels/channel/batch', body, answer }], 4);
+  await work(load);
+  await load.answers(4);
+  expect(await load.stop()).toMatchObject(ALL_ANSWERED);
 }
 
 describe('a Redis Cluster', () => {
@@ -204,16 +184,16 @@ describe('a Redis Cluster', () => {
   it('is resharded under load without a failed request', async () => {
     const [, from, to] = cluster.masters as Nodes;
     const start = Math.ceil(16_384 / 3);
-    await underLoad(async (nextAnswer) => {
+    await underLoad(async (load) => {
       for (let i = 0; i < 10; i++) {
         const end = await cluster.move(
           Array.from({ length: 40 }, (_, k) => start + i * 40 + k),
           from,
           to,
         );
-        await nextAnswer();
+        await load.answers(1);
         await end();
-        await nextAnswer();
+        await load.answers(1);
       }
     });
     await seen(await change());
@@ -256,13 +236,12 @@ describe('a Redis Cluster', () => {
     const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
     await replicates(replica.admin);
     await replica.admin.config('SET', 'cluster-replica-no-failover', 'no');
-    const count = await underLoad(async (nextAnswer) => {
+    await underLoad(async (load) => {
       await kill(master);
       [cluster.masters[0], cluster.replicas[0]] = [replica, master];
       await cluster.settled(replica);
-      await nextAnswer();
+      await load.answers(10);
     });
-    expect(count).toBeGreaterThan(10);
     await seen(await change());
     await warm();
     await expect.poll(() => service.metrics()).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { freshDatabase, freshRedis } from '../support/database.ts';
+import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -11,16 +11,13 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 
 let service: Service;
 let toPostgres: FaultProxy;
-let toRedis: FaultProxy;
 
 beforeAll(async () => {
-  const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+  const database = await freshDatabase();
   toPostgres = await FaultProxy.before(database.url);
-  toRedis = await FaultProxy.before(redisDatabase.url);
   service = await startService({
     workers: 2,
     database: { ...database, url: toPostgres.url },
-    redisDatabase: { ...redisDatabase, url: toRedis.url },
     hotels: Array.from({ length: 4_000 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` })),
     env: { L1_MAX_BYTES: String(1024 ** 2), DATABASE_POOL_SIZE: '3', DATABASE_QUEUE_LIMIT: '50' },
   });
