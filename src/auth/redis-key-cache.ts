@@ -24,7 +24,7 @@ export class RedisKeyCache {
   /** Reads the key with this sha256; undefined if Redis does not hold it, or holds an invalid value. */
   async read(sha256: string): Promise<LabelledKey | undefined> {
     const prefix = this.#prefix;
-    const value = (await this.#redis.readMany([sha256], prefix))?.value(0);
+    const value = await this.#redis.read(prefix + sha256);
     // the label of the former history means nothing in the window of another
     if (!value || this.#prefix !== prefix) return undefined;
     const key = decodeKey(prefix + sha256, value, this.#secret);

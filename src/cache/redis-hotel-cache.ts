@@ -1,6 +1,6 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
-import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
 import type { RedisStore, TimedValue } from '../redis/store.ts';
 
@@ -62,27 +62,6 @@ export class RedisHotelCache {
         lifetimeMs(this.#options.absentTtlMs),
       ]),
     );
-  }
-
-  /** Stores one of the lists of ids in use. */
-  async storeHotIds(place: number, ids: string[]): Promise<void> {
-    await this.#redis.setMany([[this.#hotIdsKey(place), JSON.stringify(ids), this.#options.ttlMs]]);
-  }
-
-  /** Returns one of the lists of ids in use; an empty one if Redis has none, or a corrupt one. */
-  async hotIds(place: number): Promise<string[]> {
-    const text = (await this.#redis.readMany([this.#hotIdsKey(place)], ''))?.value(0)?.toString();
-    try {
-      const ids: unknown = text && JSON.parse(text);
-      return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string' && mayExist('id', id)) : [];
-    } catch {
-      this.#options.onInvalidValue();
-      return [];
-    }
-  }
-
-  #hotIdsKey(place: number): string {
-    return `${this.#prefix}hot:${place}`;
   }
 }
 

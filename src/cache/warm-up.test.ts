@@ -26,7 +26,6 @@ function warmed(slow: number[], failing: number[] = []) {
       },
       countBetween: async () => [IDS.length],
     },
-    hotIds: undefined,
     redisBatch: undefined,
     slowMs: SLOW_MS,
     isCurrent: () => true,

@@ -3,7 +3,6 @@ import type { Found } from '../hotels/entry.ts';
 import type { IdList } from '../hotels/id-list.ts';
 import { monotonicMs, nextIteration, pause, wallMs } from '../lib/clock.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
-import type { HotIds } from './hot-ids.ts';
 import type { HotelReader } from './hotel-reader.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
@@ -38,7 +37,6 @@ interface WarmUpOptions {
   reader: Pick<HotelReader, 'load'>;
   repository: Pick<IdList, 'idsFrom' | 'countBetween'>;
   /** undefined without Redis */
-  hotIds: HotIds | undefined;
   redisBatch: RedisBatchReader | undefined;
   /** maximum time of a load in ms: a slower one shows that PostgreSQL or Redis has no capacity to spare */
   slowMs: number;
@@ -50,8 +48,8 @@ interface WarmUpOptions {
 }
 
 /**
- * Fills the local cache of a worker before its port opens: first the hotels that other workers' requests hit most, then
- * the list. Each hotel is read like one that a request misses, with the same checks: from Redis, else from PostgreSQL.
+ * Fills the local cache of a worker before its port opens, in the order of the list. Each hotel is read like one that a request
+ * misses, with the same checks: from Redis, else from PostgreSQL.
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
@@ -101,19 +99,16 @@ export class WarmUp {
     return 'complete';
   }
 
-  /** Yields the ids to load, those in use first, each once. */
+  /** Yields the ids of the list, each once. */
   async *#ids(): AsyncGenerator<string[]> {
-    const hot = (await this.#options.hotIds?.read()) ?? new Set<string>();
-    const ordered = [...hot];
     const count = this.#loadCount;
-    for (let i = 0; i < ordered.length; i += count) yield ordered.slice(i, i + count);
     const { repository } = this.#options;
     const start = await this.#startInList();
     for (let mark = start, hasWrapped = start === null; ; ) {
       const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
       const end = hasWrapped && start !== null ? listed.findIndex((id) => id >= start) : -1;
-      const cold = (end < 0 ? listed : listed.slice(0, end)).filter((id) => !hot.has(id));
-      if (cold.length > 0) yield cold;
+      const ids = end < 0 ? listed : listed.slice(0, end);
+      if (ids.length > 0) yield ids;
       if (end >= 0) return;
       if (listed.length === count) mark = listed.at(-1)!;
       else if (hasWrapped) return;

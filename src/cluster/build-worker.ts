@@ -1,6 +1,5 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
-import { HotIds } from '../cache/hot-ids.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
@@ -111,14 +110,12 @@ export function buildWorker(
     origin: repository,
     ...{ redisBatch, redisCache: redisCache?.hotels },
   });
-  const hotIds = local.keeps && redisCache ? new HotIds(redisCache.hotels, local.arena) : undefined;
   const warmUp = local.keeps
     ? new WarmUp({
         ...{
           local,
           reader,
           repository: repository.list,
-          hotIds,
           redisBatch,
           number,
           workers: config.WORKERS,
@@ -189,7 +186,6 @@ export function buildWorker(
     origin,
     redis: redisCache?.redis,
     local: local.keeps ? local : undefined,
-    hotIds,
     warmUp,
     hotelList,
     collections,

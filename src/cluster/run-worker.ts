@@ -1,5 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, onClockStep, pause, random, toSystemMs, wallMs } from '../lib/clock.ts';
+import { fromSystemMs, onClockStep, pause, toSystemMs, wallMs } from '../lib/clock.ts';
 import { loginOf } from '../redis/store.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
@@ -12,8 +12,6 @@ const POSTGRES_TIMEOUT_MS = 300;
 /** Time that the worker waits for the list of existing keys at its start. */
 const PRELOAD_TIMEOUT_MS = 200;
 const PRELOAD_RETRY_MS = 1_000;
-/** Mean interval in which an instance saves ids in use for instances that start. */
-const SAVE_HOT_IDS_MS = 60_000;
 /** Time for running queries when the connections are replaced. */
 const RECONNECT_S = 1;
 
@@ -34,19 +32,7 @@ export function runWorker(
     (requests) => send({ type: 'leases', requests }),
     (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
   );
-  const {
-    timers,
-    postgres,
-    origin,
-    redis,
-    hotIds,
-    apiKeys,
-    limiter,
-    logApplier,
-    freshness,
-    local,
-    pipeline,
-  } = parts;
+  const { timers, postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
@@ -65,11 +51,6 @@ export function runWorker(
 
   const preloadKeys = () =>
     apiKeys.preload().catch(() => timers.once('preload', preloadKeys, PRELOAD_RETRY_MS));
-  /** Saves the ids in use after this share of the interval, and again after each. */
-  const saveHotIds = (share: number) => {
-    const save = () => hotIds?.save().then(() => saveHotIds(1));
-    timers.once('hot ids', save, share * config.WORKERS * SAVE_HOT_IDS_MS);
-  };
   let warmedUp: WarmUpResult | undefined;
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([
@@ -89,7 +70,6 @@ export function runWorker(
     events.listening(config.PORT);
     send({ type: 'listening' });
     parts.hotelList.index.prepare();
-    saveHotIds(random());
   };
   const receive = (message: ToWorker) => {
     switch (message.type) {

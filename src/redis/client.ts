@@ -4,7 +4,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import { BreakerCall, untilReady } from './breaker-call.ts';
 import { MgetConnection } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
-import type { ReplyReader, Values } from './reply-parser.ts';
+import type { ReplyReader } from './reply-parser.ts';
 import { COUNT_WINDOW, SET_EACH, windowArguments, windowCountOf } from './scripts.ts';
 import {
   clientOptions,
@@ -12,6 +12,7 @@ import {
   notConnected,
   type RedisStore,
   type TimedValue,
+  valueIn,
   type WindowCount,
   type WindowUse,
 } from './store.ts';
@@ -73,7 +74,7 @@ export class Redis implements RedisStore {
     });
     this.#breaker = new CircuitBreaker({
       probe: async () => {
-        await Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.read(['probe'])]);
+        await Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.probe()]);
       },
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 200,
@@ -85,8 +86,8 @@ export class Redis implements RedisStore {
     return untilReady(() => this.#client.status === 'ready' && this.#mget.ready, timeoutMs);
   }
 
-  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
-    return this.#guard(() => this.#mget.read(keys, prefix));
+  read(key: string): Promise<Buffer | null | undefined> {
+    return this.#guard(async () => valueIn(await this.#send(() => this.#client.mgetBuffer(key))));
   }
 
   sendMget(

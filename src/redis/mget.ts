@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
-import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
-import { notConnected, silenceMs } from './store.ts';
+import { type ReplyReader, ValuesReader } from './reply-parser.ts';
+import { isUnavailable, notConnected, silenceMs } from './store.ts';
 import { acceptViews } from './view-connector.ts';
 
 /**
@@ -15,7 +15,7 @@ const MS_PER_KEY = 0.02;
  */
 const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
-const ASCII = /^[\x00-\x7f]*$/;
+const PROBE = Buffer.from('*2\r\n$4\r\nMGET\r\n$5\r\nprobe\r\n');
 
 interface PendingRead {
   keys: number;
@@ -44,8 +44,6 @@ export class MgetConnection {
   #lastError: string | undefined;
   /** of all pending reads */
   #keysPending = 0;
-  /** bytes of the last reply, the estimate for the next */
-  #expectedBytes = 0;
 
   /** Takes over a client of ioredis that has no other user. */
   constructor(client: Client, timeoutMs: number) {
@@ -62,21 +60,23 @@ export class MgetConnection {
     return this.#stream !== undefined;
   }
 
-  /**
-   * Reads the values of the keys, each with `prefix` before it. Rejects after the deadline, which grows with the keys
-   * requested before.
-   */
-  async read(keys: readonly string[], prefix = ''): Promise<Values> {
-    return (await this.#readBy(mgetOf(keys, prefix), keys.length)).values;
-  }
-
   /** Sends MGETs of one key each, and reads their values. Rejected keys count as null. */
-  readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
-    return this.#readBy(commands, keys, keys);
+  async readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
+    const reader = new ValuesReader({ keys: 1, replies: keys });
+    await this.sendMget(commands, keys, reader);
+    return reader;
+  }
+
+  /** Rejects if the server serves no command at present. */
+  async probe(): Promise<void> {
+    const { errorReplies } = await this.readEach(PROBE, 1);
+    // a redirection also shows that the server responds
+    for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
   }
 
   /**
-   * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects as `read` does.
+   * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects after the deadline, which
+   * grows with the keys requested before.
    * `onSent` is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
   sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
@@ -109,14 +109,6 @@ export class MgetConnection {
 
   close(): void {
     this.#client.disconnect();
-  }
-
-  async #readBy(command: Buffer, keys: number, replies?: number): Promise<ValuesReader> {
-    const expectedBytes = this.#expectedBytes;
-    const reader = new ValuesReader({ keys: replies === undefined ? keys : 1, expectedBytes, replies });
-    await this.sendMget(command, keys, reader);
-    this.#expectedBytes = reader.length;
-    return reader;
   }
 
   #begin(): void {
@@ -174,19 +166,4 @@ export class MgetConnection {
       }
     }
   }
-}
-
-/** Returns the MGET of the keys, each with `prefix` before it, as it is sent. */
-export function mgetOf(keys: readonly string[], prefix = ''): Buffer {
-  const text = write(keys, prefix, (key) => key.length);
-  return ASCII.test(text)
-    ? Buffer.from(text, 'latin1')
-    : Buffer.from(write(keys, prefix, (key) => Buffer.byteLength(key)));
-}
-
-function write(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
-  const prefixLength = lengthOf(prefix);
-  let text = `*${keys.length + 1}\r\n$4\r\nMGET\r\n`;
-  for (const key of keys) text += `$${prefixLength + lengthOf(key)}\r\n${prefix}${key}\r\n`;
-  return text;
 }

@@ -5,8 +5,6 @@ const DOLLAR = 0x24;
 const MINUS = 0x2d;
 /** Maximum length of the line before an array or a value: its type, ten digits, and the line's end. */
 const HEAD_BYTES = 13;
-/** First chunks below this size are likely the whole reply. */
-const SHORT_BYTES = 32_768;
 
 const NONE = Buffer.alloc(0);
 
@@ -108,7 +106,6 @@ function writeHead(reply: Buffer, at: number, type: number, length: number): num
 interface ReadingOptions {
   /** number of values of each reply */
   keys: number;
-  expectedBytes?: number;
   memory?: Buffer;
   replies?: number;
 }
@@ -120,7 +117,6 @@ interface ReadingOptions {
  */
 export class ValuesReader implements ReplyReader {
   readonly #keys: number;
-  readonly #expectedBytes: number;
   readonly #memory: Buffer;
   /** the reply from #start to #end, unread from #at: a view of the first chunk, later a copy */
   #reply: Buffer = NONE;
@@ -136,12 +132,10 @@ export class ValuesReader implements ReplyReader {
   readonly errorReplies: [place: number, error: Error][] = [];
 
   /**
-   * Keeps the reply in `memory` if it fits, else in memory of its own. A reply in parts is not copied again until it
-   * is longer than `expectedBytes`.
+   * Keeps the reply in `memory` if it fits, else in memory of its own.
    */
-  constructor({ keys, expectedBytes = 0, memory = NONE, replies }: ReadingOptions) {
+  constructor({ keys, memory = NONE, replies }: ReadingOptions) {
     this.#keys = keys;
-    this.#expectedBytes = expectedBytes;
     this.#memory = memory;
     this.#repliesToCome = replies ?? 1;
     this.#throws = replies === undefined;
@@ -196,8 +190,7 @@ export class ValuesReader implements ReplyReader {
     const chunk = this.#reply;
     const start = this.#start;
     const length = (isComplete ? this.#at : this.#end) - start;
-    const needed = isComplete || length < SHORT_BYTES ? length : Math.max(length, this.#expectedBytes);
-    this.#reply = needed <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(needed);
+    this.#reply = length <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(length);
     chunk.copy(this.#reply, 0, start, start + length);
     this.#start = 0;
     this.#at -= start;

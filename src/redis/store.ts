@@ -1,4 +1,4 @@
-import type { ReplyReader, Values } from './reply-parser.ts';
+import type { ReplyReader } from './reply-parser.ts';
 
 /** A value to be set, and its lifetime. */
 export type TimedValue = [key: string, value: string | Buffer, ttlMs: number];
@@ -24,8 +24,8 @@ export interface WindowCount {
 export interface RedisStore {
   /** Resolves when the first connections are open, or after `timeoutMs`; returns whether they are. */
   connected(timeoutMs: number): Promise<boolean>;
-  /** Reads the values of the keys, each with `prefix` before it; undefined if none could be read. */
-  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined>;
+  /** Returns the value of a key, null if it has none; undefined if it could not be read. */
+  read(key: string): Promise<Buffer | null | undefined>;
   /**
    * Sends an MGET of this many keys, whose reply `reader` reads; undefined if none could be read. `onSent` is called when
    * the command's bytes are no longer needed, unless it was never to be sent.
@@ -57,6 +57,12 @@ export function loginOf(addresses: string): Login {
     username: username === '' ? undefined : decodeURIComponent(username),
     password: password === '' ? undefined : decodeURIComponent(password),
   };
+}
+
+/** Returns the value in the reply to an MGET of one key; null if there is none, whatever Redis sends. */
+export function valueIn(reply: unknown): Buffer | null {
+  const value: unknown = Array.isArray(reply) ? reply[0] : null;
+  return Buffer.isBuffer(value) ? value : null;
 }
 
 /** Error replies of a server that cannot serve any command at present. */

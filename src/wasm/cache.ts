@@ -9,7 +9,6 @@ export interface CacheWasm {
   readonly GAPS: Global;
   readonly HASHES: Global;
   readonly outputStart: Global;
-  readonly indexSlots: Global;
   /** index of the first wrong element of a body */
   readonly wrongIndex: Global;
   readonly greatestLabel: Global;
@@ -41,7 +40,6 @@ export interface CacheWasm {
   ): number;
   hashId(ref: number): void;
   hasRoom(): number;
-  writeHotIds(slot: number, count: number): number;
   clear(): void;
   stats(): void;
 

@@ -64,19 +64,6 @@ it('the service needs every right that the file grants, and no other', async () 
   expect([...granted].sort()).toEqual(await commandsOfTheService());
 });
 
-it('an instance that warms finds the lists of ids in use', async () => {
-  const service = await startService({
-    hotels: HOTELS,
-    env: {
-      WARMUP_TIMEOUT_MS: '20000',
-      REDIS_URL: Object.assign(new URL(url), { username: 'hotel-api', password: PASSWORD }).href,
-    },
-    redis: false,
-  });
-  expect(await service.metric('hotel_api_warmup_hotels')).toBe(HOTELS.length);
-  expect(await auditLog()).toEqual([]);
-});
-
 it('these rights permit nothing else', async () => {
   const client = connect('hotel-api', PASSWORD);
   closeAtEnd('a connection with the rights of the service', async () => client.disconnect());

@@ -5,6 +5,7 @@ import { Redis as Client } from 'ioredis';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../../src/lib/clock.fixture.ts';
 import { FakeServer } from '../../src/redis/fake-server.fixture.ts';
+import { readValues } from '../../src/redis/mget.fixture.ts';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import type { Values } from '../../src/redis/reply-parser.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
@@ -46,27 +47,31 @@ describe('values from Redis', () => {
 
   test('arrive in the order of the keys, null for missing ones', async () => {
     await redis.client.mset({ one: '1', two: '2' });
-    expect(await texts(connection.read(['two', 'none', 'one', 'two']))).toEqual(['2', null, '1', '2']);
-    expect(await texts(connection.read(['none']))).toEqual([null]);
+    expect(await texts(readValues(connection, ['two', 'none', 'one', 'two']))).toEqual(['2', null, '1', '2']);
+    expect(await texts(readValues(connection, ['none']))).toEqual([null]);
   });
 
   test('may contain all bytes, including those of a reply', async () => {
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const alike = Buffer.from('\r\n*1\r\n$-1\r\n-ERR no\r\n');
     await redis.client.mset('every byte', everyByte, 'alike', alike);
-    expect(list(await connection.read(['alike', 'every byte', 'alike']))).toEqual([alike, everyByte, alike]);
+    expect(list(await readValues(connection, ['alike', 'every byte', 'alike']))).toEqual([
+      alike,
+      everyByte,
+      alike,
+    ]);
   });
 
   test('are null for values of other types', async () => {
     await redis.client.rpush('list', 'a');
     await redis.client.set('string', 'b');
-    expect(await texts(connection.read(['list', 'string']))).toEqual([null, 'b']);
+    expect(await texts(readValues(connection, ['list', 'string']))).toEqual([null, 'b']);
   });
 
   test('are found under keys of any characters', async () => {
     const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
     for (const key of keys) await redis.client.set(key, `of ${key}`);
-    expect(await texts(connection.read(keys))).toEqual(keys.map((key) => `of ${key}`));
+    expect(await texts(readValues(connection, keys))).toEqual(keys.map((key) => `of ${key}`));
   });
 
   test('belong to their read, for any number of concurrent reads', async () => {
@@ -75,7 +80,7 @@ describe('values from Redis', () => {
     await redis.client.mset(counts.flatMap(keysOf).flatMap((key) => [key, key.repeat(20)]));
     const order: number[] = [];
     const reads = counts.map(async (count) => {
-      const values = await texts(connection.read(keysOf(count)));
+      const values = await texts(readValues(connection, keysOf(count)));
       order.push(count);
       return values;
     });
@@ -88,17 +93,17 @@ describe('values from Redis', () => {
   test('are not changed by later replies', async () => {
     const stored = [randomBytes(3_000), randomBytes(3_000)];
     await redis.client.mset('kept', stored[0]!, 'later', stored[1]!);
-    const kept = (await connection.read(['kept'])).value(0);
-    for (let i = 0; i < 20; i++) await connection.read(['later']);
-    await Promise.all(Array.from({ length: 20 }, () => connection.read(['later', 'later'])));
+    const kept = (await readValues(connection, ['kept'])).value(0);
+    for (let i = 0; i < 20; i++) await readValues(connection, ['later']);
+    await Promise.all(Array.from({ length: 20 }, () => readValues(connection, ['later', 'later'])));
     expect(kept!.equals(stored[0]!)).toBe(true);
   });
 
   test('a read without keys is rejected, and the next one succeeds', async () => {
     await redis.client.set('one', '1');
     const [rejected, answered] = await Promise.allSettled([
-      connection.read([]),
-      texts(connection.read(['one'])),
+      readValues(connection, []),
+      texts(readValues(connection, ['one'])),
     ]);
     expect(rejected).toMatchObject({ status: 'rejected', reason: { name: 'ReplyError' } });
     expect(answered).toMatchObject({ value: ['1'] });
@@ -146,7 +151,7 @@ describe('on the wire', () => {
   }
 
   async function read(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
-    const values = texts(connection.read(keys));
+    const values = texts(readValues(connection, keys));
     values.catch(() => {});
     expect(await nextKeys()).toEqual(keys);
     return { values };
@@ -170,9 +175,9 @@ describe('on the wire', () => {
     /** Sends three reads, and then the pieces of the replies. */
     async function expectAnswersFrom(pieces: string[]): Promise<void> {
       const reads = [
-        connection.read(['a', 'b', 'c', 'd']),
-        connection.read(['e']),
-        connection.read(['f', 'g']),
+        readValues(connection, ['a', 'b', 'c', 'd']),
+        readValues(connection, ['e']),
+        readValues(connection, ['f', 'g']),
       ];
       const settled = Promise.allSettled(reads.map(texts));
       for (const _ of reads) await nextKeys();
@@ -259,7 +264,7 @@ describe('on the wire', () => {
     expect(await first.values).toEqual(['first']);
     await expect(second.values).rejects.toThrow('the connection to Redis ended');
     await expect(third.values).rejects.toThrow('the connection to Redis ended');
-    await expect(connection.read(['e'])).rejects.toThrow('not connected to Redis');
+    await expect(readValues(connection, ['e'])).rejects.toThrow('not connected to Redis');
     await ready;
     await expectAnswers();
   });
@@ -267,15 +272,15 @@ describe('on the wire', () => {
   test('close() ends the connection and its pending reads permanently', async () => {
     const own = await connectTo(server.url);
     const before = server.connections;
-    const values = own.connection.read(['a']);
+    const values = readValues(own.connection, ['a']);
     expect(await nextKeys()).toEqual(['a']);
     const [socketClosed, ended] = [once(socket, 'close'), once(own.client, 'end')];
     own.connection.close();
-    await expect(own.connection.read(['b'])).rejects.toThrow('not connected to Redis');
+    await expect(readValues(own.connection, ['b'])).rejects.toThrow('not connected to Redis');
     await expect(values).rejects.toThrow('the connection to Redis ended');
     await Promise.all([socketClosed, ended]);
     expect(own.connection.ready).toBe(false);
-    await expect(own.connection.read(['c'])).rejects.toThrow('not connected to Redis');
+    await expect(readValues(own.connection, ['c'])).rejects.toThrow('not connected to Redis');
     expect(server.connections).toBe(before);
   });
 });

@@ -1,12 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hotel, NOW_MS } from '../../src/cache/arena/arena.fixture.ts';
-import { CacheArena } from '../../src/cache/arena/arena.ts';
-import { HotIds } from '../../src/cache/hot-ids.ts';
-import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
-import { Redis } from '../../src/redis/client.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
-import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
-import { redisPrefix } from '../support/log-state.ts';
+import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { insertHotels } from '../support/rows.ts';
 import {
@@ -33,15 +26,6 @@ async function warmed(count: number, options: ServiceOptions = {}): Promise<Serv
     idsOf(count).map((id) => ({ id, channel_id: `c-${id}` })),
   );
   return stopAfterTest(await startService({ ...options, database, env: { ...WARM, ...options.env } }));
-}
-
-/** Returns the databases of an instance, with a list of ids in use. */
-async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
-  const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
-  // the names in Redis begin with the history of the log
-  await database.sql`select hotel_api_sequence()`;
-  await redisDatabase.client.set(`${await redisPrefix(database.sql)}:hot:3`, list);
-  return { database, redisDatabase };
 }
 
 const lookups = (service: Service, tier: string, result: string) =>
@@ -83,26 +67,6 @@ describe('an instance that starts', () => {
     }
   });
 
-  it('loads the hotels in use first', async () => {
-    const hot = idsOf(3_000).slice(-200);
-    const { database, redisDatabase } = await withList(JSON.stringify(hot));
-    // its cache has room for a third of them
-    const service = await warmed(3_000, { database, redisDatabase, env: { L1_MAX_BYTES: '1048576' } });
-    expect(await cached(service)).toBeLessThan(2_000);
-    const channels = hot.map((id) => `c-${id}`);
-    expect((await service.post('/hotels/channel/batch', { channel_ids: channels })).json()).toHaveLength(200);
-    expect(await lookups(service, 'local', 'miss')).toBe(0);
-  });
-
-  it.each([
-    ['is no JSON', 'x'.repeat(1_000)],
-    ['has values that are no ids', '[1,null,"",{"a":1},"\\u0000"]'],
-  ])('is not disturbed by a list in Redis that %s', async (_, list) => {
-    const { database, redisDatabase } = await withList(list);
-    const service = await warmed(10, { database, redisDatabase });
-    await expect.poll(() => cached(service)).toBe(10);
-  });
-
   it('does not load from PostgreSQL while its Redis is unavailable', async () => {
     const service = await warmed(10, { env: { REDIS_URL: 'redis://127.0.0.1:1/0' } });
     expect(await cached(service)).toBe(0);
@@ -125,30 +89,5 @@ describe('an instance that starts', () => {
     });
     expect(stopped).toEqual({ code: 0, signal: null });
     expect(service!.logs().join('\n')).not.toContain('"listening"');
-  });
-});
-
-describe('the lists of ids in use', () => {
-  it('hold what was hit, most hits first, unless a worker has seen too few requests', async () => {
-    const { url } = await freshRedis();
-    const redis = new Redis(url, 2_000, () => {});
-    closeAtEnd('Redis client', async () => redis.close());
-    await redis.connected(10_000);
-    const cache = new RedisHotelCache(redis, { ttlMs: 60_000, absentTtlMs: 1_000, onInvalidValue: () => {} });
-    cache.usePrefix('1');
-    const arena = new CacheArena(1024 ** 2);
-    const hotIds = new HotIds(cache, arena);
-    for (let i = 0; i < 300; i++) arena.put(hotel({ id: `h${i}` }).bytes, NOW_MS, NOW_MS + 60_000);
-    const hit = (count: number) => {
-      for (let i = 0; i < count; i++) arena.find('id', `h${i}`, NOW_MS);
-    };
-    hit(50);
-    await hotIds.save();
-    expect(await hotIds.read()).toEqual(new Set());
-    hit(200);
-    await hotIds.save();
-    const ids = [...(await hotIds.read())];
-    expect(new Set(ids)).toEqual(new Set(Array.from({ length: 200 }, (_, i) => `h${i}`)));
-    expect(new Set(ids.slice(0, 50))).toEqual(new Set(Array.from({ length: 50 }, (_, i) => `h${i}`)));
   });
 });

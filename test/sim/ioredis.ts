@@ -87,6 +87,10 @@ export class Redis extends EventEmitter {
     return this.call('eval', this.options.scripts!.countWindow!.lua, keyCount, key, ...rest);
   }
 
+  mgetBuffer(key: string): Promise<Reply> {
+    return this.call('mget', key);
+  }
+
   ping(): Promise<Reply> {
     return this.call('ping');
   }

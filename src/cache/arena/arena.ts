@@ -199,22 +199,6 @@ export class CacheArena {
     return this.#wasm.hasRoom() !== 0;
   }
 
-  get slots(): number {
-    return this.#wasm.indexSlots.value;
-  }
-
-  /** Returns the ids of entries that were hit, with hits of 1 to 3, from some slots of the index: a random sample. */
-  hotIds(slot: number, count: number): { id: string; hits: number }[] {
-    const found: { id: string; hits: number }[] = [];
-    const end = this.#outputStart + this.#wasm.writeHotIds(slot, count);
-    for (let at = this.#outputStart; at < end; ) {
-      const idEnd = at + 2 + this.#bytes[at + 1]!;
-      found.push({ id: this.#bytes.toString('utf8', at + 2, idEnd), hits: this.#bytes[at]! });
-      at = idEnd;
-    }
-    return found;
-  }
-
   /** Drops everything. */
   clear(): void {
     this.#wasm.clear();

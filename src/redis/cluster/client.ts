@@ -1,9 +1,9 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import slotOf from 'cluster-key-slot';
 import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
-import { mgetOf } from '../mget.ts';
 import { joined, type ReplyReader, Values } from '../reply-parser.ts';
 import { COUNT_WINDOW, windowArguments, windowCountOf } from '../scripts.ts';
 import {
@@ -14,6 +14,7 @@ import {
   type RedisStore,
   retryAfterMs,
   type TimedValue,
+  valueIn,
   type WindowCount,
   type WindowUse,
 } from '../store.ts';
@@ -62,8 +63,12 @@ export class RedisCluster implements RedisStore {
     return untilReady(() => this.#masters.ready, timeoutMs);
   }
 
-  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
-    return this.#read(new MgetKeys(mgetOf(keys, prefix), keys.length));
+  async read(key: string): Promise<Buffer | null | undefined> {
+    let value: Buffer | null = null;
+    const [isRead] = await this.#masters.each([slotOf(key)], async () => {
+      value = valueIn(await withDeadline(this.#cluster.mgetBuffer(key), this.#timeoutMs));
+    });
+    return isRead ? value : undefined;
   }
 
   /** Reads the values from all nodes, and gives them to the reader as one reply. */
@@ -123,8 +128,7 @@ export class RedisCluster implements RedisStore {
   /** Reads a key of a migrating slot: null if it is not found in time. */
   async #readElsewhere(key: string): Promise<Buffer | null> {
     try {
-      const [value] = await withDeadline(this.#cluster.mgetBuffer(key), this.#timeoutMs);
-      return value ?? null;
+      return valueIn(await withDeadline(this.#cluster.mgetBuffer(key), this.#timeoutMs));
     } catch {
       return null;
     }

@@ -1,9 +1,9 @@
 import { Redis as Client, type Cluster } from 'ioredis';
 import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
 import type { BreakerCall } from '../breaker-call.ts';
-import { MgetConnection, mgetOf } from '../mget.ts';
+import { MgetConnection } from '../mget.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, isUnavailable, type Login } from '../store.ts';
+import { clientOptions, type Login } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
@@ -183,9 +183,7 @@ export class Masters {
     const breaker = this.#breakerOf(name, async () => {
       // a replica may have its slots now
       this.refresh();
-      const { errorReplies } = await mget.readEach(mgetOf(['probe']), 1);
-      // a redirection also shows that the node responds
-      for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
+      await mget.probe();
     });
     this.#byName.set(name, { name, client, mget, breaker });
   }

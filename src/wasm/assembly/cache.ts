@@ -14,7 +14,6 @@ export {
   HITS_BYTES,
   INPUT,
   INPUT_BYTES,
-  indexSlots,
   outputStart,
   PLACES,
   POINTERS,

@@ -24,7 +24,6 @@ import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, forgetLabels, putAbsence, putEntry, puts, rejected } from './store';
 
-export { writeHotIds } from './hot-ids';
 export { greatestLabel, maxEntryBytes } from './store';
 
 /** Divides the memory, and returns its length in bytes. It must be as long before the next call. */

@@ -1,0 +1,17 @@
+import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
+
+/** Returns the MGET of the keys, as it is sent. */
+export function mgetOf(keys: readonly string[]): Buffer {
+  const words = keys.map((key) => `$${Buffer.byteLength(key)}\r\n${key}\r\n`);
+  return Buffer.from(`*${keys.length + 1}\r\n$4\r\nMGET\r\n${words.join('')}`);
+}
+
+/** Reads the values of keys, as a batch reads them. */
+export async function readValues(
+  of: { sendMget(command: Buffer, keys: number, reader: ReplyReader): Promise<unknown> },
+  keys: readonly string[],
+): Promise<Values> {
+  const reader = new ValuesReader({ keys: keys.length });
+  await of.sendMget(mgetOf(keys), keys.length, reader);
+  return reader.values;
+}
