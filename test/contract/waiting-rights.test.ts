@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
+import { untilApplied } from '../support/log-state.ts';
 import { addToCollection, insertCollection, insertKey, removeFromCollection } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -12,15 +13,8 @@ beforeAll(async () => {
 
 /** Returns the response to a request that waits while the change is made. It ends before its time only if it is woken. */
 async function awaited(key: string, change: (keyHash: Buffer) => Promise<unknown>) {
-  let next = '';
-  // earlier changes may still be announced
-  for (let quiet = 0; quiet < 3; ) {
-    const page = (
-      await service.get(`/changes?limit=1000&after=${next}`.replace(/&after=$/, ''), { key })
-    ).json();
-    quiet = page.changes.length === 0 ? quiet + 1 : 0;
-    next = page.next;
-  }
+  await untilApplied(service);
+  const { next } = (await service.get('/changes?limit=1000', { key })).json();
   const waiting = service.get(`/changes?limit=1000&wait=30&after=${next}`, { key });
   await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
   await change(Buffer.from(hashOf(key), 'hex'));

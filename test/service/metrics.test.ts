@@ -154,7 +154,14 @@ describe('requests', () => {
       ...new Set(samples.map(({ labels }) => labels[label]).filter(Boolean)),
     ];
     const routes = [
-      ...['/hotels', '/hotels/{id}', '/hotels/channel/{channel_id}', '/hotels/registry/{registry_id}'],
+      ...[
+        '/hotels',
+        '/hotels/batch',
+        '/key',
+        '/hotels/{id}',
+        '/hotels/channel/{channel_id}',
+        '/hotels/registry/{registry_id}',
+      ],
       ...['/hotels/channel/batch', '/hotels/registry/batch', '/changes', 'page', 'other'],
     ];
     for (const route of values('http_route')) expect(routes).toContain(route);
