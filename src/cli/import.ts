@@ -1,5 +1,5 @@
 import { Failure } from '../lib/failure.ts';
-import { parseAmount } from './common/arguments.ts';
+import { parseAmount, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
@@ -15,8 +15,11 @@ export function addCommand(program: CliCommand): void {
     .option('--dry-run', 'print what would change and the first faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
     .option('--delete-at-most <n>', 'hotels that may be deleted: 500, 30% (default: 20%)', parseAmount)
+    .option('--multiline', 'accept rows of CSV over several lines with --delete-missing')
+    .option('--expect-lines <n>', 'import nothing unless this many lines have a hotel', parseWhole(1, 1e12))
+    .option('--no-wait', 'fail instead of waiting while another import runs')
     .json(
-      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","multiline","nulls","converted_uris","failed","notes"}',
+      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","multiline","repeated_headers","nulls","converted_uris","failed","notes"}',
     )
     .addHelpText(
       'after',
@@ -27,9 +30,9 @@ Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and a
 A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
 ignored. Of several lines with the same id, the last counts. All valid lines are imported in one transaction.
 An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson for -), and makes
-the exit code 1. Other writers of the table wait while the changes are merged. Nothing is imported from an input without
-a hotel, from one that was written meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds of
-files make the exit code 2.
+the exit code 1. Other writers of the table wait while the changes are merged. A last line "# N hotels" proves that the
+file is complete, as --expect-lines does. Nothing is imported from an input without a hotel, from one that was written
+meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds of files make the exit code 2.
 `,
     )
     .examples(

@@ -80,6 +80,7 @@ const COUNTERS = {
   rejected: 0,
   superseded: 0,
   multiline: 0,
+  repeated_headers: 0,
   nulls: 0,
   converted_uris: 0,
 };

@@ -73,6 +73,32 @@ describe('a file that is still being written', () => {
     const replace = async () => rename(join(program.folder, await put('whole.ndjson', json(1, 900))), path);
     await expectNothing(await importWhile(replace), changed);
   });
+
+  const half = json(1, 900);
+
+  test.each([
+    ['an expected number of lines', half, ['--expect-lines', '1000'], '--expect-lines says 1000'],
+    ['the number in its last line', `${half}# 1000 hotels\n`, [], 'its last line says 1000'],
+  ])('a stream without %s is not imported', async (_, input, options, sentence) => {
+    await expectNothing(
+      await program.run(['import', '-', '--delete-missing', ...options], input),
+      new RegExp(`has 900 lines with hotels, ${sentence}; nothing was imported`),
+    );
+  });
+
+  test.each([
+    ['an expected number of lines', half, ['--expect-lines', '900']],
+    ['the number in its last line', `${half}# 900 hotels`, []],
+    ['that of CSV', `${HEADER}${csv(1, 900)}# 900 hotels\n`, []],
+  ])('a stream with %s is whole', async (_, input, options) => {
+    expect(await program.json(['import', '-', '--delete-missing', ...options], input)).toEqual(
+      counts({ unchanged: 900, deleted: 100 }),
+    );
+  });
+
+  test('a number of hotels in another line is a line like any other', async () => {
+    expect(await program.json(['import', '-'], `# 900 hotels\n${half}`)).toMatchObject({ rejected: 1 });
+  });
 });
 
 describe('mass deletion', () => {
@@ -106,6 +132,7 @@ describe('mass deletion', () => {
     ['--delete-at-most', '10%'],
     ['--delete-missing', '--delete-at-most', '101%'],
     ['--delete-missing', '--delete-at-most', 'many'],
+    ['--expect-lines', '0'],
   ])('wrong usage: %s %s %s', async (...options) => {
     expect((await run('few.ndjson', json(1, 3), ...options)).code).toBe(2);
   });
@@ -114,10 +141,10 @@ describe('mass deletion', () => {
 describe('quotes that swallow rows', () => {
   const swallowing = `${HEADER}h1,"Grand,X\nh2,Hotel 2,\nh3,Hotel 3,\nh4,Royal",Lyon\n${csv(5, HOTELS)}`;
 
-  test('rows over several lines are counted and shown, and delete nothing without --delete-at-most', async () => {
+  test('rows over several lines are counted and shown, and need --multiline to delete', async () => {
     await expectNothing(
       await run('grand.csv', swallowing, '--delete-missing'),
-      /^hotel-api: 1 row\(s\) span several lines.* 3 hotels would be deleted.*--delete-at-most 3; nothing was imported\.\nhotel-api: 1 record over several lines, first in line 2\.\n$/,
+      /^hotel-api: 1 row\(s\) span several lines.*--multiline; nothing was imported\.\nhotel-api: 1 record over several lines, first in line 2\.\n$/,
     );
     expect(await summary('grand.csv', swallowing)).toMatchObject({
       code: 0,
@@ -126,7 +153,7 @@ describe('quotes that swallow rows', () => {
       notes: ['1 record over several lines, first in line 2.'],
     });
     expect(await ids()).toHaveLength(HOTELS);
-    const allowed = ['--delete-missing', '--delete-at-most', '3'];
+    const allowed = ['--delete-missing', '--multiline'];
     expect(await summary('grand.csv', swallowing, ...allowed)).toMatchObject({ deleted: 3 });
   });
 
@@ -156,9 +183,20 @@ describe('joined parts', () => {
       );
   });
 
-  test('a row that repeats the header is rejected', async () => {
-    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}`;
-    expect(await summary('parts.csv', parts)).toEqual(counts({ unchanged: HOTELS, rejected: 1 }));
+  test('a byte order mark at the beginning of a line is dropped', async () => {
+    const parts = `\ufeff${HEADER}${csv(1, 500)}\ufeff${csv(501, HOTELS)}`;
+    expect(await summary('marks.csv', parts)).toEqual(counts({ unchanged: HOTELS }));
+    expect(await summary('marks.ndjson', `${json(1, 500)}\ufeff${json(501, HOTELS)}`)).toEqual(
+      counts({ unchanged: HOTELS }),
+    );
+  });
+
+  test('a row that repeats the header is left out and counted', async () => {
+    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}${HEADER}`;
+    expect(await summary('parts.csv', parts, '--delete-missing')).toEqual(
+      counts({ unchanged: HOTELS, repeated_headers: 2 }),
+    );
+    expect(await hotel('id')).toBeUndefined();
   });
 });
 
@@ -168,7 +206,10 @@ describe('no hotel', () => {
     ['nothing.csv', ''],
     ['blank.ndjson', '\n \r\n'],
     ['header.csv', HEADER],
+    ['headers.csv', HEADER + HEADER],
     ['nothing.gz', gzipSync('')],
+    ['array.json', '[\n]\n'],
+    ['zero.ndjson', '# 0 hotels\n'],
   ])('%s fails', async (name, content) => {
     for (const options of [[], ['--delete-missing']])
       await expectNothing(await run(name, content, ...options), /no hotel in the input/);
@@ -181,6 +222,20 @@ describe('no hotel', () => {
   test('a pipe whose producer failed fails', async () => {
     await expectNothing(await program.run(['import', '-'], ''), /standard input: no hotel in the input/);
   });
+});
+
+test('all faults of a line are named, one for each field', async () => {
+  const wrong =
+    '{"id":"w","name":"","country_code":"PRT","latitude":91,"star_rating":9,"room_count":-1,"email":"x"}\n';
+  const { code, stderr } = await run('faults.ndjson', wrong);
+  expect(code).toBe(1);
+  const [line, ...more] = stderr.trimEnd().split('\n');
+  expect(more).toEqual([]);
+  const fields = line!
+    .replace('line 1: ', '')
+    .split('; ')
+    .map((fault) => fault.split(' ')[0]);
+  expect(fields.sort()).toEqual(['country_code', 'email', 'latitude', 'name', 'room_count', 'star_rating']);
 });
 
 test('rows with the same id, as spreadsheets make them, are counted as superseded', async () => {
@@ -212,6 +267,13 @@ describe('a file that ends midway', () => {
     expect(stderr.split('\n').find((line) => line.includes('midway'))).toMatch(/follows "x{195},Lond"$/);
   });
 
+  test('is whole if the number of lines is the expected one', async () => {
+    expect(await summary('cut.csv', cut, '--delete-missing', '--expect-lines', '999')).toMatchObject({
+      code: 0,
+      deleted: 1,
+    });
+  });
+
   test('an object of JSON that is closed is whole, and one that is not is rejected', async () => {
     expect(await summary('whole.ndjson', json(1, 900).trimEnd(), '--delete-missing')).toEqual(
       counts({ unchanged: 900, deleted: 100 }),
@@ -231,9 +293,9 @@ describe('the wrong kind of file', () => {
     ['marked.csv', Buffer.from(`\ufeff${HEADER}${csv(1, 9)}`, 'utf16le'), 'UTF-16'],
     ['plain.ndjson', Buffer.from(json(1, 9), 'utf16le'), 'UTF-16'],
     ['swapped.csv', Buffer.from(`\ufeff${HEADER}`, 'utf16le').swap16(), 'UTF-16'],
-    ['array.json', JSON.stringify(array), 'a JSON array'],
-    ['lines.json', `[\n${json(1, 3).trimEnd().replaceAll('\n', ',\n')}\n]\n`, 'a JSON array'],
-    ['indented.json', JSON.stringify(array[0], null, 2), 'JSON over several lines'],
+    ['array.json', JSON.stringify(array), 'a JSON array in one line'],
+    ['line.json', ` ${JSON.stringify(array)} \r\n`, 'a JSON array in one line'],
+    ['large.json', `[${'{"id":"x","name":"X"},'.repeat(60_000)}{}]`, 'a JSON array in one line'],
     ['pipes.csv', 'id|name|city\nh1|Hotel 1|Lyon\n', 'separated by pipes'],
     ['headless.txt', 'h1|Hotel 1|Lyon\n', 'separated by pipes'],
     ['twice.gz', gzipSync(gzipSync(json(1, 9))), 'packed by another program than gzip, or twice'],
@@ -244,23 +306,41 @@ describe('the wrong kind of file', () => {
     expect(outcome.stderr.split('\n')).toHaveLength(2);
     await expectNothing(outcome, new RegExp(`^hotel-api: ${name} is ${kind}, not NDJSON or CSV`), 2);
   });
+
+  test.each([
+    ['commas', json(1, 3).replaceAll('\n', ',\n')],
+    ['an array over lines', `[\n${json(1, 3).trimEnd().replaceAll('\n', ',\n')}\n]\n`],
+    ['an array that begins and ends with hotels', `[${json(1, 3).trimEnd().replaceAll('\n', ',\r\n')}]`],
+    ['leading commas', `[${json(1, 3).trimEnd().replaceAll('\n', '\n,')}\n]`],
+    ['an indented array', JSON.stringify(array, null, 2)],
+    ['an array indented by tabs', JSON.stringify(array, null, '\t')],
+    ['hotels over lines', array.map((one) => JSON.stringify(one, null, 2)).join('\n')],
+  ])('JSON with %s is read', async (_, content) => {
+    expect(await summary('hotels.json', content)).toMatchObject({ code: 0, unchanged: 3, lines: 3 });
+  });
 });
 
-test.each(['SIGINT', 'SIGKILL'] as const)('%s ends an import, and leaves nothing', async (signal) => {
-  const name = await put('new.ndjson', json(1, HOTELS + 1));
-  const { outcome } = await sql().begin(async (holder) => {
-    await holder`lock table hotels in row exclusive mode`;
-    const started = program.start(['import', name]);
-    const waiting = () => sql()`select from pg_locks where relation = 'hotels'::regclass and not granted`;
-    await expect.poll(waiting).toHaveLength(1);
-    started.child.kill(signal);
-    return started;
-  });
-  const { code, stderr, stdout } = await outcome;
-  expect([code, stdout]).toEqual([signal === 'SIGINT' ? 1 : null, '']);
-  if (signal === 'SIGINT') expect(stderr).toMatch(/hotel-api: Interrupted.*\n/);
-  expect(await summary('new.ndjson', json(1, HOTELS + 1))).toMatchObject({ code: 0, inserted: 1 });
-});
+test.each(['SIGINT', 'SIGKILL'] as const)(
+  '%s ends an import and its turn, and leaves nothing',
+  async (signal) => {
+    const name = await put('new.ndjson', json(1, HOTELS + 1));
+    const { outcome } = await sql().begin(async (holder) => {
+      await holder`lock table hotels in row exclusive mode`;
+      const started = program.start(['import', name]);
+      const waiting = () => sql()`select from pg_locks where relation = 'hotels'::regclass and not granted`;
+      await expect.poll(waiting).toHaveLength(1);
+      started.child.kill(signal);
+      // the server looks for its client every second
+      await expect.poll(waiting).toHaveLength(0);
+      expect((await program.run(['import', name, '--no-wait', '--dry-run'])).code).toBe(0);
+      return started;
+    });
+    const { code, stderr, stdout } = await outcome;
+    expect([code, stdout]).toEqual([signal === 'SIGINT' ? 1 : null, '']);
+    if (signal === 'SIGINT') expect(stderr).toMatch(/hotel-api: Interrupted.*\n/);
+    expect(await summary('new.ndjson', json(1, HOTELS + 1))).toMatchObject({ code: 0, inserted: 1 });
+  },
+);
 
 test('a server error after all lines are sent ends the import', async () => {
   // a trigger at the end of the copy
@@ -283,7 +363,9 @@ test('a server error after all lines are sent ends the import', async () => {
   );
 });
 
-test('of two imports at once the second waits, and says who runs the other', async () => {
+const RUNS = 'another import is running \\(\\w+ from .* since 20.*, backend \\d+\\)';
+
+test('of two imports at once the second waits, or fails with --no-wait, and says who runs the other', async () => {
   const old = await put('old.ndjson', '{"id":"h1","name":"old"}\n');
   const fresh = await put('new.ndjson', '{"id":"h1","name":"new"}\n');
   const outcomes = await sql().begin(async (holder) => {
@@ -293,19 +375,21 @@ test('of two imports at once the second waits, and says who runs the other', asy
       select from pg_stat_activity
       where datname = current_database() and application_name = 'hotel-api operate' and wait_event = 'relation'`;
     await expect.poll(waiting).toHaveLength(1);
+    expect(await program.run(['import', fresh, '--no-wait'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^hotel-api: ${RUNS}; nothing was imported.*\\n$`)),
+    });
     const second = program.start(['import', fresh]);
     await once(second.child.stderr!, 'data');
     return [first, second.outcome];
   });
   const [first, second] = await Promise.all(outcomes);
   expect([first!.code, second!.code]).toEqual([0, 0]);
-  expect(second!.stderr).toMatch(
-    /^waiting: another import is running \(\w+ from .* since 20.*, backend \d+\)\n$/,
-  );
+  expect(second!.stderr).toMatch(new RegExp(`^waiting: ${RUNS}\\n$`));
   expect((await hotel('h1'))!.name).toBe('new');
 });
 
-describe('leftovers', () => {
+describe('leftovers and blanks', () => {
   test('a clean import removes the rejected lines of an earlier one', async () => {
     const rejected = () =>
       readFile(join(program.folder, 'nightly.csv.rejected.csv'), 'utf8').catch(() => 'none');
@@ -318,15 +402,60 @@ describe('leftovers', () => {
       await readFile(join(program.folder, 'nightly.csv.rejected.ndjson'), 'utf8').catch(() => 'none'),
     ).toBe('none');
   });
+
+  test('cells of CSV are trimmed, and texts for null are null', async () => {
+    const columns = 'id , name,city,latitude,channel_id,registry_id,images\n';
+    const rows = ' a , "A, B" ,NULL,\\N,"",519819.0,NULL\nNULL,"NULL"," Rome ", 1.5 ,"NULL",7,[]\n';
+    expect(await summary('nulls.csv', columns + rows)).toEqual(counts({ inserted: 2, nulls: 3 }));
+    expect(await hotel('a')).toMatchObject({
+      name: 'A, B',
+      city: null,
+      latitude: null,
+      channel_id: null,
+      registry_id: '519819',
+      images: [],
+    });
+    expect(await hotel('NULL')).toMatchObject({
+      name: 'NULL',
+      city: 'Rome',
+      latitude: 1.5,
+      channel_id: null,
+    });
+  });
+
+  test('empty strings of NDJSON are null where null is allowed, and counted', async () => {
+    const lines =
+      '{"id":"a","name":"A","city":"","channel_id":"","registry_id":519819.0}\n{"id":"b","name":""}\n';
+    expect(await summary('empty.ndjson', lines)).toEqual(counts({ inserted: 1, rejected: 1, nulls: 2 }));
+    expect(await hotel('a')).toMatchObject({ city: null, channel_id: null, registry_id: '519819' });
+  });
+
+  test('relative paths of images are rejected, and the missing URL is named', async () => {
+    const { code, stderr } = await run(
+      'images.ndjson',
+      '{"id":"a","name":"A","images":[{"url":"/img/1.jpg"}]}\n',
+    );
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^line 1: images\/0\/url must be .*"\/img\/1\.jpg" is relative: the URL before it is missing\n$/,
+    );
+  });
 });
 
 test('a person and --json get the same summary, with every counter', async () => {
-  const args = ['all.csv', `${HEADER}a,"A\n1",NULL\na,A,\nb,B,\n,C,\n`, '--dry-run'] as const;
-  const expected = counts({ inserted: 2, rejected: 1, superseded: 1, multiline: 1, nulls: 1 });
+  const args = ['all.csv', `${HEADER}a,"A\n1",NULL\na,A,\n${HEADER}b,B,\n,C,\n`, '--dry-run'] as const;
+  const expected = counts({
+    inserted: 2,
+    rejected: 1,
+    superseded: 1,
+    multiline: 1,
+    repeated_headers: 1,
+    nulls: 1,
+  });
   const { code, stdout } = await run(...args);
   const printed = await summary(...args);
   expect(printed).toEqual(expected);
-  expect(printed.notes).toHaveLength(4);
+  expect(printed.notes).toHaveLength(5);
   expect({ code, stdout }).toEqual({
     code: 1,
     stdout: [

@@ -56,7 +56,7 @@ it('the serving login reads and sequences, but writes nothing, and neither sees 
     'select hotel_api_invalidate()',
     'select hotel_api_lock_sequencer()',
     `select nextval('hotel_api_queue_number_seq')`,
-    'update hotel_api_importer set import = null',
+    'do $$ begin lock table hotel_api_importer in exclusive mode; end $$',
     `insert into hotels (id, name) values ('b', 'B')`,
     `update hotels set name = 'B'`,
     'truncate hotels',

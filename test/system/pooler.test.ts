@@ -114,6 +114,24 @@ describe('behind PgBouncer in transaction mode', () => {
     const { inserted, updated } = await run(['import', '-'], `${JSON.stringify(hotel)}\n`);
     expect(inserted + updated).toBe(1);
   });
+
+  it('the turn of a killed import is free at once, and its connection of the pool', async () => {
+    const { url } = await startPgBouncer(database.ownerUrl, 1);
+    const run = (...options: string[]) =>
+      startProgram(['import', '-', ...options], { DATABASE_URL: url }, { input: '{"id":"k","name":"K"}\n' });
+    await database.sql.begin(async (holder) => {
+      await holder`lock table hotels in row exclusive mode`;
+      const { child, outcome } = run();
+      const waiting = () => database.sql`
+        select from pg_locks where relation = 'hotels'::regclass and not granted`;
+      await expect.poll(waiting).toHaveLength(1);
+      child.kill('SIGKILL');
+      await outcome;
+      // PgBouncer disconnects the server, which looks for its client every second
+      await expect.poll(waiting).toHaveLength(0);
+      expect(await run('--no-wait', '--dry-run').outcome).toMatchObject({ code: 0, stderr: '' });
+    });
+  });
 });
 
 describe('behind a pooler is rejected', () => {

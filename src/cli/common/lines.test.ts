@@ -1,16 +1,16 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { BEGINNING, type Line, readLines } from './lines.ts';
 
 const MIB = 1024 * 1024;
 const PIECE = 64 * 1024;
 
-async function linesOf(content: Buffer | string): Promise<Line[]> {
+async function linesOf(content: Buffer | string, mark = BEGINNING): Promise<Line[]> {
   const bytes = Buffer.from(content);
   async function* pieces(): AsyncGenerator<Buffer> {
-    for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
+    for (let at = mark.start; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
   }
   const lines: Line[] = [];
-  for await (const some of readLines(pieces(), BEGINNING)) lines.push(...some);
+  for await (const some of readLines(pieces(), mark)) lines.push(...some);
   return lines;
 }
 
@@ -23,6 +23,7 @@ test('lines are numbered from 1, and the last may have no newline', async () => 
     [4, '{"b":2}\r'],
     [5, '{"c":3}'],
   ]);
+  expect(lines.map(({ isUnfinished }) => isUnfinished)).toEqual([false, false, false, false, true]);
 });
 
 test('a line has the offsets of its bytes', async () => {
@@ -59,4 +60,32 @@ test('invalid UTF-8 is a fault of the line', async () => {
     [undefined, 'the line is not UTF-8'],
     ['{}', ''],
   ]);
+});
+
+test('reading from behind any line yields the same lines as reading from the beginning', async () => {
+  const text = '{"a":1}\n\n{"b":2}\n  \n\n{"c":3}\n{"d":4}';
+  const all = await linesOf(text);
+  for (const [at, { number, end }] of all.entries()) {
+    expect(await linesOf(text, { number, start: end + 1 })).toEqual(all.slice(at + 1));
+  }
+});
+
+test.each([
+  ['blank lines', '\n'.repeat(10_000)],
+  ['short lines', 'a,b\n'.repeat(10_000)],
+])('each byte is searched for newlines once: %s', async (_, content) => {
+  const piece = Buffer.from(content);
+  const indexOf = piece.indexOf.bind(piece);
+  let searched = 0;
+  vi.spyOn(piece, 'indexOf').mockImplementation((value, from) => {
+    const start = Number(from ?? 0);
+    const found = indexOf(value, start);
+    searched += (found === -1 ? piece.length : found + 1) - start;
+    return found;
+  });
+  async function* pieces(): AsyncGenerator<Buffer> {
+    yield piece;
+  }
+  for await (const _lines of readLines(pieces(), BEGINNING));
+  expect(searched).toBeLessThanOrEqual(piece.length);
 });

@@ -19,6 +19,8 @@ export interface Line extends ByteRange {
   /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
   fault: string;
+  /** the file ends without a newline after it */
+  isUnfinished: boolean;
 }
 
 /** Start of reading: behind the line with this number, at this byte. */
@@ -37,10 +39,10 @@ export async function* readLines(pieces: AsyncIterable<Buffer>, mark: Mark): Asy
   let { number, start } = mark;
   let begun: Buffer[] = [];
   let begunBytes = 0;
-  const finish = (rest: Buffer): Line => {
+  const finish = (rest: Buffer, isUnfinished = false): Line => {
     const end = start + begunBytes + rest.length;
     const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
-    const line = { number: ++number, lines: 1, start, end, ...readText(bytes, end - start) };
+    const line = { number: ++number, lines: 1, start, end, ...readText(bytes, end - start), isUnfinished };
     start = end + 1;
     begun = [];
     begunBytes = 0;
@@ -59,7 +61,7 @@ export async function* readLines(pieces: AsyncIterable<Buffer>, mark: Mark): Asy
     begunBytes += rest.length;
     yield lines;
   }
-  if (begunBytes > 0) yield [finish(Buffer.alloc(0))];
+  if (begunBytes > 0) yield [finish(Buffer.alloc(0), true)];
 }
 
 function readText(bytes: Buffer, sizeBytes: number): Pick<Line, 'text' | 'fault'> {

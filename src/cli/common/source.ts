@@ -19,8 +19,6 @@ export class Source {
   readonly sizeBytes: number;
   /** position of reading in the stored bytes */
   positionBytes = 0;
-  /** of what was read last */
-  endsWithNewline = false;
   readonly #handle: FileHandle;
   /** facts before it was read, of a plain file */
   readonly #before: BigIntStats | undefined;
@@ -61,13 +59,6 @@ export class Source {
 
   /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
   async *read(start: number): AsyncGenerator<Buffer> {
-    for await (const piece of this.#unpacked(start)) {
-      this.endsWithNewline = piece.at(-1) === 10;
-      yield piece;
-    }
-  }
-
-  async *#unpacked(start: number): AsyncGenerator<Buffer> {
     const { buffer } = await this.#handle.read(Buffer.alloc(2), 0, 2, 0);
     const isGzip = buffer.readUInt16BE() === 0x1f8b;
     if (!isGzip) return yield* this.#stored(start);

@@ -4,7 +4,7 @@ import { IMPORTED_COLUMNS } from './hotel.ts';
 /** Selects the effective lines: the last valid one of each id. */
 const CANDIDATES = `
   select distinct on (id) line, id, channel_id, registry_id
-  from staged where fault is null order by id, line desc`;
+  from staged where fault is null and id is not null order by id, line desc`;
 
 /**
  * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the

@@ -1,8 +1,7 @@
 import { parse } from 'csv-parse/sync';
 import { valueSchemaOf } from '../../hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../hotels/row.ts';
-import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
-import { count } from '../common/progress.ts';
+import type { Line } from '../common/lines.ts';
 import type { Format } from './records.ts';
 
 const DELIMITERS = [',', ';', '\t'];
@@ -30,61 +29,16 @@ export function csvBelow(line: Line & { text: string }): (Format & { columns: st
         columns,
         header: `${line.text}\n`,
         mark: { number: line.number, start: line.end + 1 },
-        join: (chunks) => joinRows(chunks, (text) => cellsOf([text], delimiter)?.length === 1),
+        opener: 'a quote',
+        opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
+        isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
         read: (texts) => readRows(texts, delimiter, columns),
       };
   }
   return undefined;
 }
 
-const hasOddQuotes = (text = '') => text.split('"').length % 2 === 0;
-
-/**
- * Joins the lines of each row with quoted newlines, of at most 1 MiB. If a quote is not closed, only its line is wrong, and
- * reading continues at the next one: an open quote takes no other hotel with it.
- */
-export async function* joinRows(
-  chunks: AsyncIterable<Line[]>,
-  isRow: (text: string) => boolean,
-): AsyncGenerator<Line[]> {
-  let held: Line[] = [];
-  /** Returns the rows of the held lines, and keeps the last lines if their row may continue. */
-  const join = (isEnd: boolean): Line[] => {
-    const rows: Line[] = [];
-    for (let at = 0; at < held.length; at++) {
-      const first = held[at]!;
-      if (!hasOddQuotes(first.text)) {
-        rows.push(first);
-        continue;
-      }
-      const fits = (line: Line) => line.text !== undefined && line.end - first.start <= LINE_LIMIT_BYTES;
-      let last = at + 1;
-      while (last < held.length && fits(held[last]!) && !hasOddQuotes(held[last]!.text)) last++;
-      const end = held[last];
-      if (!end && !isEnd) {
-        held = held.slice(at);
-        return rows;
-      }
-      const lines = held.slice(at, last + 1);
-      const text = lines.map((line) => line.text).join('\n');
-      if (end && fits(end) && isRow(text)) {
-        rows.push({ ...first, end: end.end, lines: lines.length, text });
-        at = last;
-      } else {
-        const others = lines.length - 1;
-        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
-        rows.push({ ...first, text: undefined, fault: `a quote is not closed${swallowed}` });
-      }
-    }
-    held = [];
-    return rows;
-  };
-  for await (const chunk of chunks) {
-    held = [...held, ...chunk];
-    yield join(false);
-  }
-  yield join(true);
-}
+const hasOddQuotes = (text: string) => text.split('"').length % 2 === 0;
 
 function readRows(texts: string[], delimiter: string, columns: string[]): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
@@ -105,7 +59,7 @@ function readRow(cells: string[], columns: string[]): unknown {
     isHeader &&= cell === column;
     if (cell !== '') hotel[column] = readCell(column, cell);
   }
-  return isHeader ? new Error('it repeats the header row') : hotel;
+  return isHeader ? undefined : hotel;
 }
 
 function readCell(column: string, cell: string): unknown {

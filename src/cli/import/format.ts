@@ -1,12 +1,12 @@
 import { Failure } from '../../lib/failure.ts';
-import { BEGINNING, type Line, readLines } from '../common/lines.ts';
+import { BEGINNING, LINE_LIMIT_BYTES, type Line, readLines } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import { csvBelow } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import { type Format, NDJSON } from './records.ts';
+import { NDJSON } from './json.ts';
+import type { Format } from './records.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
-const BEGINNING_BYTES = 4 * 1024;
 /** Kinds of files by their beginning, of which each byte is a character, with a remedy. */
 const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   [/^\x28\xb5\x2f\xfd/, 'compressed with zstd', 'Unpack it: zstd -dc FILE | hotel-api import -'],
@@ -19,23 +19,26 @@ const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   ],
   [/^\s*</, 'HTML or XML', 'It may be an error page: look at it.'],
   [/^[^[{,;\t\n]*\|/, 'separated by pipes', 'Ask for commas, semicolons or tabs.'],
-  [/^\s*\[/, 'a JSON array', 'Write one hotel a line: jq -c ".[]" FILE | hotel-api import -'],
-  [/^\s*\{\s*\n/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
+  [
+    /^\s*\[[^\n]*(\][^\S\n]*\n|$)/,
+    'a JSON array in one line',
+    'Write one hotel a line: jq -c ".[]" FILE | hotel-api import -',
+  ],
 ];
 
 /**
- * Detects the format from the first line that is not blank: a brace begins NDJSON, a header row CSV. Otherwise the name of
- * the file decides, with NDJSON as default. Throws a `Failure` for another kind of file, and for CSV with a missing or
- * wrong header row.
+ * Detects the format from the first line that is not blank: a brace or bracket begins NDJSON, a header row CSV. Otherwise
+ * the name of the file decides, with NDJSON as default. Throws a `Failure` for another kind of file, and for CSV with a
+ * missing or wrong header row.
  */
 export async function detectFormat(source: Source): Promise<Format> {
-  const beginning = (await source.slice(0, BEGINNING_BYTES)).toString('latin1').replace(/^\xef\xbb\xbf/, '');
+  const beginning = (await source.slice(0, LINE_LIMIT_BYTES)).toString('latin1').replace(/^\xef\xbb\xbf/, '');
   const [, kind, remedy] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
   if (kind)
     throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
   const line = await firstLine(source);
   const { text, number } = line ?? {};
-  if (text === undefined || /^\s*\{/.test(text)) return NDJSON;
+  if (text === undefined || /^\s*[{[]/.test(text)) return NDJSON;
   const csv = csvBelow({ ...line!, text });
   const requirement = `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`;
   if (!csv && /\.(csv|tsv)(\.gz)?$/i.test(source.name)) throw new Failure(requirement);

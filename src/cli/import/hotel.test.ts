@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { IMPORTED_COLUMNS, readHotel } from './hotel.ts';
-import { NDJSON } from './records.ts';
+import { NDJSON } from './json.ts';
 
 const check = (line: string) => readHotel(NDJSON.read([line])[0]);
 /** Returns the hotel of a line; throws its fault. */

@@ -107,11 +107,12 @@ const Hotel = Compile({
 const Id = Compile(identifier);
 
 /**
- * Checks a hotel from JSON or CSV; an error is the fault of its line. Converts IRIs to URIs, and empty
+ * Checks a hotel from JSON or CSV; an error is the fault of its line, `undefined` no hotel. Converts IRIs to URIs, and empty
  * texts to null where null is allowed, in place. The fault names all wrong fields.
  */
 export function readHotel(value: unknown): Checked {
   const checked: Checked = { hotel: {}, fault: undefined, convertedUris: 0, nulls: 0 };
+  if (value === undefined) return checked;
   if (value instanceof Error) return { ...checked, fault: value.message };
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { ...checked, fault: 'not a JSON object' };

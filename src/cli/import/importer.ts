@@ -18,12 +18,20 @@ const FIRST_FAULTS = 20;
 const REPORT_FROM_BYTES = 1024 * 1024;
 /** Maximum part of a last line that is shown if the file may end midway. */
 const SHOWN_BYTES = 200;
+/** Last line of a complete source, with the number of its hotels. */
+const CLOSING_LINE = /^\s*#\s*(\d{1,15}) hotels?\s*$/i;
 
 export interface ImportOptions {
   dryRun?: boolean;
   deleteMissing?: boolean;
   /** returns how many of the hotels of the table may be deleted */
   deleteAtMost?: (hotels: number) => number;
+  /** rows of CSV over several lines do not prevent deletions */
+  multiline?: boolean;
+  /** number of lines with hotels; another one prevents the import */
+  expectLines?: number;
+  /** false: fails instead of waiting for another import */
+  wait: boolean;
   json?: boolean;
 }
 
@@ -61,11 +69,13 @@ export class Importer {
     // a transaction whose client has disconnected must not keep its locks
     await transaction`set local client_connection_check_interval = '1s'`;
     await transaction`set local work_mem = '64MB'`;
-    await takeTurn(transaction, (other) =>
-      this.#progress.log(`waiting: another import is running (${other})`),
-    );
+    await takeTurn(transaction, (described) => {
+      const other = `another import is running (${described})`;
+      if (!this.#options.wait) throw new Failure(`${other}; nothing was imported. Try again after it.`);
+      this.#progress.log(`waiting: ${other}`);
+    });
     await stage(transaction, this.#source, this.#format, () => this.#progress.at(this.#source.positionBytes));
-    const cut = await this.#readCut(transaction);
+    const { announced, cut } = await this.#readEnd(transaction);
     const deleteMissing = wanted && cut === undefined;
     if (!dryRun) {
       await transaction`set local lock_timeout = '30s'`;
@@ -79,7 +89,7 @@ export class Importer {
     const summary = await summarize(transaction, counts);
     if (summary.rejected > 0) await this.#reject(transaction, summary);
     if (cut) this.#progress.log(cut);
-    const why = await this.#whyRefused(transaction, summary, deleteMissing);
+    const why = await this.#whyRefused(transaction, { announced, ...summary }, deleteMissing);
     if (why && !dryRun) throw new Failure([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
     if (why) summary.notes.push(`The import would fail: ${why}.`);
     if (wanted && cut) summary.notes.push('No hotel is deleted: the file may end midway.');
@@ -98,36 +108,51 @@ export class Importer {
     return summary;
   }
 
-  /** Returns a warning about the line in which the file may end midway; undefined if it is whole. */
-  async #readCut(transaction: TransactionSql): Promise<string | undefined> {
-    if (this.#source.endsWithNewline) return undefined;
+  /**
+   * Returns N of a last line `# N hotels`, which is no record, or a warning about the line in which the file may end midway.
+   * An expected number of lines disproves that.
+   */
+  async #readEnd(transaction: TransactionSql): Promise<{ announced?: number; cut?: string }> {
     const [last] = await transaction`
-      select line, starts_at, ends_at, fault from staged order by line desc limit 1`;
-    // an object of JSON that is closed is whole
-    if (!last || (this.#format.name === 'ndjson' && last.fault === null)) return undefined;
-    const from = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
-    const text = String(await this.#source.slice(from, last.ends_at));
-    return `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(text)}`;
+      select line, starts_at, ends_at, is_cut from staged
+      where (fault is not null or is_cut) and line = (select max(line) from staged)`;
+    if (!last) return {};
+    const start = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
+    const text = String(await this.#source.slice(start, last.ends_at));
+    const [, announced] = CLOSING_LINE.exec(text) ?? [];
+    if (announced !== undefined) {
+      await transaction`delete from staged where line = ${last.line}`;
+      return { announced: Number(announced) };
+    }
+    if (!last.is_cut || this.#options.expectLines !== undefined) return {};
+    return {
+      cut: `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(text)}`,
+    };
   }
 
   /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
   async #whyRefused(
     transaction: TransactionSql,
-    { lines, multiline, deleted }: Summary,
+    { announced, lines, multiline, deleted }: Summary & { announced?: number },
     deleteMissing: boolean,
   ): Promise<string | undefined> {
-    if (lines === 0) return `${this.#source.name}: no hotel in the input`;
+    const { name } = this.#source;
+    const { expectLines = lines, deleteAtMost = parseAmount('20%') } = this.#options;
+    if (lines === 0) return `${name}: no hotel in the input`;
+    if (lines !== expectLines)
+      return `${name} has ${lines} lines with hotels, --expect-lines says ${expectLines}`;
+    if (lines !== (announced ?? lines))
+      return `${name} has ${lines} lines with hotels, its last line says ${announced}`;
     if (!deleteMissing) return undefined;
     const [found] = await transaction<[{ hotels: number; withoutId: number }]>`
       select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
-      from staged where id is null`;
+      from staged where id is null and fault is not null`;
     const { hotels, withoutId } = found;
     if (withoutId > 0)
       return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
-    const { deleteAtMost } = this.#options;
-    if (multiline > 0 && deleted > 0 && !deleteAtMost)
-      return `${multiline} row(s) span several lines, as if a stray quote had swallowed hotels, and ${deleted} hotels would be deleted: if that is right, add --delete-at-most ${deleted}`;
-    const allowed = (deleteAtMost ?? parseAmount('20%'))(hotels);
+    if (multiline > 0 && this.#format.name === 'csv' && !this.#options.multiline)
+      return `${multiline} row(s) span several lines, as if a stray quote had swallowed hotels, which --delete-missing would delete: if they are right, add --multiline`;
+    const allowed = deleteAtMost(hotels);
     if (deleted <= allowed) return undefined;
     return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
   }

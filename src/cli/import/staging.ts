@@ -13,6 +13,7 @@ const COLUMNS: Record<string, [type: string, of: (record: ImportRecord) => unkno
   fault: ['null::text', ({ fault }) => fault],
   converted_uris: ['0', ({ convertedUris }) => convertedUris],
   nulls: ['0', ({ nulls }) => nulls],
+  is_cut: ['false', ({ isCut }) => isCut],
 };
 
 /**

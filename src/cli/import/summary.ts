@@ -5,11 +5,12 @@ import type { Counts } from './merge.ts';
 /** Counters of staged records: the number of a record in SQL, with its `candidates` row `c`; and the sentence about them. */
 const COUNTERS = {
   superseded: [
-    '(fault is null and c.line is null)::int',
+    '(i.id is not null and fault is null and c.line is null)::int',
     'line',
     'superseded by a later one with the same id',
   ],
   multiline: ['(lines > 1)::int', 'record', 'over several lines'],
+  repeated_headers: ['(i.id is null and fault is null)::int', 'repeated header row', 'left out'],
   nulls: ['(fault is null)::int * nulls', 'text', 'read as null (empty, NULL, \\N)'],
   converted_uris: [
     '(fault is null)::int * converted_uris',
@@ -36,7 +37,7 @@ export async function summarize(transaction: TransactionSql, counts: Counts): Pr
   const [row] = await transaction.unsafe(`
     select count(*)::float8 as lines, count(fault)::float8 as rejected, ${sums.join()}
     from staged i left join candidates c on c.line = i.line`);
-  const { lines, rejected } = row!;
+  const { lines, rejected, repeated_headers } = row!;
   const notes: string[] = [];
   const counters: Record<string, number> = {};
   for (const [name, [, thing, what]] of Object.entries(COUNTERS)) {
@@ -45,7 +46,7 @@ export async function summarize(transaction: TransactionSql, counts: Counts): Pr
     if (sum > 0) notes.push(`${count(thing!)(sum)} ${what}, first in line ${row![`first_${name}`]}.`);
   }
   const failed = rejected > 0;
-  return { ...counts, rejected, lines, ...counters, failed, notes } as Summary;
+  return { ...counts, rejected, lines: lines - repeated_headers, ...counters, failed, notes } as Summary;
 }
 
 /** Returns the summary as text. */

@@ -10,7 +10,8 @@ export async function takeTurn(transaction: TransactionSql, onWait: (other: stri
     select format('%s from %s since %s, backend %s', usename, coalesce(host(client_addr), 'this host'), xact_start, pid)
       as described
     from pg_stat_activity join pg_locks using (pid)
-    where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted and pid <> pg_backend_pid() limit 1`;
+    where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted
+      and datname = current_database() and pid <> pg_backend_pid() limit 1`;
   if (other) onWait(other.described);
   await transaction`lock table hotel_api_importer in exclusive mode`;
 }

@@ -1,19 +1,24 @@
 import { expect, test } from 'vitest';
 import { BEGINNING, type Line, readLines } from '../common/lines.ts';
-import { csvBelow, joinRows } from './csv.ts';
+import { csvBelow } from './csv.ts';
+import { NDJSON } from './json.ts';
+import { joinLines } from './records.ts';
 
 const MIB = 1024 * 1024;
-const HEADER = { number: 1, lines: 1, start: 0, end: 7, text: 'id,name', fault: '' };
+const HEADER = { number: 1, lines: 1, start: 0, end: 7, text: 'id,name', fault: '', isUnfinished: false };
 const ROWS = csvBelow(HEADER)!;
 
-async function join(content: string, joinAll = ROWS.join, pieceBytes = 64 * 1024): Promise<Line[]> {
+async function join(
+  content: string,
+  rules: Parameters<typeof joinLines>[1] = ROWS,
+  pieceBytes = 64 * 1024,
+): Promise<Line[]> {
   const bytes = Buffer.from(content);
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
   }
   const records: Line[] = [];
-  for await (const some of joinAll(readLines(pieces(), BEGINNING)))
-    records.push(...some.filter(({ text }) => text !== ''));
+  for await (const some of joinLines(readLines(pieces(), BEGINNING), rules)) records.push(...some);
   return records;
 }
 const texts = async (...args: Parameters<typeof join>) =>
@@ -32,7 +37,7 @@ test('a row of CSV ends outside quotes, and has the numbers and bytes of its lin
 test('rows do not depend on the boundaries of the chunks', async () => {
   const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
   expect((await join(`${rows.join('\n')}\n`)).map(({ text }) => text)).toEqual(rows);
-  expect((await join(rows.slice(0, 99).join('\n'), ROWS.join, 7)).map(({ text }) => text)).toEqual(
+  expect((await join(rows.slice(0, 99).join('\n'), ROWS, 7)).map(({ text }) => text)).toEqual(
     rows.slice(0, 99),
   );
 });
@@ -70,10 +75,32 @@ test('a record has at most 1 MiB, and a line that is not UTF-8 ends it', async (
 
 test('open quotes in every line are searched for their end in one line each', async () => {
   let searched = 0;
-  const isRow = () => {
-    searched++;
-    return false;
+  const rules = {
+    ...ROWS,
+    opens: () => () => {
+      searched++;
+      return true;
+    },
+    isRecord: () => false,
   };
-  expect(await join('x"\n'.repeat(3_000), (chunks) => joinRows(chunks, isRow))).toHaveLength(3_000);
+  expect(await join('x"\n'.repeat(3_000), rules)).toHaveLength(3_000);
   expect(searched).toBeLessThan(3_000);
+});
+
+test('an object of JSON may span lines, as printers with indentation write arrays', async () => {
+  const hotels = [
+    { id: 'a', images: [{ url: 'https://a/b' }] },
+    { id: 'b', name: 'B' },
+  ];
+  const printed = JSON.stringify(hotels, null, 2).split('\n');
+  expect(await texts(printed.join('\n'), NDJSON)).toEqual([
+    [1, 1, '['],
+    [2, 8, printed.slice(1, 9).join('\n')],
+    [10, 4, printed.slice(9, 13).join('\n')],
+    [14, 1, ']'],
+  ]);
+  expect(await texts('{\n{\n}\n', NDJSON)).toEqual([
+    [1, 1, 'a brace is not closed: it would swallow 1 line after it'],
+    [2, 2, '{\n}'],
+  ]);
 });
