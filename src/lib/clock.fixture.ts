@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { vi } from 'vitest';
-import { compareClocks } from './clock.ts';
+import { type Clock, compareClocks, type Timer, useClock } from './clock.ts';
 
 /**
  * Makes both clocks jump together with `vi.setSystemTime` and `vi.advanceTimersByTime`. Between jumps the wall clock is
@@ -34,4 +34,84 @@ export function fakeTimers(aheadMs = () => 0, options?: Parameters<typeof vi.use
   const { now } = globalThis.performance;
   vi.spyOn(performance, 'now').mockImplementation(() => now.call(globalThis.performance) + aheadMs());
   compareClocks();
+}
+
+interface VirtualTimer extends Timer {
+  atMs: number;
+  callback: () => void;
+}
+
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** Virtual time: it passes only while a test lets it, and runs the timers that are due in order. */
+export class VirtualClock implements Clock {
+  nowMs = 1_000_000;
+  readonly watch: Clock['watch'] = { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] };
+  readonly #timers = new Set<VirtualTimer>();
+
+  /** Uses it for everything until `useClock()`. */
+  constructor() {
+    useClock(this);
+  }
+
+  readonly monotonicMs = () => this.nowMs;
+  readonly systemMs = () => this.nowMs;
+  readonly wallMs = () => this.nowMs;
+  readonly uptimeMs = () => this.nowMs;
+  readonly random = () => 0.5;
+
+  setTimer(callback: () => void, delayMs: number): Timer {
+    const timer = { atMs: this.nowMs + Math.max(1, delayMs), callback, unref: () => timer };
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  setRepeating(callback: () => void, intervalMs: number): Timer {
+    const again = () => {
+      timer.atMs = this.nowMs + intervalMs;
+      this.#timers.add(timer);
+      callback();
+    };
+    const timer = { atMs: this.nowMs + intervalMs, callback: again, unref: () => timer };
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  clearTimer(timer: Timer | undefined): void {
+    this.#timers.delete(timer as VirtualTimer);
+  }
+
+  setIteration(callback: () => void): Timer {
+    const timer = { atMs: this.nowMs, callback, unref: () => timer };
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  clearIteration(iteration: Timer | undefined): void {
+    this.clearTimer(iteration);
+  }
+
+  async pass(ms: number): Promise<void> {
+    const endMs = this.nowMs + ms;
+    while (await this.#runNext(endMs));
+    this.nowMs = endMs;
+  }
+
+  /** Lets time pass until something is so. Throws if it is not within an hour. */
+  async until(isSo: () => boolean): Promise<void> {
+    const endMs = this.nowMs + 3_600_000;
+    await settled();
+    while (!isSo()) if (!(await this.#runNext(endMs))) throw new Error('it is not so within an hour');
+  }
+
+  async #runNext(endMs: number): Promise<boolean> {
+    await settled();
+    const [next] = [...this.#timers].sort((a, b) => a.atMs - b.atMs);
+    if (!next || next.atMs > endMs) return false;
+    this.#timers.delete(next);
+    this.nowMs = Math.max(this.nowMs, next.atMs);
+    next.callback();
+    await settled();
+    return true;
+  }
 }

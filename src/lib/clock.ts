@@ -61,8 +61,8 @@ const realClock: Clock = {
 
 let clock = realClock;
 
-/** Replaces the clock: the simulation has one for each of its processes. */
-export function useClock(other: Clock): void {
+/** Replaces the clock: the simulation has one for each of its processes. Without an argument time is real again. */
+export function useClock(other: Clock = realClock): void {
   realClock.clearTimer(watching);
   watching = undefined;
   clock = other;

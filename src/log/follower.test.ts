@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { VirtualClock } from '../lib/clock.fixture.ts';
 import { systemMs } from '../lib/clock.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { LogFollower, type News } from './follower.ts';
@@ -144,6 +144,7 @@ class FakeDatabase {
   }
 }
 
+let clock: VirtualClock;
 let database: FakeDatabase;
 let follower: LogFollower;
 let news: News[];
@@ -153,6 +154,7 @@ let learned: { ids: string[]; floor: number }[];
 let metrics: Metrics;
 
 beforeEach(() => {
+  clock = new VirtualClock();
   database = new FakeDatabase();
   [news, heard, learned] = [[], [], []];
   metrics = new Metrics();
@@ -179,14 +181,13 @@ beforeEach(() => {
   });
 });
 afterEach(async () => {
-  vi.unstubAllGlobals();
   database.befall = () => undefined;
   await follower.stop();
 });
 
 const idsOf = (rows: LogRow[]) => rows.flatMap(({ ids }) => ids);
 const lastNews = () => news.at(-1);
-const until = (isSo: () => boolean) => expect.poll(isSo, { interval: 1 }).toBe(true);
+const until = (isSo: () => boolean) => clock.until(isSo);
 /** Waits until polls that began after this call have been answered. */
 async function polled(): Promise<void> {
   const { length } = database.calls;
@@ -220,7 +221,8 @@ describe('the beginning', () => {
     let failures = 2;
     database.befall = (call) =>
       call === 'start' && failures-- > 0 ? Promise.reject(new Error('no')) : undefined;
-    await follower.start();
+    void follower.start();
+    await until(() => heard.at(-1)?.startsWith('history') ?? false);
     expect(database.calls.filter((call) => call === 'start')).toHaveLength(3);
   });
 });
@@ -242,7 +244,7 @@ describe('a poll', () => {
     await until(() => beganMs > 0);
     database.append('keys', ['k']);
     const { length } = news;
-    await wait(20);
+    await clock.pass(20);
     answer.resolve();
     await until(() => news.length > length);
     expect(news[length]!.asOfMs).toBeLessThanOrEqual(beganMs);
@@ -307,7 +309,7 @@ describe('a poll', () => {
 
   it('of an idle log is news five times a second at most', async () => {
     const [told, calls] = [news.length, database.calls.length];
-    await wait(500);
+    await clock.pass(500);
     expect(database.calls.length - calls).toBeGreaterThan(3);
     expect(news.length - told).toBeLessThanOrEqual(3);
   });
@@ -347,8 +349,6 @@ describe('another history', () => {
   });
 
   it('is tried again if its beginning does not end', async () => {
-    const { setTimeout: real } = globalThis;
-    vi.stubGlobal('setTimeout', (run: () => void, ms: number) => real(run, ms > 30_000 ? 1 : ms));
     let attempts = 0;
     database.befall = (call) =>
       call.startsWith('begin') && attempts++ === 0 ? new Promise(() => {}) : undefined;
@@ -528,7 +528,7 @@ it('it stops, with its connection', async () => {
   await follower.start();
   await follower.stop();
   const { length } = database.calls;
-  await wait(100);
+  await clock.pass(100);
   expect(database.calls).toHaveLength(length);
   expect(database.ended).toBe(database.opened);
 });

@@ -1,6 +1,6 @@
-import { performance } from 'node:perf_hooks';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { VirtualClock } from '../lib/clock.fixture.ts';
 import {
   CURRENT_WITHIN_MS,
   GRACE_MS,
@@ -15,36 +15,33 @@ import { Freshness } from './freshness.ts';
 
 /** Interval of the ticks of a process. */
 const TICK_MS = 100;
-const START_MS = 1_000_000;
 
-let nowMs: number;
+let clock: VirtualClock;
 let isUnavailable: boolean;
 let freshness: Freshness;
 
 beforeEach(() => {
-  nowMs = START_MS;
-  vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  clock = new VirtualClock();
   isUnavailable = false;
   freshness = new Freshness(() => isUnavailable);
 });
-afterEach(() => vi.restoreAllMocks());
 
 /** Lets time pass for a process that runs. */
 function pass(ms: number): void {
-  for (const untilMs = nowMs + ms; nowMs < untilMs; freshness.tick())
-    nowMs = Math.min(untilMs, nowMs + TICK_MS);
+  for (const untilMs = clock.nowMs + ms; clock.nowMs < untilMs; freshness.tick())
+    clock.nowMs = Math.min(untilMs, clock.nowMs + TICK_MS);
 }
 /** Becomes current as of now, or some time ago. */
-const current = (agoMs = 0) => freshness.current(nowMs - agoMs);
-const answered = () => freshness.answered(nowMs);
+const current = (agoMs = 0) => freshness.current(clock.nowMs - agoMs);
+const answered = () => freshness.answered(clock.nowMs);
 /** Returns the maximum age of what may be served. */
-const maxAgeMs = () => nowMs - freshness.oldestReadMs(nowMs);
+const maxAgeMs = () => clock.nowMs - freshness.oldestReadMs(clock.nowMs);
 
 describe('a worker that follows the log', () => {
   it('is current as of a time for 1.5 s, and sure for 0.9 s', () => {
     expect([freshness.isCurrent(), freshness.isSure()]).toEqual([false, false]);
     current();
-    expect([freshness.isCurrent(), freshness.isSure(), freshness.asOfMs]).toEqual([true, true, nowMs]);
+    expect([freshness.isCurrent(), freshness.isSure(), freshness.asOfMs]).toEqual([true, true, clock.nowMs]);
     pass(SURE_WITHIN_MS - 1);
     expect(freshness.isSure()).toBe(true);
     pass(1);
@@ -67,7 +64,7 @@ describe('a worker that follows the log', () => {
   it('is not set back by news that arrive late', () => {
     current();
     current(10_000);
-    expect(freshness.asOfMs).toBe(nowMs);
+    expect(freshness.asOfMs).toBe(clock.nowMs);
   });
 
   it('is not current any more once it follows another history, and serves nothing read before', () => {
@@ -92,12 +89,12 @@ describe('while the log cannot be followed and PostgreSQL answers', () => {
       answered();
       // in the grace time after a late answer, the worker may still become current again
       if (
-        nowMs - freshness.asOfMs > OUTAGE_AFTER_MS &&
-        nowMs - freshness.asOfMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS
+        clock.nowMs - freshness.asOfMs > OUTAGE_AFTER_MS &&
+        clock.nowMs - freshness.asOfMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS
       )
         continue;
       expect(maxAgeMs()).toBe(MAX_AGE_THEN_MS);
-      expect(freshness.mayServePositions()).toBe(nowMs - freshness.asOfMs < POSITIONS_WITHIN_MS);
+      expect(freshness.mayServePositions()).toBe(clock.nowMs - freshness.asOfMs < POSITIONS_WITHIN_MS);
       pass(TICK_MS);
     }
   });
@@ -208,7 +205,7 @@ describe.each([
   [
     'stopped',
     (ms: number) => {
-      nowMs += ms;
+      clock.nowMs += ms;
     },
   ],
   ['asleep with its machine, whose monotonic clock stands still', (ms: number) => freshness.slept(ms)],
@@ -240,7 +237,7 @@ describe.each([
   });
 
   it('is not current by news from before, which it reads afterwards', () => {
-    const beforeMs = nowMs;
+    const beforeMs = clock.nowMs;
     pass(TICK_MS);
     stop(60_000);
     freshness.tick();
@@ -267,7 +264,7 @@ it('what was read before a sleep of the machine is not served after it, however 
 it('a gap of the ticks that is no stop changes nothing', () => {
   current();
   isUnavailable = true;
-  nowMs += STOPPED_MS;
+  clock.nowMs += STOPPED_MS;
   freshness.tick();
   expect(freshness.mayServeAnyAge()).toBe(true);
 });
@@ -285,7 +282,7 @@ it('while PostgreSQL answers, values of any age are served for 5 s after the wor
       freshness = new Freshness(() => true);
       current();
       for (const [does, ms] of steps) {
-        if (does === 'stop') nowMs += ms;
+        if (does === 'stop') clock.nowMs += ms;
         else if (does === 'sleep') freshness.slept(ms);
         else if (does === 'current') current(ms);
         else
@@ -294,7 +291,7 @@ it('while PostgreSQL answers, values of any age are served for 5 s after the wor
             answered();
           }
         if (freshness.mayServeAnyAge() || freshness.mayServePositions())
-          expect(nowMs - freshness.asOfMs).toBeLessThanOrEqual(boundMs);
+          expect(clock.nowMs - freshness.asOfMs).toBeLessThanOrEqual(boundMs);
       }
     }),
   );
