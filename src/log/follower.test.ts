@@ -251,16 +251,6 @@ describe('a poll', () => {
     expect(idsOf(news[length]!.rows)).toEqual(['k']);
   });
 
-  it('that finds the sequencer due calls it, and its rows come in the answer', async () => {
-    const before = systemMs();
-    database.commit('a', 'b');
-    await until(() => heard.includes('sequenced a,b'));
-    expect(heard.slice(-2)).toEqual(['news of a,b', 'sequenced a,b']);
-    expect(lastNews()).toMatchObject({ place: database.last, isBusy: false });
-    expect(lastNews()!.asOfMs).toBeGreaterThanOrEqual(before);
-    expect(database.calls.filter((call) => call.startsWith('sequence'))).toEqual(['sequence, after 0']);
-  });
-
   it('that finds changes which are not in the log, and does not call the sequencer, does not make it current', async () => {
     database.isUnread = true;
     database.append('hotels', ['a']);
@@ -329,23 +319,6 @@ describe('another history', () => {
     expect(await counted('hotel_api_history_changes_total')).toBe(1);
     database.append('hotels', ['b']);
     await until(() => heard.includes('news of b'));
-  });
-
-  it('follows a call of the sequencer: a copy shows that of its original, and begins its own by it', async () => {
-    const before = database.calls.length;
-    database.history = 'of the original';
-    await until(() => heard.includes('history of the original from 1, start 1'));
-    const calls = database.calls.slice(before).filter((call) => !call.startsWith('before'));
-    expect(calls[calls.indexOf('start') - 1]).toBe('sequence, after null');
-  });
-
-  it('begins if the database lacks the row that was applied last', async () => {
-    database.isContinued = false;
-    await until(() => database.history === 'begun');
-    expect(database.calls).toContain("begin history ('first', 1, t1)");
-    await until(() => heard.includes('history begun from 2, start 1'));
-    // nothing of the lost future's successor was applied before
-    expect(heard.filter((what) => what.startsWith('news'))).toEqual([]);
   });
 
   it('is tried again if its beginning does not end', async () => {

@@ -47,19 +47,6 @@ function originOf(...servers: Server[]) {
 
 const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable', isOutage: true };
 
-it('rows come with the label of their snapshot, and so does their absence', async () => {
-  const primary = new Server();
-  const { origin, known, read } = originOf(primary);
-  primary.label = 7;
-  expect(await read()).toEqual([7, 'h']);
-  known.applied = { history: 'one', position: 7 };
-  primary.label = 8;
-  expect(await read()).toEqual([8, 'h']);
-  primary.ids = [];
-  expect(await read()).toEqual([8]);
-  expect(await origin.rows('select id', [])).toEqual([]);
-});
-
 it('a primary that is behind, or has another history, answers nothing and is reported', async () => {
   const primary = new Server();
   const { known, read, behind } = originOf(primary);

@@ -361,12 +361,11 @@ export class PgCluster {
     this.onTruth(data, before);
   }
 
-  /** Lets a replica replay one record, or all that it lacks. */
+  /** Lets a replica replay all that it lacks. */
   replay(replica: PgServer): void {
     if (replica.role !== 'replica' || replica.isReplayPaused || replica.isFrozen || !replica.isUp) return;
     if (!this.network.isOpen(this.primary.host.name, replica.host.name)) return;
-    const due = Math.max(replica.replayed, this.#wal.length - 0);
-    if (due > replica.replayed) this.#replayTo(replica, due);
+    if (this.#wal.length > replica.replayed) this.#replayTo(replica, this.#wal.length);
   }
 
   #replayTo(replica: PgServer, index: number): void {

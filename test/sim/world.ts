@@ -150,11 +150,6 @@ export class Process implements Clock {
     return timer;
   }
 
-  /** Runs something as this process does. */
-  enter<T>(run: () => T): T {
-    return this.#world.enter(this, run);
-  }
-
   /** Lets something arrive at its event loop. */
   receive(run: () => void, delayMs = 0): void {
     this.#world.schedule(this.#world.nowMs + delayMs, this, 'io', run);
@@ -279,18 +274,6 @@ export class World {
     event.atMs = atMs;
     event.number = this.#number++;
     this.#push(event);
-  }
-
-  enter<T>(process: Process | undefined, run: () => T): T {
-    const before = this.current;
-    this.current = process;
-    useClock(process ?? NO_CLOCK);
-    try {
-      return run();
-    } finally {
-      this.current = before;
-      useClock(before ?? NO_CLOCK);
-    }
   }
 
   /** Ends the run with an error. */
