@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { bytes, count, Progress } from './progress.ts';
+import { count, Progress } from './progress.ts';
 
 let written: string[];
 beforeEach(() => {
@@ -28,12 +28,4 @@ test('prints a line every five seconds without a terminal, with the rate and the
     'reading x: 5 %, 50,000 of 1,000,000 hotels, 10,000 hotels/s, 1 min 35 s left\n',
     'reading x: 10 %, 100,000 of 1,000,000 hotels, 10,000 hotels/s, 1 min 30 s left\n',
   ]);
-});
-
-test('measures the rate of this run after an interrupted one', () => {
-  const progress = new Progress('reading x', 2e9, bytes);
-  progress.at(1e9);
-  vi.advanceTimersByTime(5_000);
-  progress.at(1.25e9);
-  expect(written).toEqual(['reading x: 62 %, 1.25 of 2.00 GB, 50.0 MB/s, 15 s left\n']);
 });

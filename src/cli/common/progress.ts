@@ -23,7 +23,6 @@ export class Progress {
   readonly #format: (value: number) => string;
   readonly #total: number;
   #startedAtMs: number | undefined;
-  #first = 0;
   #value = 0;
   #shownAtMs = -Infinity;
   #isDrawn = false;
@@ -42,7 +41,6 @@ export class Progress {
     const { isTTY } = process.stderr;
     if (this.#startedAtMs === undefined) {
       this.#startedAtMs = nowMs;
-      this.#first = value;
       if (!isTTY) this.#shownAtMs = nowMs;
     }
     if (nowMs - this.#shownAtMs < (isTTY ? DRAW_EVERY_MS : LINE_EVERY_MS)) return;
@@ -77,7 +75,7 @@ export class Progress {
 
   #facts(): string[] {
     const seconds = (performance.now() - this.#startedAtMs!) / 1000;
-    const rate = (this.#value - this.#first) / seconds;
+    const rate = this.#value / seconds;
     const left = (this.#total - this.#value) / rate;
     const total = this.#format(this.#total);
     const unit = total.slice(total.lastIndexOf(' '));
