@@ -1,6 +1,6 @@
 import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { MAX_CHANGES } from '../changes/change-log.ts';
-import { Hotel, Image } from '../hotels/hotel.ts';
+import { Hotel, Image, objectOf } from '../hotels/hotel.ts';
 import { INTEGER } from '../http/ids.ts';
 import {
   DEFAULT_CHANGES,
@@ -12,7 +12,6 @@ import {
   MIN_LIMIT,
 } from '../http/query.ts';
 import { WELL_FORMED } from '../http/request-id.ts';
-import { objectOf } from '../lib/json-schema.ts';
 
 type Json = Record<string, unknown>;
 

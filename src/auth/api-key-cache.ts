@@ -1,4 +1,4 @@
-import { monotonicMs, onIteration, wallAt } from '../lib/clock.ts';
+import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -16,9 +16,9 @@ import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-li
  * Age after which a key is reloaded in the background. The log names every change; this bounds for how long a row that
  * was written with triggers disabled is not known.
  */
-const REFRESH_MS = 30_000;
+const KEY_REFRESH_MS = 30_000;
 /** Interval between reloads of a known key while no tier responds. */
-const RETRY_MS = 1_000;
+const KEY_RETRY_MS = 1_000;
 
 interface ApiKeyCacheOptions {
   redisCache: RedisKeyCache | undefined;
@@ -79,8 +79,8 @@ export class ApiKeyCache {
       const ageMs = nowMs - known.readAtMs;
       if (known.readAtMs < this.#freshness.oldestReadMs(nowMs)) {
         if (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs)) return undefined;
-      } else if (ageMs > REFRESH_MS) {
-        known.readAtMs = nowMs - REFRESH_MS + RETRY_MS;
+      } else if (ageMs > KEY_REFRESH_MS) {
+        known.readAtMs = nowMs - KEY_REFRESH_MS + KEY_RETRY_MS;
         this.load(key).catch(() => {});
       }
       return unlessExpired(known.principal, wallAt(nowMs));
@@ -157,7 +157,7 @@ export class ApiKeyCache {
       const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
       if (!known) throw error;
       const nowMs = monotonicMs();
-      known.retryAtMs = nowMs + RETRY_MS;
+      known.retryAtMs = nowMs + KEY_RETRY_MS;
       return { principal: unlessExpired(known.principal, wallAt(nowMs)), beganMs: nowMs };
     }
   }
@@ -177,7 +177,7 @@ export class ApiKeyCache {
     // another change, or another history, may have become known meanwhile
     if (history === this.#options.history() && this.#window.covers('key', sha256, found.label))
       this.#memory.remember(key, sha256, found, beganMs);
-    return { principal: unlessExpired(found.principal, wallAt(monotonicMs())), beganMs };
+    return { principal: unlessExpired(found.principal, wallMs()), beganMs };
   }
 
   async #readFromRedis(sha256: string): Promise<LabelledKey | undefined> {

@@ -8,8 +8,8 @@ export interface LabelledKey {
 }
 
 /** HEK6. Each format has its own number, so that no release reads a value of another format. */
-const MAGIC = 0x364b4548;
-const LABEL_AT = 4;
+const KEY_MAGIC = 0x364b4548;
+const KEY_LABEL_AT = 4;
 const MAC_AT = 12;
 const RIGHTS_AT = MAC_AT + MAC_BYTES;
 
@@ -21,8 +21,8 @@ const RIGHTS_AT = MAC_AT + MAC_BYTES;
 export function encodeKey(name: string, { label, principal }: LabelledKey, secret: MacSecret): Buffer {
   const json = JSON.stringify(principal);
   const bytes = Buffer.allocUnsafe(RIGHTS_AT + Buffer.byteLength(json));
-  bytes.writeUInt32LE(MAGIC);
-  bytes.writeDoubleLE(label, LABEL_AT);
+  bytes.writeUInt32LE(KEY_MAGIC);
+  bytes.writeDoubleLE(label, KEY_LABEL_AT);
   bytes.write(json, RIGHTS_AT);
   secret.mac(signed(name, bytes)).copy(bytes, MAC_AT);
   return bytes;
@@ -30,12 +30,12 @@ export function encodeKey(name: string, { label, principal }: LabelledKey, secre
 
 /** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
 export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): LabelledKey | undefined {
-  if (bytes.length <= RIGHTS_AT || bytes.readUInt32LE() !== MAGIC) return undefined;
+  if (bytes.length <= RIGHTS_AT || bytes.readUInt32LE() !== KEY_MAGIC) return undefined;
   if (!secret.verifies(signed(name, bytes), bytes.subarray(MAC_AT, RIGHTS_AT))) return undefined;
   const principal = JSON.parse(bytes.toString('utf8', RIGHTS_AT));
   // JSON has no Infinity
   if (principal) principal.expiresAtMs ??= Infinity;
-  return { label: bytes.readDoubleLE(LABEL_AT), principal };
+  return { label: bytes.readDoubleLE(KEY_LABEL_AT), principal };
 }
 
 /** Input of the code of a value. It contains the length of the name, so that no byte moves from one part to another. */

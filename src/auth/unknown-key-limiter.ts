@@ -11,7 +11,7 @@ export const PREFIX_DIGITS = 12;
 /** Maximum number of waiting lookups, their timeout and the interval of their retries. */
 const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
-const RETRY_MS = 25;
+const ADMIT_AGAIN_MS = 25;
 /** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
 const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', {
   rejection: 'unknown_key_limit',
@@ -54,7 +54,7 @@ export class UnknownKeyLimiter {
       const untilMs = monotonicMs() + WAIT_TIMEOUT_MS;
       do {
         if (monotonicMs() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
-        await pause(RETRY_MS);
+        await pause(ADMIT_AGAIN_MS);
       } while (!this.#isExpected(sha256) && !(await this.#mayLookUp()));
     } finally {
       this.#waiting--;

@@ -1,7 +1,7 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, onIteration, random, setTimer, wallAt } from '../lib/clock.ts';
+import { monotonicMs, onIteration, random, setTimer, wallAt, wallMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK } from './arena/batch-lookup.ts';
@@ -145,7 +145,7 @@ export class LocalCache {
     // at time -Infinity no entry has expired
     const ref = this.arena.find(namespace, key, -Infinity, -Infinity);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.arena.read(ref)).at(wallAt(monotonicMs()));
+    return ref === ABSENT ? null : new Entry(this.arena.read(ref)).at(wallMs());
   }
 
   /** Drops the hotel or the absence of this key. */

@@ -3,7 +3,7 @@ import { VIEWS, type View } from '../hotels/entry.ts';
 import { mayExist } from '../hotels/namespace.ts';
 
 const FORMAT = 1;
-const CHECKSUM_CHARACTERS = 8;
+const TOKEN_CHECKSUM_CHARACTERS = 8;
 const MAX_HISTORY_LENGTH = 64;
 const MAX_ID_LENGTH = 255;
 const MAX_DIGITS = 20;
@@ -63,8 +63,8 @@ export function writeToken(token: Token): string {
 
 /** Decodes a token; undefined if this API never issued it. */
 export function readToken(written: string): Token | undefined {
-  const text = written.slice(CHECKSUM_CHARACTERS);
-  if (text === '' || checksumOf(text) !== written.slice(0, CHECKSUM_CHARACTERS)) return undefined;
+  const text = written.slice(TOKEN_CHECKSUM_CHARACTERS);
+  if (text === '' || checksumOf(text) !== written.slice(0, TOKEN_CHECKSUM_CHARACTERS)) return undefined;
   try {
     const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!areFields(fields)) return undefined;
@@ -106,5 +106,5 @@ function isCount(value: unknown): value is number {
 }
 
 function checksumOf(text: string): string {
-  return hash('sha256', `change token ${text}`, 'base64url').slice(0, CHECKSUM_CHARACTERS);
+  return hash('sha256', `change token ${text}`, 'base64url').slice(0, TOKEN_CHECKSUM_CHARACTERS);
 }

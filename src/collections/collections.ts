@@ -6,7 +6,7 @@ import { CollectionMembers } from './collection-members.ts';
 import type { CollectionRepository } from './repository.ts';
 
 /** Pause after a load that failed or found no room. */
-const RETRY_MS = 1_000;
+const LOAD_AGAIN_MS = 1_000;
 /** Bytes of a collection besides its ids. */
 const OVERHEAD_BYTES = 1_024;
 
@@ -145,7 +145,7 @@ export class Collections {
       if (isHeld) this.counts.loads++;
       else {
         this.#drop(held);
-        this.#retryAtMs.set(held.id, monotonicMs() + RETRY_MS);
+        this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
       }
     }
     this.#isLoading = false;

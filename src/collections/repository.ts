@@ -13,7 +13,7 @@ const HOTELS = `(
   ) as hotel`;
 
 /** Selects the ids that a hotel has now, if it exists. The limit keeps PostgreSQL from reading the whole table. */
-const IDS = `(select channel_id, registry_id::text from hotels where id = asked.id limit 1) as hotel`;
+const IDS_OF_HOTEL = `(select channel_id, registry_id::text from hotels where id = asked.id limit 1) as hotel`;
 
 /** A hotel with the ids that it has now, and whether it is in the collection. */
 export interface Membership {
@@ -50,7 +50,7 @@ export class CollectionRepository {
       `select asked.id, hotel.*, true as is_member from (
         select hotel_id as id from ${MEMBERS} and hotel_id collate "C" > $2
         order by hotel_id collate "C" limit $3
-      ) as asked left join lateral ${IDS} on true order by asked.id collate "C"`,
+      ) as asked left join lateral ${IDS_OF_HOTEL} on true order by asked.id collate "C"`,
       [collection, mark, limit],
     );
   }
@@ -60,7 +60,7 @@ export class CollectionRepository {
     return this.#origin.rows<Membership>(
       `select asked.id, hotel.*,
         (select true from ${MEMBERS} and hotel_id = asked.id limit 1) is not null as is_member
-      from unnest($2::text[]) as asked (id) left join lateral ${IDS} on true`,
+      from unnest($2::text[]) as asked (id) left join lateral ${IDS_OF_HOTEL} on true`,
       [collection, ids],
     );
   }

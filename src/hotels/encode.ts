@@ -16,12 +16,12 @@ import type { Namespace } from './namespace.ts';
 import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
 
 /** Fields before the certification. */
-const HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
+const FIELDS_OF_HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
   const fields: Record<string, unknown> = {};
-  for (const field of HEAD) fields[field] = row[field];
+  for (const field of FIELDS_OF_HEAD) fields[field] = row[field];
   fields.images = row.images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
   const head = JSON.stringify(fields);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;

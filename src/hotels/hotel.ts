@@ -1,8 +1,14 @@
 import type { XStatic } from 'typebox/schema';
-import { objectOf } from '../lib/json-schema.ts';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 export const MAX_IMAGES = 3;
+
+/** Returns the JSON Schema of an object that has all these properties. */
+export function objectOf<const Properties extends Record<string, object>>(properties: Properties) {
+  // typebox derives the required fields from the elements of a tuple only
+  const required = Object.keys(properties) as [keyof Properties & string];
+  return { type: 'object', required, properties } as const;
+}
 
 const orNull = <const Schema extends object>(schema: Schema, description: string) =>
   ({ anyOf: [schema, { type: 'null' }], description }) as const;

@@ -10,9 +10,9 @@ const COUNTS_PER_QUERY = 50;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 export const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels take up to three seconds. */
-const MAX_WAIT_MS = 5_000;
+const MAX_COUNTING_MS = 5_000;
 /** Pause after a failure, before the dividing is resumed. */
-const RETRY_MS = 250;
+const DIVIDE_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
 
 type ListSource = Pick<IdList, keyof IdList>;
@@ -47,7 +47,7 @@ export class PageIndex {
   #step: Promise<void> | undefined;
   #isPreparing = false;
 
-  constructor(origin: ListSource, maxBytes: number, retryMs = RETRY_MS) {
+  constructor(origin: ListSource, maxBytes: number, retryMs = DIVIDE_AGAIN_MS) {
     this.maxBytes = maxBytes;
     this.#source = origin;
     this.#retryMs = retryMs;
@@ -104,7 +104,7 @@ export class PageIndex {
   async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
-    const untilMs = monotonicMs() + MAX_WAIT_MS;
+    const untilMs = monotonicMs() + MAX_COUNTING_MS;
     while (true) {
       const { segment, skip } = this.#segments.at(offset);
       if (this.#segments.isExactBefore(segment, tick)) {

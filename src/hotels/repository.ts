@@ -1,4 +1,4 @@
-import { monotonicMs, wallAt } from '../lib/clock.ts';
+import { wallMs } from '../lib/clock.ts';
 import type { Origin } from '../postgres/origin.ts';
 import { encodeHotel } from './encode.ts';
 import type { Entry } from './entry.ts';
@@ -59,7 +59,7 @@ export class HotelRepository {
       owner,
     );
     const history = this.#history();
-    const nowMs = wallAt(monotonicMs());
+    const nowMs = wallMs();
     return {
       label,
       entries: rows.map((row) => encodeHotel(row, label, nowMs)),

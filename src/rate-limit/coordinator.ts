@@ -1,7 +1,13 @@
 import { monotonicMs } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { WindowCount, WindowUse } from '../redis/store.ts';
-import { type LeaseGrant, type LeaseRequest, type RateLimit, UNKNOWN_KEYS_ID } from './rate-limit.ts';
+import {
+  type LeaseGrant,
+  type LeaseRequest,
+  type RateLimit,
+  SWEEP_AT,
+  UNKNOWN_KEYS_ID,
+} from './rate-limit.ts';
 
 interface Window {
   limit: RateLimit;
@@ -12,10 +18,8 @@ interface Window {
   shared: boolean;
 }
 
-/** Number of windows above which ended windows are removed. */
-const SWEEP_AT = 1_000;
 /** Timeout of Redis, half of the workers' timeout of the primary. */
-const REDIS_TIMEOUT_MS = 50;
+const COUNT_TIMEOUT_MS = 50;
 
 /** Counts uses in the window of a name, in Redis; undefined if it does not respond. */
 export type CountWindow = (name: string, use: WindowUse) => Promise<WindowCount | undefined>;
@@ -69,7 +73,7 @@ export class RateLimitCoordinator {
       wanted,
     });
     // a late count is used up here in place of one that Redis does not know
-    const counted = await withDeadline(counting, REDIS_TIMEOUT_MS).catch(() => undefined);
+    const counted = await withDeadline(counting, COUNT_TIMEOUT_MS).catch(() => undefined);
     if (!counted) return this.#grantAlone(worker, request);
     const nowMs = monotonicMs();
     const window = this.#windowOf(id, limit, nowMs, worker);

@@ -1,5 +1,5 @@
 import { clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
-import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
+import { type LeaseGrant, type LeaseRequest, type RateLimit, SWEEP_AT } from './rate-limit.ts';
 
 export interface RateLimitDecision {
   admitted: boolean;
@@ -32,8 +32,6 @@ const STEP = 0.05;
 const SHARED_STEP = 0.02;
 /** Timeout of the primary. After it, each worker applies an equal share of the limit. */
 const LEASE_TIMEOUT_MS = 100;
-/** Number of leases above which ended leases are removed. */
-const SWEEP_AT = 1_000;
 
 /**
  * Applies rate limits in one worker. The worker leases a few requests of each limit from the primary, and requests

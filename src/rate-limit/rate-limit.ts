@@ -22,5 +22,8 @@ export interface LeaseGrant {
   shared: boolean;
 }
 
+/** Number of limits in a table above which those that have ended are removed. */
+export const SWEEP_AT = 1_000;
+
 /** Id of the limit of lookups of unknown keys, which no key has. Each instance has this limit by itself. */
 export const UNKNOWN_KEYS_ID = 'unknown keys';

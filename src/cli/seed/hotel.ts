@@ -1,9 +1,9 @@
+import { DAY_MS } from '../../hotels/assemble.ts';
 import { EMPTY_ROW, type HotelRow } from '../../hotels/row.ts';
 import { COUNTRIES } from './countries.ts';
 import { Draw } from './draw.ts';
 import { CAPTIONS, drawDescription, drawName } from './words.ts';
 
-const DAY_MS = 86_400_000;
 const FIRST_REGISTRY_ID = 500_001;
 const FIRST_CHANNEL_NUMBER = 100_001;
 const ID_DIGITS = 8;
