@@ -37,6 +37,7 @@ export interface CacheWasm {
     nowMs: number,
     minStoredAtMs: number,
     wallMs: number,
+    hashesIds: number,
   ): number;
   hashId(ref: number): void;
   hasRoom(): number;

@@ -229,7 +229,7 @@ export class CacheArena {
     const asked = wasm.hashBody(body.length, number);
     if (asked < 0) return this.#batchLookup.take(asked, undefined);
     const count = this.#moveToFront(asked, visible);
-    const status = wasm.gatherElements(count, number, isFull, nowMs, minStoredAtMs, wallMs);
+    const status = wasm.gatherElements(count, number, isFull, nowMs, minStoredAtMs, wallMs, 1);
     return this.#batchLookup.take(status, undefined);
   }
 
@@ -261,7 +261,7 @@ export class CacheArena {
     this.#writeKeys(keys);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs);
+    const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs, 0);
     return this.#batchLookup.take(status, keys);
   }
 

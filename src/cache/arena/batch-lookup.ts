@@ -37,6 +37,7 @@ export class BatchLookup {
   readonly #result: number;
   readonly #elements: number;
   readonly #gaps: number;
+  readonly #hashes: number;
   #outputLength = 0;
   #asked = 0;
   /** the keys, if the caller passed parsed keys */
@@ -51,7 +52,7 @@ export class BatchLookup {
     this.#result = wasm.RESULT.value / 4;
     this.#elements = wasm.ELEMENTS.value / 4;
     this.#gaps = wasm.GAPS.value / 4;
-    this.#wasm = wasm;
+    this.#hashes = wasm.HASHES.value / 4;
   }
 
   /** Reads the results that wasm has just written. */
@@ -128,16 +129,12 @@ export class BatchLookup {
     return new PartialResponse(isKept ? Buffer.from(this.output) : EMPTY_ARRAY, keys, places);
   }
 
-  /** Returns true if all hits have ids among these. */
+  /** Returns true if all hits of a lookup with visible ids have their own ids among these. */
   areAmong(ids: Ids): boolean {
     if (this.status !== OK) return true;
-    const [words, word] = [this.#words, this.#result];
-    for (let i = 0; i < this.#asked; i++) {
-      const ref = words[this.#elements + i * 4 + 3]!;
-      if (ref <= NOTHING) continue;
-      this.#wasm.hashId(ref);
-      if (!ids.hasHash(words[word]!, words[word + 1]!)) return false;
-    }
+    const end = this.#hashes + 2 * this.hits;
+    for (let at = this.#hashes; at < end; at += 2)
+      if (!ids.hasHash(this.#words[at]!, this.#words[at + 1]!)) return false;
     return true;
   }
 

@@ -77,7 +77,7 @@ export function gatherBody(
 ): i32 {
   const count = readBody(length, namespace);
   if (count < 0) return count;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, false);
 }
 
 /** Writes the hashes of the ids in the body of `length` bytes at INPUT. Returns their number, or the error of the body. */
@@ -90,7 +90,7 @@ export function hashBody(length: u32, namespace: u32): i32 {
   return count;
 }
 
-/** Looks up the `count` elements whose keys the caller wrote. */
+/** Looks up the `count` elements whose keys the caller wrote. `hashesIds`: HASHES gets those of the ids of the hits. */
 export function gatherElements(
   count: u32,
   namespace: u32,
@@ -98,8 +98,9 @@ export function gatherElements(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
+  hashesIds: bool,
 ): i32 {
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, hashesIds);
 }
 
 /** Writes the hash of the id of the entry at `ref` to RESULT. */

@@ -6,13 +6,15 @@
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
-import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from '../layout';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
+import { idHashOf } from './eviction';
 import { candidateOf, homeOf, slotAt } from './index-table';
 import { recordOf } from './links';
 import {
   bodyStartOf,
   fullLengthOf,
   isLinkedBy,
+  RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
   softUntilOf,
@@ -36,7 +38,7 @@ let gap: usize = 0;
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
-/** Looks up the first `count` elements and writes the array of their bodies to the output. */
+/** Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids. */
 export function gather(
   count: u32,
   namespace: u32,
@@ -44,6 +46,7 @@ export function gather(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
+  hashesIds: bool,
 ): i32 {
   nextBatch();
   memory.fill(RESULT, 0, 16);
@@ -56,7 +59,7 @@ export function gather(
   for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
     const groupEnd = min(end, start + GROUP_BYTES);
     findCandidates(start, groupEnd);
-    lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs);
+    lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, hashesIds);
     if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
   }
   store<u32>(RESULT, closeArray(outputStart, output), 12);
@@ -99,7 +102,15 @@ function nextBatch(): void {
 }
 
 /** Replaces the candidates of the elements by refs, and adds to the counts. */
-function lookUp(start: usize, end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): void {
+function lookUp(
+  start: usize,
+  end: usize,
+  namespace: u32,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+  hashesIds: bool,
+): void {
   let hits = load<u32>(RESULT);
   let absences = load<u32>(RESULT, 4);
   let misses = load<u32>(RESULT, 8);
@@ -119,6 +130,8 @@ function lookUp(start: usize, end: usize, namespace: u32, nowMs: f64, minStoredA
       ref = NOTHING;
     } else if (stampOf(record) === batch) ref = NOTHING;
     else {
+      // here, because the id is in the processor's cache now
+      if (hashesIds) store<u64>(HASHES + 8 * hits, idHashOf(record + RECORD_HEADER_BYTES));
       hits++;
       setStamp(record, batch);
       touch(record);
