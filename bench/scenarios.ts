@@ -82,6 +82,12 @@ export const SCENARIOS: Scenario[] = [
     name: 'batch-1000-narrow',
     title: 'batch of 1000, a key without the scope',
   },
+  {
+    ...batch(1000, 200, 8, true, false, 'id'),
+    name: 'batch-1000-ids',
+    title: 'batch of 1000 by own id',
+    without: PEERS,
+  },
   ...CLIENTS.map(([client, accept]): Scenario => {
     const usual = batch(1000, 200, 8);
     return {
@@ -134,8 +140,17 @@ export function accepting(accept: string, call: Call): Call {
   return { ...call, bytes: Buffer.from(text, 'latin1'), mayBeCompressed: true };
 }
 
-/** Returns the request of a batch of hotels by their channel ids. */
-export function batchOf(hotels: ExpectedHotel[], key: string, scoped: boolean): Call {
+/** Returns the request of a batch of hotels by their channel ids, or by their own. */
+export function batchOf(
+  hotels: ExpectedHotel[],
+  key: string,
+  scoped: boolean,
+  by: 'channel' | 'id' = 'channel',
+): Call {
+  if (by === 'id') {
+    const json = JSON.stringify({ ids: hotels.map(({ id }) => id) });
+    return many(hotels, { path: '/hotels/batch', key, json }, scoped);
+  }
   const json = JSON.stringify({ channel_ids: hotels.map(({ channelId }) => channelId) });
   return many(hotels, { path: '/hotels/channel/batch', key, json }, scoped);
 }
@@ -156,6 +171,7 @@ export function batch(
   connections: number,
   scoped = true,
   byZipf = false,
+  by: 'channel' | 'id' = 'channel',
 ): Scenario {
   return {
     name: `batch-${size}`,
@@ -170,7 +186,7 @@ export function batch(
       return Array.from({ length: count }, () => {
         const chosen = new Set<ExpectedHotel>();
         while (chosen.size < wanted) chosen.add(named[draw()]!);
-        return batchOf([...chosen], scoped ? keys.full : keys.narrow, scoped);
+        return batchOf([...chosen], scoped ? keys.full : keys.narrow, scoped, by);
       });
     },
   };
