@@ -65,16 +65,20 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * Decides which batches a worker answers now, which wait, and which are rejected, so that the worker accepts no more
  * than it can do. Unread requests wait in the kernel, where their number is unknown. Therefore an event-loop
  * iteration answers batches within its budget. The other batches are read and wait here, so a rejection or a single
- * hotel never waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The
- * delay is the signal, not a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is
- * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or compression takes part
- * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
- * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
- * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. Sizes are those of bodies, scaled by the
- * recent responses of their keys, so the limit bounds the bytes of responses that are made at once. API keys share both queues fairly. A
- * key is rejected because of its own waiting batches, and may use everything while no other key waits. Single hotels
- * and list pages are not queued here. Rejecting one costs as much as answering it, and all loads of one iteration are
- * one query.
+ * hotel never waits longer than that.
+ *
+ * A batch that would wait over 150 ms is rejected before its body is read. The delay is the signal, not a length, as in
+ * CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already paid.
+ *
+ * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
+ * in a queue of its own, so locally cached batches never wait for a dependency. The limit adapts to the load time (AIMD,
+ * as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises slightly after
+ * faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of
+ * responses that are made at once.
+ *
+ * API keys share both queues fairly. A key is rejected because of its own waiting batches, and may use everything while no
+ * other key waits. Single hotels and list pages are not queued here. Rejecting one costs as much as answering it, and all
+ * loads of one iteration are one query.
  */
 export class Admission {
   readonly #eventLoop: EventLoop;
