@@ -1,10 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { expect } from 'vitest';
+import { vi } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type OwnServer, ownRedis, type RedisTls, tlsOptions } from './own-server.ts';
+import { HANG_MS } from './projects.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
@@ -168,5 +169,8 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; 
 }
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  await expect.poll(isSo, { message: what }).toBe(true);
+  // also in hooks, where expect.poll is not available
+  await vi.waitUntil(isSo, { timeout: HANG_MS / 3, interval: 20 }).catch((cause) => {
+    throw new Error(`timed out waiting until ${what}`, { cause });
+  });
 }
