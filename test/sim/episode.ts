@@ -100,6 +100,7 @@ export class Episode {
     this.checker = new Checker(world, this.truth, this.reach);
     this.truth.changed(-1, this.postgres.primary.folder.data, undefined);
     this.postgres.onReach = () => this.reached();
+    this.network.onSwallowed = (host) => this.disturb(1_000, [host]);
     this.postgres.onTruth = (data, before) => {
       this.truth.changed(world.nowMs, data, before);
       if (world.lines) world.trace(`TRUTH ${describe(data, before)}`);

@@ -303,7 +303,6 @@ export const MUTATIONS: Mutation[] = [
     'src/collections/collections.ts',
     'if (!this.#options.freshness.isSure(nowMs)) return undefined;',
     '',
-    30,
   ),
 ];
 

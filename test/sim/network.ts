@@ -34,6 +34,8 @@ export class Network {
   readonly world: World;
   readonly random: Random;
   readonly connections = new Set<Connection>();
+  /** called when a half-open connection of a host has swallowed something */
+  onSwallowed: (host: string) => void = () => {};
   readonly #links = new Map<string, Link>();
 
   constructor(world: World) {
@@ -208,8 +210,11 @@ export class Connection {
   }
 
   #send(direction: Direction, deliver: () => void): void {
-    if (this.isVoid) return;
     const { network } = this;
+    if (this.isVoid) {
+      network.onSwallowed(this.clientHost.name);
+      return;
+    }
     const [from, to] =
       direction === 'up'
         ? [this.clientHost.name, this.server.name]
