@@ -259,8 +259,10 @@ function take(entry: usize, length: u32): bool {
   )
     return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-  if (view !== ENTRIES && !isValidAt(entry, now)) return false;
-  if (storedAtMs >= 0) storeLocally(entry, length);
+  const isCurrent = isValidAt(entry, now);
+  if (view !== ENTRIES && !isCurrent) return false;
+  // the clock may have gone back before the midnight of its certification, which a lookup does not notice
+  if (storedAtMs >= 0 && isCurrent) storeLocally(entry, length);
   return add(entry, length);
 }
 
