@@ -9,6 +9,7 @@ import { type Service, startService } from '../support/service.ts';
 const OPERATIONS = [
   'Hotels-listHotels',
   'Hotels-getHotel',
+  'Hotels-batchHotelsById',
   'Channel-getHotelByChannelId',
   'Channel-batchHotelsByChannelId',
   'Registry-getHotelByRegistryId',
@@ -77,7 +78,7 @@ describe('the docs page', () => {
 
   it.each(SCREENS)('fits %s and shows all operations', async (_, options) => {
     await open(options, async (page) => {
-      const all = [...OPERATIONS, 'Mirror-listChanges'];
+      const all = [...OPERATIONS, 'Mirror-listChanges', 'Key-getKey'];
       for (const id of all) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
       expect(await page.locator('.opblock').count()).toBe(all.length);
       const { contentWidth, width, brightness } = await page.evaluate(MEASURE);
