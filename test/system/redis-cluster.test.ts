@@ -5,7 +5,7 @@ import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { redisPrefix } from '../support/log-state.ts';
+import { redisPrefix, untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
@@ -68,8 +68,9 @@ async function batch(): Promise<{ id: string; name: string }[]> {
   return response.json();
 }
 
-/** Waits until the first hotel has this name, which then all must have. */
+/** Waits until the change is applied. Every hotel must then have this name. */
 async function seen(name: string): Promise<void> {
+  await untilApplied(service);
   await allWorkers.until('/hotels/h1', named(name));
   const hotels = await batch();
   expect(hotels.map(({ id }) => id)).toEqual(IDS);
