@@ -5,7 +5,10 @@ import { onIteration } from '../lib/clock.ts';
 /** Place of a key that no hotel can have. */
 const NO_KEY = -1;
 
-/** Maximum number of keys that are read with those of other requests: beyond, finding the common ones costs more than reading them twice. */
+/**
+ * Maximum number of keys that are read with those of other requests: beyond, finding the common ones costs more than
+ * reading them twice.
+ */
 export const MAX_JOINED = 100;
 
 /**

@@ -14,9 +14,10 @@ import type { CacheMemory, Ids } from './memory.ts';
 export const REFRESH_MS = 900_000;
 
 /**
- * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set are evicted
- * before their second use, and to store an entry and evict another takes longer than to read it from a reply of Redis.
- * Hit ratio for Zipf reads (exponent 0.8) with room for 33 % of the hotels: 63.2 %, against 68.0 % with all stored.
+ * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set
+ * are evicted before their second use, and to store an entry and evict another takes longer than to read it from a reply
+ * of Redis. Hit ratio for Zipf reads (exponent 0.8) with room for 33 % of the hotels: 63.2 %, against 68.0 % with all
+ * stored.
  */
 const SAMPLED_ONE_OF = 32;
 

@@ -1,5 +1,6 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { type CacheWasm, openCache } from '../wasm/cache.ts';
+import { WINDOW_BUCKETS } from '../wasm/constants.ts';
 import { AddressSpace } from './redis-batch/address-space.ts';
 
 const MIN_BYTES = 1024 ** 2;
@@ -56,7 +57,7 @@ export class CacheMemory {
     this.words = new Uint32Array(buffer);
     this.floats = new Float64Array(buffer);
     this.pointers = this.#part(wasm.POINTERS.value, wasm.POINTERS_BYTES.value);
-    this.window = new Float64Array(buffer, wasm.WINDOW.value, wasm.WINDOW_BUCKETS.value + 1);
+    this.window = new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1);
     const { HITS, HITS_BYTES } = wasm;
     this.bytes[HITS.value] = OPEN;
     this.#hits = new AddressSpace(HITS.value + BRACKET_BYTES, HITS.value + HITS_BYTES.value);

@@ -1,8 +1,7 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
+import { WINDOW_BUCKETS as BUCKETS } from '../wasm/constants.ts';
 import { hash, hashKey } from '../wasm/id-hash.ts';
 
-/** Number of buckets; wasm/assembly/layout.ts has the same. */
-export const BUCKETS = 2 ** 20;
 const FLOOR = BUCKETS;
 
 /** Kinds of cached values that changes outdate by key: hotels by each of their keys, and API keys by their hash. */

@@ -111,9 +111,10 @@ interface ReadingOptions {
 }
 
 /**
- * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply
- * is complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is
- * recorded in `errorReplies`. A reply of another form, or with more or fewer values than keys, ends the connection. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
+ * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply is
+ * complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is recorded
+ * in `errorReplies`. A reply of another form, or with more or fewer values than keys, ends the connection. Format:
+ * RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
   readonly #keys: number;

@@ -10,9 +10,7 @@ const HERE = fileURLToPath(new URL('.', import.meta.url));
 /** Programs, and the files of assembly/ that export their calls. */
 const MODULES = { cache: 'cache.ts', deflate: 'deflate/deflate.ts' };
 const OPTIONS =
-  '--runtime stub --importMemory --noExportMemory --zeroFilledMemory --enable simd -O3 --noAssert --converge'.split(
-    ' ',
-  );
+  '--runtime stub --importMemory --noExportMemory --zeroFilledMemory --enable simd -O3 --converge'.split(' ');
 
 /** Compiles one module to bytes; throws an Error with the compiler's output. */
 async function compile(name: string, entry: string): Promise<Uint8Array> {

@@ -55,7 +55,6 @@ export interface CacheWasm {
   readonly HITS: Global;
   readonly HITS_BYTES: Global;
   readonly WINDOW: Global;
-  readonly WINDOW_BUCKETS: Global;
   requestPointers(misses: number, namespace: number, prefixLength: number): number;
   requestEntries(
     count: number,

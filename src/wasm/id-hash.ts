@@ -1,7 +1,5 @@
 import { openHashes } from './cache.ts';
-
-/** Maximum length of a key: an id of 255 characters in UTF-8. */
-const MAX_KEY_BYTES = 1_020;
+import { MAX_KEY_BYTES } from './constants.ts';
 
 const { wasm, memory } = openHashes();
 /** Space for one key. */

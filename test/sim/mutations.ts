@@ -87,8 +87,8 @@ export const MUTATIONS: Mutation[] = [
   mutation(
     'entries and absences from Redis are not compared with the window',
     'src/cache/memory.ts',
-    'new Float64Array(buffer, wasm.WINDOW.value, wasm.WINDOW_BUCKETS.value + 1)',
-    'new Float64Array(wasm.WINDOW_BUCKETS.value + 1)',
+    'new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1)',
+    'new Float64Array(WINDOW_BUCKETS + 1)',
     1,
   ),
   mutation(

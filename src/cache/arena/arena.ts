@@ -1,10 +1,11 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
+import { MAX_KEY_BYTES, MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 import { CacheMemory, type Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
-import { MAX_KEY_BYTES, writeKey } from './key-bytes.ts';
-import { BODY_LENGTH_WORD, RECORD_HEADER_BYTES, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
+import { writeKey } from './key-bytes.ts';
+import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
 import { StoredTag, tagStart } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
@@ -15,8 +16,7 @@ export const ABSENT = -1;
 export type Coding = 'zstd' | 'br' | 'gzip';
 const FORM_NUMBERS: Record<Coding, number> = { zstd: 0, br: 2, gzip: 4 };
 
-/** Maximum number of keys in one batch. */
-export const MAX_KEYS = 1000;
+export { MAX_KEYS };
 
 interface ArenaStats {
   entries: number;

@@ -2,6 +2,7 @@ import type { View } from '../../hotels/entry.ts';
 import { TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
+import { OK, TOO_LARGE } from '../../wasm/constants.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt, tagStart } from './tag.ts';
@@ -9,9 +10,7 @@ import { tagAt, tagStart } from './tag.ts';
 /** Ref of an element that adds nothing to the response; that of one that is not cached is 0. */
 const NOTHING = 1;
 
-/** Status of a lookup; larger than the output. A negative one is the error of a body (wasm/assembly/batch-body). */
-export const OK = 0;
-export const TOO_LARGE = 1;
+export { OK, TOO_LARGE };
 
 /**
  * Result of a batch lookup. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
@@ -111,8 +110,8 @@ export class BatchLookup {
   }
 
   /**
-   * Copies the output with the missed keys and their places, for completion later. If the response is TOO_LARGE for the output, all
-   * keys are missed.
+   * Copies the output with the missed keys and their places, for completion later. If the response is TOO_LARGE for
+   * the output, all keys are missed.
    */
   takePartial(): PartialResponse {
     const keys: string[] = [];

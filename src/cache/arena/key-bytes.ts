@@ -1,7 +1,6 @@
 import { charCodeAt } from '../../lib/char-code-at.ts';
+import { MAX_KEY_BYTES } from '../../wasm/constants.ts';
 
-/** Maximum length of a key: 255 characters in UTF-8. */
-export const MAX_KEY_BYTES = 1_020;
 const encoder = new TextEncoder();
 
 /**

@@ -1,7 +1,5 @@
 import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../hotels/entry-layout.ts';
-
-/** Length of a record's header, before its entry: assembly/arena/record.ts. */
-export const RECORD_HEADER_BYTES = 32;
+import { RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 
 /** Fields of the entry of a record, in words of four bytes from the record's start. */
 export const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;

@@ -1,6 +1,6 @@
 import type { View } from '../../hotels/entry.ts';
 import { FULL_TAG_AT, NARROW_TAG_AT } from '../../hotels/entry-layout.ts';
-import { RECORD_HEADER_BYTES } from './record.ts';
+import { RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 
 /**
  * Tag in the arena's memory, valid as long as its ref and until the next call of `tag`. A string would be made only to

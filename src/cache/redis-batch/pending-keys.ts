@@ -1,11 +1,8 @@
 import { Entry, type Found } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
+import { GAP, NOTHING, PENDING_BYTES } from '../../wasm/constants.ts';
 import { PartialResponse } from '../partial-response.ts';
-
-const RECORD_BYTES = 20;
-const GAP = 0xffffffff;
-const NOTHING = 0xfffffffe;
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
 export class PendingKeys {
@@ -54,6 +51,6 @@ export class PendingKeys {
   }
 
   #word(i: number, at: number): number {
-    return this.table.readUInt32LE(i * RECORD_BYTES + at);
+    return this.table.readUInt32LE(i * PENDING_BYTES + at);
   }
 }

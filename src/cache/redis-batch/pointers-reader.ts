@@ -9,7 +9,10 @@ export class PointersReader extends ValuesReader {
   readonly #memory: CacheMemory;
   readonly #done: (values: Values) => void;
 
-  /** Takes the number of requested pointers. `done` is called when the pointers are there; it is not called for a reply that is too long. */
+  /**
+   * Takes the number of requested pointers. `done` is called when the pointers are there; it is not called for a reply
+   * that is too long.
+   */
   constructor(memory: CacheMemory, keys: number, done: (values: Values) => void) {
     super({ keys, memory: memory.pointers });
     this.#memory = memory;

@@ -24,7 +24,6 @@ export {
   SCRATCH,
   STREAMED,
   WINDOW,
-  WINDOW_BUCKETS,
 } from './layout';
 export { requestEntries, requestPointers } from './redis-batch/requests';
 export { beginStream, chunkStart, takeChunk } from './redis-batch/stream';

@@ -11,9 +11,9 @@ import {
   SHARED_LENGTH_AT,
   URL_LENGTH_AT,
 } from '../../hotels/entry-layout';
+import { MAX_KEY_BYTES as KEY_BYTES } from '../constants';
 
-/** Maximum length of a key in bytes: 255 characters in UTF-8. No hotel has a longer key. */
-export const MAX_KEY_BYTES: u32 = 1020;
+export const MAX_KEY_BYTES: u32 = KEY_BYTES;
 
 /** Returns the length of an entry's key, 0 if it has none in that namespace. */
 export function entryKeyLength(entry: usize, namespace: u32): u32 {

@@ -1,11 +1,13 @@
 /** Layout of the one memory: parts of fixed size, then those sized by the budget of the local cache, then the output. */
 
+import { WINDOW_BUCKETS as BUCKETS, MAX_KEYS } from '../constants';
+
 /** Results of a call beside its return value; the callers know the fields by position. */
 export const RESULT: usize = 64;
 /** Elements of a batch, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
 export const ELEMENTS: usize = 1024;
 export const ELEMENT_BYTES: usize = 16;
-export const MAX_ELEMENTS: u32 = 1000;
+export const MAX_ELEMENTS: u32 = MAX_KEYS;
 /** Misses of a batch, 8 bytes each: u32 index of the element, u32 offset in the output. */
 export const GAPS: usize = ELEMENTS + 0x4000;
 /** Hashes of the ids of a batch's hits, u64 each. */
@@ -43,7 +45,7 @@ export const RESPONSE: usize = REPLY + REPLY_BYTES;
 export const RESPONSE_BYTES: u32 = 0x2000000;
 /** Buckets of the window (redis-batch/window.ts), 8 bytes each, and its floor. */
 export const WINDOW: usize = (RESPONSE + RESPONSE_BYTES + 63) & ~63;
-export const WINDOW_BUCKETS: u32 = 0x100000;
+export const WINDOW_BUCKETS: u32 = BUCKETS;
 /** Arrays of the local hits of waiting batches, without their closing brackets: each body ends with a comma. */
 export const HITS: usize = WINDOW + 8 * WINDOW_BUCKETS + 64;
 export const HITS_BYTES: u32 = 0x4000000;

@@ -121,7 +121,10 @@ export function clear(): void {
   emptyRing(MAIN);
 }
 
-/** Writes the fields of ArenaStats except `maxBytes` to RESULT, as f64. `bytes` is all that was ever written, without the output. */
+/**
+ * Writes the fields of ArenaStats except `maxBytes` to RESULT, as f64. `bytes` is all that was ever written, without the
+ * output.
+ */
 export function stats(): void {
   store<f64>(RESULT, entries);
   store<f64>(RESULT, absences, 8);

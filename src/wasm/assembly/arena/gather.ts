@@ -4,6 +4,7 @@
  * cache between its passes. No branch depends on a value that is read for the first time, because a misprediction would
  * serialize the reads.
  */
+import { OK, TOO_LARGE } from '../../constants';
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
@@ -23,8 +24,6 @@ import {
 import { unstampAll } from './ring';
 import { ABSENT, MISS, refIfValid, touch } from './store';
 
-export const OK: i32 = 0;
-export const TOO_LARGE: i32 = 1;
 /** Ref of an element that adds nothing to the response: absent, or a repetition. */
 const NOTHING: u32 = 1;
 

@@ -9,11 +9,13 @@
  *     7  u8   0
  *     8  f64  time of storing, monotonic ms
  *    16  f64  soft expiry, monotonic ms; of an absence its expiry
+ *
  *    24  u32  stamp: the last batch that included it
  *    28  u32  length of the rest in bytes
  *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../../hotels/entry-layout';
+import { RECORD_HEADER_BYTES as HEADER_BYTES } from '../../constants';
 import { entryKey, entryKeyLength, isSame } from '../entry';
 
 export const DEAD: u8 = 0;
@@ -22,7 +24,7 @@ export const ABSENCE: u8 = 2;
 export const FORM: u8 = 3;
 /** Namespace of the keys of compressed forms, behind those of hotels. */
 export const FORMS: u32 = 3;
-export const RECORD_HEADER_BYTES: u32 = 32;
+export const RECORD_HEADER_BYTES: u32 = HEADER_BYTES;
 /** Offset of the entry. */
 const ENTRY_AT: usize = RECORD_HEADER_BYTES;
 export const MAX_FREQUENCY: u8 = 3;

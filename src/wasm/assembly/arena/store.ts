@@ -32,7 +32,10 @@ export let rejected: u64 = 0;
 /** The greatest label of all entries stored since the last `clear`. */
 export let greatestLabel: f64 = 0;
 
-/** Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small ring. */
+/**
+ * Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small
+ * ring.
+ */
 export function maxEntryBytes(): u32 {
   return mainStart > smallStart ? <u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES : 0;
 }

@@ -176,7 +176,10 @@ function encode(at: usize, code: u32): usize {
   return at + 4;
 }
 
-/** Returns the length of the UTF-8 character that begins with the non-ASCII byte `first`; 0 if invalid (RFC 3629, section 4). */
+/**
+ * Returns the length of the UTF-8 character that begins with the non-ASCII byte `first`; 0 if invalid (RFC 3629, section
+ * 4).
+ */
 function lengthOfCharacter(at: usize, first: u32): u32 {
   const second: u32 = load<u8>(at + 1);
   if (first < 0xc2) return 0;

@@ -9,11 +9,13 @@
  * Before the pointers arrive, every key is a GAP. The offset of the id is then 0, or that of a known id: a byte with its
  * length, followed by its text.
  */
-export const PENDING_BYTES: u32 = 20;
+import { GAP as GAP_MARK, NOTHING as NOTHING_MARK, PENDING_BYTES as RECORD_BYTES } from '../../constants';
+
+export const PENDING_BYTES: u32 = RECORD_BYTES;
 /** Marks, in the place of the id's length, a key that Redis does not resolve. */
-export const GAP: u32 = 0xffffffff;
+export const GAP: u32 = GAP_MARK;
 /** Marks a key of no hotel. All lengths are smaller than the marks. */
-export const NOTHING: u32 = 0xfffffffe;
+export const NOTHING: u32 = NOTHING_MARK;
 
 export function keyOf(table: usize, i: u32): usize {
   return table + load<u32>(table + i * PENDING_BYTES);

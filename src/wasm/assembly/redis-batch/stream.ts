@@ -127,9 +127,10 @@ export function chunkStart(): usize {
 }
 
 /**
- * Reads a chunk of `length` bytes at `chunkStart`. The local cache stores its entries as read at `nowMs`; negative: none. Returns MORE, DONE or an error. RESULT: the number of bytes of the
- * chunk that follow the reply; if DONE, also the response's length, its gaps, hits, absent keys and invalid values. The
- * table then has the places of gaps, and of ENTRIES.
+ * Reads a chunk of `length` bytes at `chunkStart`. The local cache stores its entries as read at `nowMs`; negative:
+ * none. Returns MORE, DONE or an error. RESULT: the number of bytes of the chunk that follow the reply; if DONE, also
+ * the response's length, its gaps, hits, absent keys and invalid values. The table then has the places of gaps, and of
+ * ENTRIES.
  */
 export function takeChunk(length: u32, nowMs: f64): u32 {
   storedAtMs = nowMs;

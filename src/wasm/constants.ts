@@ -1,0 +1,17 @@
+/** Numbers that TypeScript and AssemblyScript share, beside those of hotels/entry-layout.ts. */
+
+/** Maximum number of keys in a batch. */
+export const MAX_KEYS = 1000;
+/** Maximum length of a key: 255 characters in UTF-8. No hotel has a longer key. */
+export const MAX_KEY_BYTES = 1020;
+/** Length of a record's header, before its entry: assembly/arena/record.ts. */
+export const RECORD_HEADER_BYTES = 32;
+/** Length of a record of a table of keys, and marks in it: assembly/redis-batch/pending-keys.ts. */
+export const PENDING_BYTES = 20;
+export const GAP = 0x7fffffff;
+export const NOTHING = 0x7ffffffe;
+/** Number of buckets of the window (log/window.ts). */
+export const WINDOW_BUCKETS = 0x100000;
+/** Status of a lookup; larger than the output. A negative one is the error of a body: assembly/batch-body. */
+export const OK = 0;
+export const TOO_LARGE = 1;
