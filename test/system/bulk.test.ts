@@ -31,7 +31,8 @@ const WATCHED = Array.from({ length: 100 }, (_, i) => channelOf((i * 7_919) % RE
 beforeAll(async () => {
   service = await startService({
     workers: 2,
-    env: { L1_MAX_BYTES: String(CACHE_BYTES) },
+    // a request that meets the lock of a reload waits for its end; that it is rejected after the deadline is another promise
+    env: { L1_MAX_BYTES: String(CACHE_BYTES), DATABASE_TIMEOUT_MS: '10000' },
   });
   await insert();
   watch();
