@@ -1,10 +1,10 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
-import { MAX_KEY_BYTES, MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
+import { MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 import { CacheMemory, type Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
-import { writeKey } from './key-bytes.ts';
+import { writeKey, writeKeys } from './key-bytes.ts';
 import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
 import { StoredTag, tagStart } from './tag.ts';
 
@@ -77,7 +77,7 @@ export class CacheArena {
   }
 
   /**
-   * Copies an entry of a present hotel, as returned by `readEntry` or `encodeHotel`. It replaces the stored entry of that
+   * Copies an entry of a present hotel, as returned by `encodeHotel`. It replaces the stored entry of that
    * id, unless that has a larger label. A channel or registry id of another entry goes to the larger label. Returns
    * false if the entry was not stored.
    */
@@ -221,20 +221,17 @@ export class CacheArena {
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const wasm = this.#wasm;
-    if (!visible) {
-      const status = wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs, wallMs);
-      return this.#batchLookup.take(status, undefined);
-    }
-    const asked = wasm.hashBody(body.length, number);
+    const asked = this.#wasm.readBody(body.length, number);
     if (asked < 0) return this.#batchLookup.take(asked, undefined);
-    const count = this.#moveToFront(asked, visible);
-    const status = wasm.gatherElements(count, number, isFull, nowMs, minStoredAtMs, wallMs, 1);
+    const count = visible ? this.#moveToFront(asked, number, visible) : asked;
+    const hashesIds = visible ? 1 : 0;
+    const status = this.#wasm.gather(count, number, isFull, nowMs, minStoredAtMs, wallMs, hashesIds);
     return this.#batchLookup.take(status, undefined);
   }
 
   /** Moves the elements with visible ids to the front; returns their number. */
-  #moveToFront(count: number, visible: Ids): number {
+  #moveToFront(count: number, namespace: number, visible: Ids): number {
+    this.#wasm.hashElements(count, namespace);
     const words = this.#words;
     const elements = this.#wasm.ELEMENTS.value / 4;
     const hashes = this.#wasm.HASHES.value / 4;
@@ -258,35 +255,17 @@ export class CacheArena {
     wallMs = nowMs,
   ): BatchLookup {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
-    this.#writeKeys(keys);
+    const elements = this.#wasm.ELEMENTS.value / 4;
+    writeKeys(this.#bytes, keys, this.#input, this.#inputBytes, this.#words, elements);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs, 0);
+    const status = this.#wasm.gather(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs, 0);
     return this.#batchLookup.take(status, keys);
   }
 
   /** Makes parsed keys the last lookup, which missed all of them; returns their number. */
   missAll(namespace: Namespace, keys: readonly string[]): number {
     return this.gatherKeys(namespace, keys, 'full', 0, Infinity).misses;
-  }
-
-  /** Writes keys to the input, and their places to the elements. */
-  #writeKeys(keys: readonly string[]): void {
-    const joined = keys.join('');
-    // all at once if they are plain: a character of ASCII is a byte, every other one takes two or three
-    const isPlain =
-      3 * joined.length <= this.#inputBytes &&
-      this.#bytes.write(joined, this.#input) === joined.length &&
-      !joined.includes('\0');
-    let at = this.#input;
-    let word = this.#wasm.ELEMENTS.value / 4;
-    for (const key of keys) {
-      const written = isPlain ? key.length : writeKey(this.#bytes, key, at);
-      this.#words[word] = at;
-      this.#words[word + 1] = written > MAX_KEY_BYTES ? 0 : written;
-      word += 4;
-      at += written;
-    }
   }
 
   stats(): ArenaStats {

@@ -22,3 +22,28 @@ export function writeKey(bytes: Uint8Array, key: string, at: number): number {
   const { read, written } = encoder.encodeInto(key, bytes.subarray(at, at + MAX_KEY_BYTES));
   return read === length ? written : 0;
 }
+
+/**
+ * Writes keys to the `length` bytes of space from `at`, and the place and length of each to its element: four words of `words`
+ * from `element` on. A key that no record can have has length 0.
+ */
+export function writeKeys(
+  bytes: Buffer,
+  keys: readonly string[],
+  at: number,
+  length: number,
+  words: Uint32Array,
+  element: number,
+): void {
+  const joined = keys.join('');
+  // all at once if they are plain: a character of ASCII is a byte, every other one takes two or three
+  const isPlain =
+    3 * joined.length <= length && bytes.write(joined, at) === joined.length && !joined.includes('\0');
+  for (const key of keys) {
+    const written = isPlain ? key.length : writeKey(bytes, key, at);
+    words[element] = at;
+    words[element + 1] = written > MAX_KEY_BYTES ? 0 : written;
+    element += 4;
+    at += written;
+  }
+}

@@ -4,7 +4,7 @@ import { INPUT, RESULT } from './layout';
 import { xxh64 } from './redis-batch/xxh64';
 
 export * from './arena/arena';
-export { wrongIndex } from './batch-body/batch-body';
+export { readBody, wrongIndex } from './batch-body/batch-body';
 export {
   COMMAND,
   ELEMENTS,

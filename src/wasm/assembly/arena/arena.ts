@@ -1,5 +1,4 @@
 /** Calls for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
-import { readBody } from '../batch-body/batch-body';
 import { hashOf, seedHash } from '../hash';
 import {
   divide,
@@ -17,13 +16,14 @@ import {
 } from '../layout';
 import { evictions, hasRoomInMain, idHashOf } from './eviction';
 import { findFormOf, putFormOf } from './forms';
-import { gather, writeNarrow } from './gather';
+import { writeNarrow } from './gather';
 import { clearIndex, used } from './index-table';
 import { absences, entries, forgetCounts, forms } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, forgetLabels, putAbsence, putEntry, puts, rejected } from './store';
 
+export { gather } from './gather';
 export { greatestLabel, maxEntryBytes } from './store';
 
 /** Divides the memory, and returns its length in bytes. It must be as long before the next call. */
@@ -66,41 +66,12 @@ export function putForm(ref: u32, form: u32, length: u32): void {
   putFormOf((<usize>ref) << 3, form, length);
 }
 
-/** Looks up the batch request body of `length` bytes at INPUT. Returns OK, TOO_LARGE or the negative error of `readBody`. */
-export function gatherBody(
-  length: u32,
-  namespace: u32,
-  isFull: bool,
-  nowMs: f64,
-  minStoredAtMs: f64,
-  wallMs: f64,
-): i32 {
-  const count = readBody(length, namespace);
-  if (count < 0) return count;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, false);
-}
-
-/** Writes the hashes of the ids in the body of `length` bytes at INPUT. Returns their number, or the error of the body. */
-export function hashBody(length: u32, namespace: u32): i32 {
-  const count = readBody(length, namespace);
-  for (let i = 0; i < count; i++) {
+/** Writes the hashes of the first `count` elements to HASHES. */
+export function hashElements(count: u32, namespace: u32): void {
+  for (let i: u32 = 0; i < count; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     store<u64>(HASHES + 8 * <usize>i, hashOf(namespace, load<u32>(element), load<u32>(element, 4)));
   }
-  return count;
-}
-
-/** Looks up the `count` elements whose keys the caller wrote. `hashesIds`: HASHES gets those of the ids of the hits. */
-export function gatherElements(
-  count: u32,
-  namespace: u32,
-  isFull: bool,
-  nowMs: f64,
-  minStoredAtMs: f64,
-  wallMs: f64,
-  hashesIds: bool,
-): i32 {
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, hashesIds);
 }
 
 /** Writes the hash of the id of the entry at `ref` to RESULT. */
