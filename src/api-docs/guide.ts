@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { publicErrors } from '../errors.ts';
-import { Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
+import { type FieldSchema, Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
 import { ASSETS, readExample } from './assets.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
@@ -12,17 +12,8 @@ import { plain } from './schemas.ts';
 /** Placeholder for the address, which the reader's browser replaces. */
 const SOME_ORIGIN = 'https://hotels.example.com';
 
-/** Parts of a schema that the table of fields shows. */
-interface FieldSchema {
-  type: string | string[];
-  format?: string;
-  minLength?: number;
-  maxLength?: number;
-  minimum?: number;
-  maximum?: number;
-  multipleOf?: number;
-  description: string;
-}
+/** Schema of a field as the document has it, where null is one of its types. */
+type DescribedField = Omit<FieldSchema, 'type'> & { type: string | string[]; description: string };
 
 /** Renders the guide and the reference as HTML. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): string {
@@ -75,22 +66,24 @@ function figure(title: string, code: string): string {
 
 /** Renders the fields of a hotel with the bounds of their schemas. */
 function fieldTable(): string {
-  const rows = Object.entries(plain(Hotel).properties as Record<string, FieldSchema>).map(([name, field]) => {
-    const { type, format, minLength = 0, maxLength, minimum, maximum, multipleOf, description } = field;
-    const bounds = [
-      format,
-      maxLength !== undefined && `${minLength} to ${maxLength} characters`,
-      minimum !== undefined && `${minimum} to ${maximum}`,
-      multipleOf !== undefined && `in steps of ${multipleOf}`,
-    ].filter(Boolean);
-    const cells = [
-      `<code>${name}</code>`,
-      [type].flat().join(' or '),
-      bounds.join(', '),
-      inCode(description),
-    ];
-    return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
-  });
+  const rows = Object.entries(plain(Hotel).properties as Record<string, DescribedField>).map(
+    ([name, field]) => {
+      const { type, format, minLength = 0, maxLength, minimum, maximum, multipleOf, description } = field;
+      const bounds = [
+        format,
+        maxLength !== undefined && `${minLength} to ${maxLength} characters`,
+        minimum !== undefined && `${minimum} to ${maximum}`,
+        multipleOf !== undefined && `in steps of ${multipleOf}`,
+      ].filter(Boolean);
+      const cells = [
+        `<code>${name}</code>`,
+        [type].flat().join(' or '),
+        bounds.join(', '),
+        inCode(description),
+      ];
+      return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+    },
+  );
   const head = '<th>Field</th><th>Type</th><th>Format and bounds</th><th>Meaning</th>';
   return `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

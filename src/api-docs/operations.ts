@@ -63,6 +63,7 @@ const EXAMPLES: Record<SuccessKind, (hotel: Hotel) => unknown> = {
 };
 
 const SCOPED = 'Requires a key with the `registry` scope.';
+const LEFT_OUT = 'Ids without a hotel are left out of the response.';
 
 /** The operations, with an example hotel. */
 const operationsOf = (hotel: Hotel): Operation[] => [
@@ -137,7 +138,7 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     operationId: 'batchHotelsById',
     tag: 'Hotels',
     summary: 'Get up to 1000 hotels by their ids',
-    description: 'Ids without a hotel are left out of the response.',
+    description: LEFT_OUT,
     kind: 'batch',
     body: ['IdBatch', { ids: [hotel.id, 'htl_unknown'] }],
     errors: ['idsMissing', 'idNotString', 'tooManyIds'],
@@ -147,7 +148,7 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     operationId: 'batchHotelsByChannelId',
     tag: 'Channel',
     summary: 'Get up to 1000 hotels by their channel ids',
-    description: 'Ids without a hotel are left out of the response.',
+    description: LEFT_OUT,
     kind: 'batch',
     body: ['ChannelBatch', { channel_ids: [hotel.channel_id, 'CH-unknown'] }],
     errors: ['channelIdsMissing', 'channelIdNotString', 'tooManyChannelIds'],
@@ -157,7 +158,7 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     operationId: 'batchHotelsByRegistryId',
     tag: 'Registry',
     summary: 'Get up to 1000 hotels by their registry ids',
-    description: `${SCOPED} Ids without a hotel are left out of the response.`,
+    description: `${SCOPED} ${LEFT_OUT}`,
     kind: 'batch',
     isScoped: true,
     body: ['RegistryBatch', { registry_ids: [hotel.registry_id, '7'] }],

@@ -1,3 +1,4 @@
+import { isoTime } from '../lib/iso-time.ts';
 import type { Origin } from '../postgres/origin.ts';
 
 /** What a key is and may, as its holder sees it. */
@@ -33,14 +34,12 @@ export async function readKeyDetails(origin: Origin, id: string): Promise<KeyDet
   );
   if (!row) return undefined;
   const { name, scopes, collection_id, collection_name, rate_limit_requests, rate_limit_window_s } = row;
-  const expiresAt = row.expires_at_ms === null ? undefined : new Date(row.expires_at_ms);
   return {
     id,
     name,
     scopes,
     collection: collection_id === null ? null : { id: collection_id, name: collection_name },
-    // no date in JavaScript: infinity, or later than the year 275760
-    expires_at: expiresAt && !Number.isNaN(expiresAt.getTime()) ? expiresAt.toISOString() : null,
+    expires_at: isoTime(row.expires_at_ms === null ? null : new Date(row.expires_at_ms)),
     rate_limit:
       rate_limit_requests === null
         ? null

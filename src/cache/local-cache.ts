@@ -127,18 +127,13 @@ export class LocalCache {
    * certification flipped, which is updated here, or if it has been stored meanwhile.
    */
   currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
-    const found = new Array<Entry | undefined>(keys.length).fill(undefined);
-    if (!this.keeps) return found;
     const nowMs = monotonicMs();
     const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
-    for (const [i, key] of keys.entries()) {
+    return keys.map((key) => {
       // at time -Infinity no certification has flipped
-      const ref = this.arena.find(namespace, key, -Infinity, oldestMs);
-      const entry = ref > 0 ? this.#updated(ref, nowMs) : undefined;
-      if (!entry) continue;
-      found[i] = entry;
-    }
-    return found;
+      const ref = this.keeps ? this.arena.find(namespace, key, -Infinity, oldestMs) : MISS;
+      return ref > 0 ? this.#updated(ref, nowMs) : undefined;
+    });
   }
 
   /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */

@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import type { Row, Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
+import { isoTime } from '../lib/iso-time.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { requireCollection } from './collections/members.ts';
 import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } from './common/arguments.ts';
@@ -139,7 +140,7 @@ export async function createKey(
       ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000}, ${collection})
     returning expires_at`;
   return {
-    ...{ id, name, key, scopes, expires_at: iso(row!.expires_at) },
+    ...{ id, name, key, scopes, expires_at: isoTime(row!.expires_at) },
     ...(rateLimit && { rate_limit: written(rateLimit)! }),
     ...(collection !== null && { collection }),
   };
@@ -177,9 +178,9 @@ function listed(row: Row) {
     id: row.id as string,
     name: row.name as string,
     scopes: row.scopes as string[],
-    created_at: iso(row.created_at)!,
-    expires_at: iso(row.expires_at),
-    revoked_at: iso(row.revoked_at),
+    created_at: isoTime(row.created_at)!,
+    expires_at: isoTime(row.expires_at),
+    revoked_at: isoTime(row.revoked_at),
     rate_limit: written(limitOf(row)),
     collection: row.collection_id as string | null,
     rotated_to: row.rotated_to as string | null,
@@ -211,7 +212,7 @@ async function revoke(id: string, { json }: { json?: boolean }): Promise<void> {
     const [found] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
     return found ?? unknownKey(id);
   });
-  const revoked = { id, name: row.name, revoked_at: iso(row.revoked_at), rotated_to: row.rotated_to };
+  const revoked = { id, name: row.name, revoked_at: isoTime(row.revoked_at), rotated_to: row.rotated_to };
   const successor = revoked.rotated_to
     ? `\nIt was rotated to ${revoked.rotated_to}, which remains valid unless it is revoked too.`
     : '';
@@ -255,12 +256,12 @@ async function rotate(id: string, { grace, json }: { grace: number; json?: boole
         );
       if (old.expired)
         throw new Failure(
-          `Key ${id} expired at ${iso(old.expires_at)}. Create a new one: hotel-api keys create`,
+          `Key ${id} expired at ${isoTime(old.expires_at)}. Create a new one: hotel-api keys create`,
         );
       const successor = await createKey(transaction, {
         name: old.name,
         scopes: old.scopes,
-        expiresAt: iso(old.expires_at),
+        expiresAt: isoTime(old.expires_at),
         rateLimit: limitOf(old),
         collection: old.collection_id,
       });
@@ -268,7 +269,7 @@ async function rotate(id: string, { grace, json }: { grace: number; json?: boole
         update api_keys
         set rotated_to = ${successor.id}, expires_at = least(expires_at, now() + ${grace} * interval '1 second')
         where id = ${id} returning expires_at`;
-      return [successor, iso(row!.expires_at)] as const;
+      return [successor, isoTime(row!.expires_at)] as const;
     }),
   );
   print(json, created, `${describe(created)}\n\nThe old key ${id} remains valid until ${validUntil}.`);
@@ -284,9 +285,4 @@ function written(rateLimit: RateLimit | null): string | null {
 
 function unknownKey(id: string): never {
   throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
-}
-
-function iso(time: Date | null): string | null {
-  // JavaScript has no time for `infinity` of SQL: such a key does not expire
-  return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
 }

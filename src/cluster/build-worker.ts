@@ -60,11 +60,12 @@ export function buildWorker(
   const timers = new Timers(shutdown);
   const outage = { ofPostgres: false };
   const freshness = new Freshness(() => outage.ofPostgres, onLateAnswer);
+  const isCurrent = () => freshness.isCurrent();
   onTick(() => freshness.tick());
   const { postgres, origin } = openPostgres(context, {
     pooled,
     applied: () => (applied.history === '' ? undefined : applied),
-    isCurrent: () => freshness.isCurrent(),
+    isCurrent,
     // the primary process finds it at its next poll
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
@@ -72,7 +73,6 @@ export function buildWorker(
       outage.ofPostgres = isOpen;
     },
   });
-  const isCurrent = () => freshness.isCurrent();
   timers.repeat(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
@@ -112,15 +112,9 @@ export function buildWorker(
   });
   const warmUp = local.keeps
     ? new WarmUp({
-        ...{
-          local,
-          reader,
-          repository: repository.list,
-          redisBatch,
-          number,
-          workers: config.WORKERS,
-        },
-        isCurrent,
+        ...{ local, reader, redisBatch, number, isCurrent },
+        repository: repository.list,
+        workers: config.WORKERS,
         slowMs: config.DATABASE_TIMEOUT_MS / 2,
         isStopping: () => pipeline.closing,
       })

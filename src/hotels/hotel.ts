@@ -102,7 +102,7 @@ export function valueSchemaOf(field: keyof Hotel): FieldSchema {
 }
 
 /** Keywords that decide how a field is selected, imported and described. */
-interface FieldSchema {
+export interface FieldSchema {
   type: string;
   format?: string;
   minLength?: number;

@@ -1,13 +1,9 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { pino } from 'pino';
 import { beforeEach, expect, it, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
-import { AccessLog } from '../observability/access-log.ts';
-import { Metrics } from '../observability/metrics.ts';
-import type { RateLimiter } from '../rate-limit/limiter.ts';
-import { ConnectionTurnover } from './connection-turnover.ts';
-import { RequestPipeline } from './request-pipeline.ts';
+import { pipelineFor } from './request-pipeline.fixture.ts';
+import type { RequestPipeline } from './request-pipeline.ts';
 
 const ACCESS: Principal = {
   keyId: 'key_a',
@@ -40,15 +36,7 @@ const tick = () => new Promise((resolve) => setImmediate(resolve));
 beforeEach(() => {
   lookup = Promise.withResolvers();
   const apiKeys = { find: () => undefined, load: () => lookup.promise } as unknown as ApiKeyCache;
-  const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 250, onSuppressed: () => {} });
-  pipeline = new RequestPipeline(
-    apiKeys,
-    {} as RateLimiter,
-    new Metrics(),
-    log,
-    new ConnectionTurnover(0, () => {}),
-    true,
-  );
+  pipeline = pipelineFor(apiKeys);
 });
 
 it('nothing is read for a client that disconnected during the lookup of its key', async () => {

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import fc from 'fast-check';
-import { pino } from 'pino';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
 import { isWellFormed, makeKey } from '../../src/auth/key.ts';
@@ -13,16 +12,12 @@ import type { Collections } from '../../src/collections/collections.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import type { HotelList } from '../../src/hotels/hotel-list.ts';
 import { changesOperation } from '../../src/http/changes-handler.ts';
-import { ConnectionTurnover } from '../../src/http/connection-turnover.ts';
 import { keyOperation } from '../../src/http/key-handler.ts';
 import { hotelOperations } from '../../src/http/operations.ts';
-import { RequestPipeline } from '../../src/http/request-pipeline.ts';
+import { pipelineFor } from '../../src/http/request-pipeline.fixture.ts';
 import { openServer } from '../../src/http/server.ts';
 import { StaticPage } from '../../src/http/static-page.ts';
-import { AccessLog } from '../../src/observability/access-log.ts';
-import { Metrics } from '../../src/observability/metrics.ts';
 import type { Origin } from '../../src/postgres/origin.ts';
-import type { RateLimiter } from '../../src/rate-limit/limiter.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 
 /** Length of each request; the HTTP library rejects longer heads. */
@@ -53,15 +48,7 @@ async function startServer(): Promise<number> {
     find: (key: string) => (key === KEY ? principal : isWellFormed(key) ? undefined : null),
     load: async () => null,
   } as unknown as ApiKeyCache;
-  const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
-  const pipeline = new RequestPipeline(
-    apiKeys,
-    {} as RateLimiter,
-    new Metrics(),
-    log,
-    new ConnectionTurnover(0, () => {}),
-    true,
-  );
+  const pipeline = pipelineFor(apiKeys);
   const local = new LocalCache(0, {
     freshness: { oldestReadMs: () => 0 },
     absentTtlMs: 0,

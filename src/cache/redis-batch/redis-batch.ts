@@ -1,7 +1,7 @@
 import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs, wallAt } from '../../lib/clock.ts';
+import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { MAX_KEYS } from '../arena/arena.ts';
@@ -75,7 +75,7 @@ export class RedisBatchReader {
   /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
   async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
     const { cache, count } = this.#options;
-    const nowMs = wallAt(monotonicMs());
+    const nowMs = wallMs();
     const found: (Found | undefined)[] = [];
     for (let start = 0; start < keys.length; start += MAX_KEYS) {
       const part = keys.slice(start, start + MAX_KEYS);
