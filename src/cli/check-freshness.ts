@@ -56,8 +56,8 @@ export function addCommand(program: CliCommand): void {
     .addHelpText(
       'after',
       `
-HOTEL_API_KEY is the API key. Lag is the time from a commit until a connection, or GET /changes, returns its change. The
-exit code is 1 if a response was older than promised, or nothing could be compared.`,
+HOTEL_API_KEY is the API key. Lag is the time from the position of a change, which it gets within some 120 ms of its
+commit, until a connection, or GET /changes, returns it. The exit code is 1 if a response was older than promised, or nothing could be compared.`,
     )
     .examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m')
     .action(checkFreshness);
@@ -109,7 +109,7 @@ function lagOf(lagsMs: number[]): Record<'median' | 'p99' | 'max', number | null
 /** JSON of a hotel in a response; null: no such hotel; undefined: no response about it. */
 type State = string | null | undefined;
 
-/** Time in ms from a commit until its change was visible; undefined: unknown. */
+/** Time in ms from the position of a change until it was visible; undefined: unknown. */
 type Lag = number | undefined;
 /** Requests a path of the service; returns null for 404 and 410, and undefined for 503. */
 type Get = (path: string) => Promise<State>;
@@ -146,7 +146,7 @@ class Checker {
   readonly responses = { answers: 0, rejected: 0 };
   /** changes that became visible on every connection */
   changes = 0;
-  /** time from the commit until each change was visible on each connection, and in `GET /changes` */
+  /** time from its position until each change was visible on each connection, and in `GET /changes` */
   readonly lagsMs: number[] = [];
   readonly mirrorLagsMs: number[] = [];
   /** a message for each response older than promised */
@@ -191,7 +191,7 @@ class Checker {
     }
   }
 
-  /** Follows the log. A change is as old as its position, which it got right behind the commit. */
+  /** Follows the log. A change counts from its position, which it gets within a poll of an instance after its commit. */
   async #watchLog(tokenAt: (position: number, transaction: string) => string): Promise<void> {
     let [position, token] = [Number.MAX_SAFE_INTEGER, ''];
     let unreadSinceMs: number | undefined;
@@ -214,22 +214,22 @@ class Checker {
   }
 
   /** Follows hotels that have changed since the token. */
-  #changed(ids: string[], committedAtMs: number, token: string): void {
+  #changed(ids: string[], positionedAtMs: number, token: string): void {
     // more at once would wait for each other's requests, and their lags would be those of this queue
     if (this.#end.aborted || this.#following.size >= FOLLOWED) return;
     for (const id of ids.slice(0, FOLLOWED)) {
-      const following = this.#follow(id, committedAtMs, token);
+      const following = this.#follow(id, positionedAtMs, token);
       this.#following.add(following);
       // a failed one is thrown at the end
       following.then(() => this.#following.delete(following)).catch(() => {});
     }
   }
 
-  async #follow(id: string, committedAtMs: number, token: string): Promise<void> {
+  async #follow(id: string, positionedAtMs: number, token: string): Promise<void> {
     const states = await this.#read(id);
     const [mirrorLagMs, ...lagsMs] = await Promise.all([
-      token === '' ? undefined : this.#lookAt(this.#mirror, id, states, committedAtMs, token),
-      ...this.#connections.map((get) => this.#lookAt(get, id, states, committedAtMs)),
+      token === '' ? undefined : this.#lookAt(this.#mirror, id, states, positionedAtMs, token),
+      ...this.#connections.map((get) => this.#lookAt(get, id, states, positionedAtMs)),
     ]);
     if (mirrorLagMs !== undefined) this.mirrorLagsMs.push(mirrorLagMs);
     const shown = lagsMs.filter((lagMs) => lagMs !== undefined);
