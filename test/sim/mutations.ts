@@ -22,7 +22,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'return { label: mark.label, rows',
     'return { label: applied()?.position ?? mark.label, rows',
-    1,
+    29,
   ),
   mutation(
     'a label is one too high',
@@ -36,7 +36,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'if (!mark || mark.label < position) return undefined;',
     'if (!mark) return undefined;',
-    17,
+    95,
   ),
   mutation(
     'the history of a read is not compared',
@@ -76,7 +76,7 @@ export const MUTATIONS: Mutation[] = [
     'src/log/window.ts',
     'return bucket >= 0 && label >= this.floor && label >= this.#cells[bucket]!;',
     'return bucket >= 0 && label >= this.#cells[bucket]!;',
-    1,
+    30,
   ),
   mutation(
     'the window keeps its floor of another history',
@@ -152,7 +152,7 @@ export const MUTATIONS: Mutation[] = [
     'src/cluster/apply-log.ts',
     'collections.changed(row.collection, row.ids);',
     '',
-    6,
+    8,
   ),
   mutation(
     'a change of a collection is not applied',
@@ -179,7 +179,7 @@ export const MUTATIONS: Mutation[] = [
     'src/cluster/apply-log.ts',
     'if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs));',
     'if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs) + 5_000);',
-    19,
+    17,
   ),
   mutation(
     'the sequencer is not called',
@@ -303,6 +303,7 @@ export const MUTATIONS: Mutation[] = [
     'src/collections/collections.ts',
     'if (!this.#options.freshness.isSure(nowMs)) return undefined;',
     '',
+    106,
   ),
 ];
 
