@@ -11,7 +11,7 @@ const IDLE_CHECKS = 50;
  */
 export async function drain(pipeline: RequestPipeline, server: Server, timeoutMs: number): Promise<void> {
   pipeline.closing = true;
-  server.stopAccepting();
+  await server.stopAccepting();
   const untilMs = monotonicMs() + timeoutMs;
   let finished = pipeline.finishedCount;
   let idleChecks = 0;

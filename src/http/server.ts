@@ -1,6 +1,7 @@
 import * as uWebSockets from 'uWebSockets.js';
 import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
+import { nextIteration } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import type { Operations } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
@@ -11,8 +12,8 @@ import type { StaticPage } from './static-page.ts';
 export interface Server {
   /** Listens; throws if the port is taken. */
   listen(host: string, port: number): Promise<void>;
-  /** Stops accepting connections; open ones continue. */
-  stopAccepting(): void;
+  /** Accepts the connections that have been made so far, and no others; open ones continue. */
+  stopAccepting(): Promise<void>;
   readonly connections: number;
   /** Closes every connection. */
   close(): void;
@@ -85,7 +86,10 @@ export function openServer(
           else reject(new Error(`cannot listen on ${host}:${port}: the port is taken or may not be used`));
         });
       }),
-    stopAccepting: () => {
+    stopAccepting: async () => {
+      // the kernel resets what waits to be accepted when the socket closes: the whole of the next iteration accepts it
+      await nextIteration();
+      await nextIteration();
       if (listenSocket) us_listen_socket_close(listenSocket);
       listenSocket = false;
     },

@@ -76,7 +76,7 @@ async function startServer(): Promise<number> {
   const free = await freePort();
   await server.listen('127.0.0.1', free);
   closeAtEnd('server', async () => {
-    server.stopAccepting();
+    await server.stopAccepting();
     server.close();
   });
   return free;

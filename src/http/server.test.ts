@@ -1,0 +1,43 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { expect, it } from 'vitest';
+import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { freePort } from '../demo/servers/port.ts';
+import type { Operations } from './operations.ts';
+import { pipelineFor } from './request-pipeline.fixture.ts';
+import { openServer } from './server.ts';
+import { StaticPage } from './static-page.ts';
+
+const CLIENTS = 20;
+const REQUEST = 'GET /docs HTTP/1.1\r\nhost: h\r\n\r\n';
+
+it('connections that wait to be accepted when the server stops accepting are answered', async () => {
+  const none = { route: 'hotel' };
+  const operations = new Proxy({}, { get: () => none }) as Operations;
+  const page = new StaticPage('text/plain', '', () => Buffer.from('page'));
+  const limit = { maxConnections: 100, onRejected: () => {} };
+  const server = openServer(
+    operations,
+    pipelineFor({} as ApiKeyCache),
+    new Map([['/docs', page]]),
+    '',
+    limit,
+  );
+  const port = await freePort();
+  await server.listen('127.0.0.1', port);
+
+  const sockets = Array.from({ length: CLIENTS }, () => connect(port, '127.0.0.1'));
+  const answers = sockets.map(async (socket) => {
+    socket.write(REQUEST);
+    return String((await once(socket, 'data'))[0]);
+  });
+  // the kernel connects now, and the loop has had no time to accept
+  await new Promise(process.nextTick);
+  expect(server.connections).toBe(0);
+  await server.stopAccepting();
+  for (const answer of await Promise.all(answers))
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK[\s\S]*\r\n\r\npage$/);
+  const late = connect(port, '127.0.0.1');
+  await expect(once(late, 'connect')).rejects.toThrow('ECONNREFUSED');
+  server.close();
+});
