@@ -431,7 +431,7 @@ end $$;
 -- row or none is there, the database has gone back. `after` null: no rows. Rows that caches need not know are left out.
 create function hotel_api_poll(after bigint, transaction_of_after bigint, max_rows integer)
   returns table (
-    history text, server_started text, last bigint, last_transaction bigint,
+    history text, last bigint, last_transaction bigint,
     -- changes have committed that are not in the log
     is_unread boolean,
     -- the sequencer has something to do
@@ -452,7 +452,6 @@ begin
   if pg_is_in_recovery() then
     raise exception 'this server is a replica' using errcode = 'read_only_sql_transaction';
   end if;
-  server_started := (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint;
   -- the statements of a stable function share one snapshot; several small ones take half the time of one
   select position, transaction, (state).history, (state).snapshot, (state).log_from,
       xmin <> transaction::text::xid8::xid or cardinality((state).pending) > 0 or (state).flips_after is not null
@@ -488,7 +487,7 @@ begin
     is_continued := case when after > log_from then false end;
   end if;
   return query
-    select history, server_started, last, last_transaction, is_unread, is_due, is_continued, r.position, r.transaction,
+    select history, last, last_transaction, is_unread, is_due, is_continued, r.position, r.transaction,
       r.kind, r.moves, r.ids,
       to_json(r.channel_ids), to_json(r.registry_ids::text[]), r.collection_id
     from (select) as once

@@ -75,10 +75,15 @@ type ChangeRow = Row & {
  */
 export class ChangeLog {
   readonly #postgres: Postgres;
+  readonly #server: () => string;
 
-  /** Uses the primary: a replica may lack a change that another one has already returned. */
-  constructor(postgres: Postgres) {
+  /**
+   * Uses the server whose log is followed, which `server` returns (see `SERVER`). A replica may lack a change that another
+   * one has already returned, and a copy that is not followed yet has others.
+   */
+  constructor(postgres: Postgres, server: () => string) {
     this.#postgres = postgres;
+    this.#server = server;
   }
 
   /** Reads at most `limit` changes after `position`. Throws `Unavailable`. */
@@ -138,7 +143,7 @@ export class ChangeLog {
       tokens.map((token) => String(token.isOrphaned)),
     ];
     const rows = await this.#postgres.rows<Row & { affected: string[] }>(AFFECTED, parameters, '', 'changes');
-    const { state } = stateOf(rows);
+    const { state } = this.#stateOf(rows);
     const numbers = new Set(rows[0]!.affected.map(Number));
     const isPast = ({ history, position }: Token) => history !== state.history || position < state.oldest;
     const isAffected = (token: Token, i: number) => state.isBusy || numbers.has(i + 1) || isPast(token);
@@ -155,30 +160,42 @@ export class ChangeLog {
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogState> {
     const all = collection === null ? from : [...from, collection];
-    let read: ReturnType<typeof stateOf> | undefined;
+    let read: { state: LogState; dayMs: number } | undefined;
     const takeAll = (rows: R[]) => {
-      read ??= stateOf(rows);
+      read ??= this.#stateOf(rows);
       const { state, dayMs } = read;
       for (const row of rows) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
     };
     // portions cost a round trip more
     if (limit <= ROWS_AT_ONCE) takeAll(await this.#postgres.rows<R>(text, all, owner, 'changes'));
     else await this.#postgres.portions(text, all, ROWS_AT_ONCE, takeAll, owner, 'changes');
-    return (read ?? stateOf([])).state;
+    return (read ?? this.#stateOf([])).state;
   }
-}
 
-/** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
-function stateOf(rows: Row[]): { state: LogState; dayMs: number } {
-  const words: StateWords | [] = JSON.parse(rows[0]?.state ?? '[]');
-  const [history, position, transaction, oldest, day, isBusy, isQueued, isTruncated, isOrphaned, ofToken] =
-    words;
-  if (typeof history !== 'string') throw new Unavailable('the log has no state');
-  const state = {
-    ...{ history, position: position!, transaction: transaction!, oldest: oldest! },
-    ...{ isBusy: isBusy!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
-    isOrphaned: isOrphaned!,
-    transactionOfToken: ofToken!,
-  };
-  return { state, dayMs: Date.parse(day!) };
+  /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
+  #stateOf(rows: Row[]): { state: LogState; dayMs: number } {
+    const words: StateWords | [] = JSON.parse(rows[0]?.state ?? '[]');
+    const [
+      history,
+      position,
+      transaction,
+      oldest,
+      day,
+      isBusy,
+      isQueued,
+      isTruncated,
+      isOrphaned,
+      ofToken,
+      server,
+    ] = words;
+    if (typeof history !== 'string' || server !== this.#server())
+      throw new Unavailable('the log is not the one that is followed', { rejection: 'postgres_unavailable' });
+    const state = {
+      ...{ history, position: position!, transaction: transaction!, oldest: oldest! },
+      ...{ isBusy: isBusy!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
+      isOrphaned: isOrphaned!,
+      transactionOfToken: ofToken!,
+    };
+    return { state, dayMs: Date.parse(day!) };
+  }
 }

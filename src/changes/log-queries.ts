@@ -1,4 +1,5 @@
 import { HOTEL_COLUMNS } from '../hotels/row.ts';
+import { SERVER } from '../postgres/label.ts';
 
 /** Maximum number of ids in a row of the log and of the queue. */
 const MAX_IDS_OF_ROW = 1000;
@@ -43,7 +44,7 @@ function stateOf(position: string, collection: string | null): string {
       (select count(*) = ${MAX_QUEUED} or bool_or(kind in ('hotels', ${all}) or ${members}) from queue),
       (select bool_or(kind in (${all})) from queue),
       ${collection === null ? 'false' : isOrphaned(collection)},
-      (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1)
+      (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1), ${SERVER}
     )::text as state
     from newest`;
 }
@@ -60,6 +61,7 @@ export type StateWords = [
   isTruncated: boolean | null,
   isOrphaned: boolean,
   transactionOfToken: string | null,
+  server: string | null,
 ];
 
 /**

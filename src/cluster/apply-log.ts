@@ -14,6 +14,7 @@ import { raiseWindow } from '../log/raise-window.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
 import type { Applied } from '../postgres/label.ts';
+import { prefixOf } from './follow-log.ts';
 import type { LogState } from './messages.ts';
 
 /** Caches of a worker that follow the log. */
@@ -33,10 +34,10 @@ interface WorkerCaches {
 /** Applies the log to the caches of one worker. */
 export class LogApplier {
   readonly #caches: WorkerCaches;
-  readonly #applied: { history: string; position: number };
+  readonly #applied: Applied;
 
   /** `applied` is kept up to date here. */
-  constructor(caches: WorkerCaches, applied: { history: string; position: number }) {
+  constructor(caches: WorkerCaches, applied: Applied) {
     this.#caches = caches;
     this.#applied = applied;
   }
@@ -46,17 +47,17 @@ export class LogApplier {
   }
 
   /** Begins where the primary process is. Nothing is cached yet. */
-  start({ history, position, transaction, prefix, window, asOfMs, isBusy }: LogState): void {
+  start({ history, server, position, transaction, window, asOfMs, isBusy }: LogState): void {
     this.#applied.history = history;
     this.#applied.position = position;
     this.#caches.window.load(window);
-    this.usePrefix(prefix);
+    this.#useServer(server);
     this.#caches.logPositions.follow(history);
     this.apply({ rows: [], place: { position, transaction }, isBusy, asOfMs });
   }
 
-  /** Begins to follow another history: everything cached is invalid. `prefix`: of the names in Redis. */
-  begin(history: string, position: number, prefix: string): void {
+  /** Begins to follow another history: everything cached is invalid. */
+  begin({ history, server, position }: Applied): void {
     const { window, freshness, reader, local, collections, pageIndex, apiKeys, logPositions } = this.#caches;
     this.#applied.history = history;
     this.#applied.position = position;
@@ -67,12 +68,14 @@ export class LogApplier {
     collections.forget();
     pageIndex.forget();
     apiKeys.clear();
-    this.usePrefix(prefix);
+    this.#useServer(server);
     logPositions.follow(history);
   }
 
-  /** Uses other names in Redis from now on. */
-  usePrefix(prefix: string): void {
+  /** Reads this server alone, and uses other names in Redis, from now on. */
+  #useServer(server: string): void {
+    this.#applied.server = server;
+    const prefix = prefixOf(this.#applied);
     this.#caches.redisHotels?.usePrefix(prefix);
     this.#caches.redisKeys?.usePrefix(prefix);
   }
@@ -81,12 +84,12 @@ export class LogApplier {
    * Handles a restart of the server, which goes on with the history. What was read at a later position than the applied one
    * may belong to a future that is lost: an older data folder may have been put back.
    */
-  serverRestarted(prefix: string): void {
+  serverRestarted(server: string): void {
     const { position } = this.#applied;
     this.#caches.local?.dropIfAfter(position);
     this.#caches.apiKeys.dropAfter(position);
     this.#caches.collections.forget();
-    this.usePrefix(prefix);
+    this.#useServer(server);
   }
 
   /** Applies rows, each at its position. What waits for the log, and freshness, hear of it when all are applied. */

@@ -55,7 +55,7 @@ export function buildWorker(
   onLateAnswer: (atMs: number) => void,
 ) {
   const { config, shutdown, metrics } = context;
-  const applied = { history: '', position: 0 };
+  const applied = { history: '', server: '', position: 0 };
   const history = () => applied.history;
   const timers = new Timers(shutdown);
   const outage = { ofPostgres: false };
@@ -158,7 +158,11 @@ export function buildWorker(
     turnover,
     config.COMPRESSION === 'on',
   );
-  const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions, pipeline.eventLoop);
+  const changesReader = new ChangesReader(
+    new ChangeLog(postgres, () => applied.server),
+    logPositions,
+    pipeline.eventLoop,
+  );
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations({ local, redisBatch, reader, hotelList, collections }, publicAddress, compressedPages),

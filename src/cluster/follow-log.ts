@@ -26,23 +26,22 @@ const PREFILL_TIMEOUT_MS = 2_000;
 export function followLog(context: ProcessContext, pooled: boolean, broadcast: (message: ToWorker) => void) {
   const { config, shutdown, metrics, events } = context;
   const window = new Window();
-  const applied = { history: '', position: 0, transaction: '' };
-  let prefix = '';
+  const applied = { history: '', server: '', position: 0, transaction: '' };
   let secret: Uint8Array = new Uint8Array();
   let asOfMs: number | undefined;
   let isBusy = false;
   const redisCache = openRedis(context, Math.max(config.REDIS_TIMEOUT_MS, MIN_REDIS_TIMEOUT_MS));
   const prefill = redisCache && new Prefill(openRepository(context, pooled, applied), redisCache.hotels);
-  const usePrefix = (serverStarted: string) => {
-    prefix = prefixOf(applied.history, serverStarted);
-    redisCache?.hotels.usePrefix(prefix);
+  const useServer = (server: string) => {
+    applied.server = server;
+    redisCache?.hotels.usePrefix(prefixOf(applied));
   };
   const follower = new LogFollower({
     open: () => openDatabase(config.DATABASE_URL, 1, { kind: 'follow', pooled }),
     maxAgeMs: 1000 * config.REDIS_TTL_S,
     metrics,
     events,
-    onHistory: (start, serverStarted) => {
+    onHistory: (start, server) => {
       applied.history = start.history;
       applied.position = start.position;
       applied.transaction = start.transaction;
@@ -50,13 +49,13 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
       secret = start.secret;
       context.secret.use(secret);
       window.beginHistory(start.position);
-      usePrefix(serverStarted);
+      useServer(server);
       const { history, position } = start;
-      broadcast({ type: 'history', history, position, prefix, secret });
+      broadcast({ type: 'history', history, server, position, secret });
     },
-    onRestart: (serverStarted) => {
-      usePrefix(serverStarted);
-      broadcast({ type: 'restarted', prefix });
+    onRestart: (server) => {
+      useServer(server);
+      broadcast({ type: 'restarted', server });
     },
     onNews: (news) => {
       for (const row of news.rows) raiseWindow(window, row);
@@ -83,13 +82,12 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   shutdown.push('log', () => follower.stop());
   const state = (): LogState => ({
     ...applied,
-    prefix,
     secret,
     asOfMs,
     isBusy,
     window: window.copy(),
   });
-  return { follower, state, redis: redisCache?.redis, prefixOf: () => prefix };
+  return { follower, state, redis: redisCache?.redis, prefix: () => prefixOf(applied) };
 }
 
 /** Opens the connection by which the primary process reads changed hotels. */
@@ -124,6 +122,6 @@ function openRepository(context: ProcessContext, pooled: boolean, applied: Appli
  * Returns the prefix of the names in Redis. Labels are comparable within one history, and only while the server runs: an
  * older data folder can be put back by a restart alone, and its history then gives out the same positions again.
  */
-export function prefixOf(history: string, serverStarted: string): string {
-  return hash('sha256', `${history} ${serverStarted}`, 'base64url').slice(0, 12);
+export function prefixOf({ history, server }: Pick<Applied, 'history' | 'server'>): string {
+  return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);
 }

@@ -8,11 +8,11 @@ import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 /** What the primary process knows of the log when a worker begins. */
 export interface LogState {
   history: string;
+  /** see `SERVER` of src/postgres/label.ts */
+  server: string;
   /** the last place that is applied */
   position: number;
   transaction: string;
-  /** prefix of the names in Redis */
-  prefix: string;
   /** secret of the history, which is never logged */
   secret: Uint8Array;
   /** time as of which the instance is current, by `systemMs`; undefined: it never was */
@@ -46,9 +46,9 @@ export type ToWorker =
   /** rows from before the start of the instance; all after `floor` are known with them */
   | { type: 'learned'; rows: LogRow[]; floor: number }
   /** the database follows another history: every cached value is invalid */
-  | { type: 'history'; history: string; position: number; prefix: string; secret: Uint8Array }
+  | { type: 'history'; history: string; server: string; position: number; secret: Uint8Array }
   /** the server was restarted: names in Redis have another prefix */
-  | { type: 'restarted'; prefix: string }
+  | { type: 'restarted'; server: string }
   /** PostgreSQL answers again */
   | { type: 'reachable' }
   | { type: 'report metrics' }

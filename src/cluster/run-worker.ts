@@ -83,11 +83,11 @@ export function runWorker(
         postgres.reachable();
         break;
       case 'restarted':
-        logApplier.serverRestarted(message.prefix);
+        logApplier.serverRestarted(message.server);
         break;
       case 'history':
         context.secret.use(message.secret);
-        logApplier.begin(message.history, message.position, message.prefix);
+        logApplier.begin(message);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
         origin.reconnect(RECONNECT_S);

@@ -42,7 +42,7 @@ export async function startWorkers(
     metrics,
     events,
     config.RATE_LIMIT_SCOPE === 'redis' && log.redis
-      ? (name, use) => log.redis!.countWindow(`${log.prefixOf()}:l:${name}`, use)
+      ? (name, use) => log.redis!.countWindow(`${log.prefix()}:l:${name}`, use)
       : undefined,
   );
   workers = started;

@@ -21,7 +21,7 @@ interface Row {
 /** A log in memory, behind connections that answer like PostgreSQL, late or not at all. */
 class FakeDatabase {
   history = 'first';
-  serverStarted = 'start 1';
+  server = 'start 1';
   /** rows that caches need; others have the positions between */
   rows: Row[] = [];
   last: LogPlace = { position: 0, transaction: '1' };
@@ -121,7 +121,7 @@ class FakeDatabase {
   #poll(after: number | null): unknown[] {
     const state = {
       history: this.history,
-      server_started: this.serverStarted,
+      server: this.server,
       last: this.last.position,
       last_transaction: this.last.transaction,
       is_unread: this.isUnread,
@@ -161,9 +161,9 @@ beforeEach(() => {
   const hear = (what: string) => () => void heard.push(what);
   follower = new LogFollower({
     open: database.open,
-    onHistory: ({ history, position }, serverStarted) =>
-      heard.push(`history ${history} from ${position}, ${serverStarted}`),
-    onRestart: (serverStarted) => heard.push(`restart, ${serverStarted}`),
+    onHistory: ({ history, position }, server) =>
+      heard.push(`history ${history} from ${position}, ${server}`),
+    onRestart: (server) => heard.push(`restart, ${server}`),
     onNews: (each) => {
       news.push(each);
       if (each.rows.length > 0) heard.push(`news of ${idsOf(each.rows)}`);
@@ -346,7 +346,7 @@ it('a place that is forgotten begins the same history anew, at its end', async (
 
 it('a restart of the server is told once, before its first news', async () => {
   await follower.start();
-  database.serverStarted = 'start 2';
+  database.server = 'start 2';
   database.append('hotels', ['a']);
   await until(() => heard.includes('news of a'));
   await polled();

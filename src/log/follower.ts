@@ -32,10 +32,10 @@ export interface News {
 interface FollowerOptions {
   /** opens a pool of one connection */
   open: () => Sql;
-  /** another history: everything cached is invalid. `serverStarted` as in `onRestart` */
-  onHistory: (start: HistoryStart, serverStarted: string) => void;
+  /** another history: everything cached is invalid. `server`: see `SERVER` */
+  onHistory: (start: HistoryStart, server: string) => void;
   /** the server was restarted and goes on with the same history */
-  onRestart: (serverStarted: string) => void;
+  onRestart: (server: string) => void;
   onNews: (news: News) => void;
   /** rows from before the place at which the instance began; everything after `floor` is known then */
   onLearned: (rows: LogRow[], floor: number) => void;
@@ -59,7 +59,7 @@ export class LogFollower {
   readonly #started = Promise.withResolvers<void>();
   #connection: LogConnection;
   #history: string | undefined;
-  #serverStarted = '';
+  #server = '';
   /** the last applied place */
   #place: LogPlace | undefined;
   /** the place at which it began */
@@ -124,7 +124,7 @@ export class LogFollower {
   /** Applies a poll that began at `beganMs`, and calls the sequencer if it is due. Returns whether it was. */
   async #follow(connection: LogConnection, first: Poll, beganMs: number): Promise<boolean> {
     // a server that was restarted or promoted may have another place, which the sequencer compares
-    if (!first.isDue && (first.serverStarted === this.#serverStarted || this.#place === undefined)) {
+    if (!first.isDue && (first.server === this.#server || this.#place === undefined)) {
       await this.#apply(connection, first, first.isUnread ? undefined : beganMs);
       return false;
     }
@@ -148,9 +148,9 @@ export class LogFollower {
       await withDeadline(begun, SEQUENCE_TIMEOUT_MS);
       return;
     }
-    if (poll.serverStarted !== this.#serverStarted) {
-      this.#serverStarted = poll.serverStarted;
-      this.#options.onRestart(poll.serverStarted);
+    if (poll.server !== this.#server) {
+      this.#server = poll.server;
+      this.#options.onRestart(poll.server);
     }
     const place = poll.cutAt ?? poll.last;
     const isNew = place.position !== this.#place!.position;
@@ -190,12 +190,12 @@ export class LogFollower {
       this.#options.events.historyChanged(start.history);
     }
     this.#history = start.history;
-    this.#serverStarted = poll.serverStarted;
+    this.#server = poll.server;
     this.#place = { position: start.position, transaction: start.transaction };
     this.#beginning = this.#place;
     this.#toldAtMs = -Infinity;
     this.#asOfMs = undefined;
-    this.#options.onHistory(start, poll.serverStarted);
+    this.#options.onHistory(start, poll.server);
     this.#started.resolve();
     void this.#learn(this.#place);
   }

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
+import { SERVER } from '../postgres/label.ts';
 import { LOG_KINDS, type LogKind } from '../postgres/log-kinds.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
@@ -8,7 +9,7 @@ export const MAX_ROWS = 20;
 
 const POLL = (
   after: string,
-) => `select history, server_started, last::float8, last_transaction, is_unread, is_due,
+) => `select history, ${SERVER} as server, last::float8, last_transaction, is_unread, is_due,
   is_continued, position::float8, transaction, kind, moves, ids, channel_ids, registry_ids, collection_id
   from hotel_api_poll(${after}, ${MAX_ROWS})`;
 const POLL_ONLY = POLL('$1, $2');
@@ -35,7 +36,7 @@ interface Row {
 
 interface StateRow extends Row {
   history: string;
-  server_started: string;
+  server: string;
   last: number;
   last_transaction: string;
   is_unread: boolean;
@@ -46,8 +47,8 @@ interface StateRow extends Row {
 /** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
 export interface Poll {
   history: string;
-  /** start time of the server, which differs after a restart */
-  serverStarted: string;
+  /** see `SERVER`; differs after a restart */
+  server: string;
   last: LogPlace;
   /** changes have committed that are not in the log */
   isUnread: boolean;
@@ -159,7 +160,7 @@ function pollOf(found: StateRow[]): Poll {
   const cut = rows.length < MAX_ROWS ? undefined : rows.at(-1)!;
   return {
     history: state.history,
-    serverStarted: state.server_started,
+    server: state.server,
     last: { position: state.last, transaction: state.last_transaction },
     isUnread: state.is_unread,
     isDue: state.is_due,

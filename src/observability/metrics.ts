@@ -92,7 +92,7 @@ export class Metrics {
   );
   readonly readsBehind = this.#counter(
     'hotel_api_postgres_reads_behind_total',
-    'Queries whose result was rejected because the primary server lacks changes that the worker has applied',
+    'Queries whose result was rejected because the server lacks changes that the worker has applied, or is not the one whose log is followed',
   );
   readonly logChanges = this.#closedCounter(
     'hotel_api_log_changes_total',

@@ -6,24 +6,34 @@ export interface Labelled<Row> {
   rows: Row[];
 }
 
-/** History and position up to which the log was applied. */
+/** History of which the log is followed, on which server, and the position up to which it was applied. */
 export interface Applied {
   history: string;
+  /** value of `SERVER` there */
+  server: string;
   position: number;
 }
 
 /** Row with the newest row of the log. `found` is null in the only row if the query returns none. */
-type MarkedRow<Row> = { label: number; history: string; found: true | null } & Row;
+type MarkedRow<Row> = { label: number; history: string; server: string | null; found: true | null } & Row;
+
+/**
+ * SQL of a text that tells the running server and its database from any copy of them: the start of the server (µs of its
+ * clock) and the path of a table's file, which names the database. Null on a replica, which has what its primary wrote.
+ */
+export const SERVER = `case when not pg_is_in_recovery() then
+    (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_log') end`;
 
 /**
  * A label is honest. The sequencer gives a change its position after the change has committed, in one later transaction. A
  * snapshot that shows a position therefore shows every change with a position up to it. A statement has one snapshot: rows
  * that are read together with the newest position contain all of these changes, on the primary and on a replica alike.
- * The label may be too low, if later changes have no position yet; it is never too high.
+ * The label may be too low, if later changes have no position yet; it is never too high. A copy of the database shows the
+ * same positions and history until something is sequenced there: its rows are rejected by `SERVER`.
  *
  * Returns the rows of a query with their label, or undefined if the server is behind what was applied before the read
- * began, or has another history than before or after it. While nothing is known to be applied, any label will do. The
- * columns of the query must not be named `label`, `history` or `found`. Throws what `Postgres` throws.
+ * began, or is not the one that is followed, before or after it. While nothing is known to be applied, any label will do.
+ * The columns of the query must not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws.
  */
 export async function readLabelled<Row>(
   postgres: Postgres,
@@ -34,18 +44,27 @@ export async function readLabelled<Row>(
   lane?: Lane,
 ): Promise<Labelled<Row> | undefined> {
   // its object may change during the read
-  const { history, position } = applied() ?? { history: undefined, position: 0 };
+  const before = { ...applied() };
   const rows = await postgres.rows<MarkedRow<Row>>(withLabel(text), parameters, owner, lane);
   const [mark] = rows;
   // a log without rows is not the one that was applied
-  if (!mark || mark.label < position) return undefined;
-  for (const known of [history, applied()?.history])
-    if (known !== undefined && known !== mark.history) return undefined;
+  if (!mark || mark.label < (before.position ?? 0)) return undefined;
+  if (!isFollowed(mark, before) || !isFollowed(mark, applied())) return undefined;
   return { label: mark.label, rows: mark.found ? rows : [] };
 }
 
+/** Returns whether a snapshot is one of the server and history that are followed, or of a replica. */
+export function isFollowed(
+  { history, server }: { history: string; server: string | null },
+  applied: Partial<Applied> | undefined,
+): boolean {
+  if (applied?.history === undefined) return true;
+  return history === applied.history && (server === null || server === applied.server);
+}
+
 function withLabel(text: string): string {
-  return `select mark.label, mark.history, read.* from (
-      select position::float8 as label, (state).history as history from hotel_api_log order by position desc limit 1
+  return `select mark.label, mark.history, mark.server, read.* from (
+      select position::float8 as label, (state).history as history, ${SERVER} as server
+      from hotel_api_log order by position desc limit 1
     ) as mark left join lateral (select true as found, query.* from (${text}) as query) as read on true`;
 }

@@ -3,12 +3,13 @@ import type { Postgres } from './client.ts';
 import type { Applied } from './label.ts';
 import { Origin } from './origin.ts';
 
-type Rows = { label: number; history: string; found: true | null; id?: string }[];
+type Rows = { label: number; history: string; server: string | null; found: true | null; id?: string }[];
 
 /** A server that answers with the newest row of its log. */
 class Server {
   label = 0;
   history = 'one';
+  server: string | null = 'a';
   ids: string[] = ['h'];
   breakerOpen = false;
   waiting = 1;
@@ -18,10 +19,10 @@ class Server {
 
   async rows(): Promise<Rows> {
     this.reads++;
-    const { label, history, ids } = this;
+    const { label, history, server, ids } = this;
     this.during();
-    if (ids.length === 0) return [{ label, history, found: null }];
-    return ids.map((id) => ({ label, history, found: true, id }));
+    if (ids.length === 0) return [{ label, history, server, found: null }];
+    return ids.map((id) => ({ label, history, server, found: true, id }));
   }
 }
 
@@ -47,23 +48,25 @@ function originOf(...servers: Server[]) {
 
 const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable', isOutage: true };
 
-it('a primary that is behind, or has another history, answers nothing and is reported', async () => {
+it('a primary that is behind, has another history or is a copy answers nothing and is reported', async () => {
   const primary = new Server();
   const { known, read, behind } = originOf(primary);
-  known.applied = { history: 'one', position: 7 };
+  known.applied = { history: 'one', server: 'a', position: 7 };
   primary.label = 6;
   await expect(read()).rejects.toMatchObject(BEHIND);
   primary.label = 7;
   expect(await read()).toEqual([7, 'h']);
   primary.history = 'two';
   await expect(read()).rejects.toMatchObject(BEHIND);
-  expect(behind()).toBe(2);
+  [primary.history, primary.server] = ['one', 'b'];
+  await expect(read()).rejects.toMatchObject(BEHIND);
+  expect(behind()).toBe(3);
 });
 
 it('a read during which another history was found answers nothing, and one during which changes were applied does', async () => {
   const primary = new Server();
   const { known, read } = originOf(primary);
-  known.applied = { history: 'one', position: 7 };
+  known.applied = { history: 'one', server: 'a', position: 7 };
   primary.label = 7;
   // in place, as the worker does
   primary.during = () => {
@@ -86,7 +89,7 @@ it('a log without rows is not the one that was applied', async () => {
 it('replicas are read in turn, and the primary answers for one that is behind or fails', async () => {
   const [primary, first, second] = [new Server(), new Server(), new Server()];
   const { origin, known, read, counted } = originOf(primary, first, second);
-  known.applied = { history: 'one', position: 7 };
+  known.applied = { history: 'one', server: 'a', position: 7 };
   for (const [i, server] of [primary, first, second].entries()) {
     server.label = 7;
     server.ids = [`${i}`];
@@ -114,7 +117,7 @@ it('replicas are left alone while they cannot be compared', async () => {
   const [primary, replica] = [new Server(), new Server()];
   const { known, read, counted } = originOf(primary, replica);
   await read();
-  known.applied = { history: 'one', position: 0 };
+  known.applied = { history: 'one', server: 'a', position: 0 };
   known.isCurrent = false;
   await read();
   known.isCurrent = true;

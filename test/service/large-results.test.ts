@@ -4,6 +4,7 @@ import { type Lane, Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { readLogState } from '../support/log-state.ts';
 
 const LONG_MS = 60_000;
 const MOST = 100;
@@ -94,11 +95,12 @@ describe.each([{ pooled: false }, { pooled: true }])(
 );
 
 it('a page of 1000 hotels never occupies an iteration for more than 101', async () => {
+  const { server } = await readLogState(database.sql);
   const walk = open();
-  const { hotels } = await new ChangeLog(walk).hotelsAfter('', 1_000, 'a', null, undefined);
+  const { hotels } = await new ChangeLog(walk, () => server).hotelsAfter('', 1_000, 'a', null, undefined);
   expect(hotels.map(({ id }) => id)).toEqual(upTo(1_000).map((n) => `h${String(n).padStart(6, '0')}`));
   const log = open();
-  const { changes, queued } = await new ChangeLog(log).changesAfter(0, 1_000, 'a', null);
+  const { changes, queued } = await new ChangeLog(log, () => server).changesAfter(0, 1_000, 'a', null);
   expect(new Set([...changes, ...queued].map(({ id }) => id)).size).toBeGreaterThanOrEqual(1_000);
   for (const { iterations, sizes } of [walk, log]) {
     expect(Math.max(...sizes)).toBe(101);

@@ -245,7 +245,7 @@ export const MUTATIONS: Mutation[] = [
     'values in Redis have the same names in every history',
     'src/cluster/follow-log.ts',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text
-    "return hash('sha256', `${history} ${serverStarted}`, 'base64url').slice(0, 12);",
+    "return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);",
     "return hash('sha256', 'hotels', 'base64url').slice(0, 12);",
     2,
   ),

@@ -99,9 +99,12 @@ export class PgServer extends Server {
     return this.host.wallMs();
   }
 
-  get serverStarted(): string {
+  /** `SERVER` of src/postgres/label.ts */
+  get serverText(): string | null {
+    if (this.role === 'replica') return null;
     const { world } = this.cluster;
-    return String(Math.floor(world.beganWallMs + this.startedMs) * 1_000 + this.startNumber);
+    const startedUs = Math.floor(world.beganWallMs + this.startedMs) * 1_000 + this.startNumber;
+    return `${startedUs} base/${this.databaseId}`;
   }
 
   get place(): string {

@@ -397,7 +397,7 @@ export function poll(
   data: Data,
   shown: Snapshot,
   nowMs: number,
-  serverStarted: string,
+  server: string,
   after: number | null,
   transactionOfAfter: string | null,
   maxRows: number,
@@ -412,7 +412,7 @@ export function poll(
     s.flipsAfter !== null ||
     s.day !== dayOf(nowMs);
   const state = {
-    ...{ history: s.history, server_started: serverStarted, last: newest.position },
+    ...{ history: s.history, server, last: newest.position },
     ...{ last_transaction: String(newest.transaction), is_unread: isUnread, is_due: isDue },
   };
   const none = { position: null, transaction: null, age_ms: null, kind: null, moves: null, ids: null };

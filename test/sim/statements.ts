@@ -35,7 +35,7 @@ export function execute(
     ];
   }
   if (text.startsWith('select state.log_from::float8')) return before(server, parameters as [number, number]);
-  if (text.startsWith('select mark.label')) return labelled(data, text, parameters);
+  if (text.startsWith('select mark.label')) return labelled(server, text, parameters);
   if (text === CHANGES) return changes(server, parameters[0] as number, parameters[1] as number, null);
   if (text === CHANGES_OF_COLLECTION)
     return changes(server, parameters[0] as number, parameters[1] as number, parameters[2] as string);
@@ -58,7 +58,7 @@ function polled(server: PgServer, text: string, parameters: readonly unknown[]):
     server.folder.data,
     server.snapshot,
     server.wallMs,
-    server.serverStarted,
+    server.serverText!,
     after === null ? null : Number(after),
     transaction === null ? null : String(transaction),
     Number(max),
@@ -79,13 +79,14 @@ function before(server: PgServer, [position, limit]: [number, number]): object[]
   return rows.map((row) => ({ log_from, ...rowOf(row, server.wallMs) }));
 }
 
-function labelled(data: Data, text: string, parameters: readonly unknown[]): object[] {
+function labelled(server: PgServer, text: string, parameters: readonly unknown[]): object[] {
+  const { data } = server.folder;
   const inner = text.slice(
     text.indexOf('query.* from (') + 'query.* from ('.length,
     text.lastIndexOf(') as query)'),
   );
   const newest = newestOf(data);
-  const mark = { label: newest.position, history: newest.state.history };
+  const mark = { label: newest.position, history: newest.state.history, server: server.serverText };
   const rows = query(data, inner.trim(), parameters);
   return rows.length === 0
     ? [{ ...mark, found: null }]
@@ -207,6 +208,7 @@ function stateOf(server: PgServer, position: number | null, collection: string |
     queue.length === 0 ? null : queue.some(({ kind }) => all.includes(kind)),
     collection !== null && isOrphaned(data, collection),
     ofToken ? String(ofToken.transaction) : null,
+    server.serverText,
   ]);
 }
 

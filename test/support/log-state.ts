@@ -1,11 +1,13 @@
 import type { Sql } from 'postgres';
 import { expect } from 'vitest';
 import { prefixOf } from '../../src/cluster/follow-log.ts';
+import { SERVER } from '../../src/postgres/label.ts';
 import type { Service } from './service.ts';
 
 interface LogState {
   history: string;
-  serverStarted: string;
+  /** see `SERVER` */
+  server: string;
   /** last position */
   last: number;
   /** committed changes have no position */
@@ -17,7 +19,7 @@ interface LogState {
 /** Returns the state of the log. `sql` is a connection of the owner. */
 export async function readLogState(sql: Sql): Promise<LogState> {
   const [state] = await sql<LogState[]>`
-    select history, server_started as "serverStarted", last::float8 as last, is_unread as "isUnread", is_due as "isDue"
+    select history, ${sql.unsafe(SERVER)} as server, last::float8 as last, is_unread as "isUnread", is_due as "isDue"
     from hotel_api_poll(null, null, 1)`;
   return state!;
 }
@@ -40,6 +42,5 @@ export async function untilApplied(service: Service): Promise<void> {
 
 /** Returns the prefix of the service's names in Redis. */
 export async function redisPrefix(sql: Sql): Promise<string> {
-  const { history, serverStarted } = await readLogState(sql);
-  return prefixOf(history, serverStarted);
+  return prefixOf(await readLogState(sql));
 }

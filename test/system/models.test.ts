@@ -252,6 +252,7 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     if (Array.isArray(value)) return value.map((each) => plain(name, each));
     if (name === 'state') {
       const [history, position, transaction, oldest, , ...rest] = JSON.parse(value as string);
+      rest.pop();
       const ofToken = rest.pop();
       const numbers = [numberOf(histories, history), position - base, transactionOf(transaction)];
       return [
@@ -263,7 +264,7 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     }
     if (typeof value === 'object') {
       const entries = Object.entries(value).filter(
-        ([key, each]) => each !== null && !/^(age_ms|secret|name|server_started)$/.test(key),
+        ([key, each]) => each !== null && !/^(age_ms|secret|name|server)$/.test(key),
       );
       return Object.fromEntries(entries.map(([key, each]) => [key, plain(key, each)]));
     }
