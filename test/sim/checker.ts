@@ -61,7 +61,7 @@ export class Checker {
   /** Notes a broken promise, unless nothing is promised to the instance that was asked. */
   violate(kind: string, text: string, asked?: Asked): void {
     if (asked && asked.atMs < (this.#wokenMs.get(asked.host.name) ?? -Infinity) + WOKEN_MS) return;
-    if (asked && this.#reach.wasMisled(asked.host.name, asked.atMs - FAULT_BOUND_MS)) return;
+    if (asked && this.#reach.wasMisled(asked.host.name, asked.atMs, FAULT_BOUND_MS)) return;
     this.violations.push({ atMs: this.#world.nowMs, kind, text });
   }
 

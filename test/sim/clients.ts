@@ -282,8 +282,11 @@ class Mirror {
       what: `changes limit=${limit} wait=${waitS}`,
       atMs: world.nowMs,
     };
-    // it waits by the clock of its machine, which stands still while that sleeps
-    const dueMs = asked.host.systemMs() + 1_000 * waitS + LATE_MS;
+    // it waits from when it is read, by the clock of the machine, which stands still while that sleeps
+    let dueMs = Infinity;
+    worker.process.receive(() => {
+      dueMs = asked.host.systemMs() + 1_000 * waitS + LATE_MS;
+    });
     let isOver = false;
     request(worker, { route: 'changes', query, key: this.#key.key }, (answer) => {
       if (isOver) return;

@@ -64,9 +64,10 @@ export class Reach {
     return isAlone ? away.fromMs : Infinity;
   }
 
-  /** Returns true if the address of PostgreSQL led the host elsewhere at or after this time. */
-  wasMisled(host: string, sinceMs: number): boolean {
-    return this.#spansOf(this.#misled, host).some(({ untilMs }) => untilMs >= sinceMs);
+  /** Returns true if the address of PostgreSQL led the host elsewhere less than this time before, in which it could be reached. */
+  wasMisled(host: string, atMs: number, forMs: number): boolean {
+    const last = this.#spansOf(this.#misled, host).findLast(({ fromMs }) => fromMs <= atMs);
+    return last !== undefined && (last.untilMs >= atMs || this.reachedMs(host, last.untilMs, atMs) <= forMs);
   }
 
   /** Notes that a fault disturbs hosts for this time. */
