@@ -1,6 +1,12 @@
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
+import { ChangeLog } from '../../src/changes/change-log.ts';
+import { Postgres } from '../../src/postgres/client.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { readLabelled } from '../../src/postgres/label.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
+import { readLogState } from '../support/log-state.ts';
 import { sequence, session } from './sequenced.ts';
 
 it('a label shows no position that its rows lack, whatever isolation a transaction has', async () => {
@@ -33,4 +39,34 @@ it('a label shows no position that its rows lack, whatever isolation a transacti
   await waiting;
   const third = await sequence(sql);
   expect(await load(two)).toEqual({ label: third, ids: ['one', 'two'] });
+});
+
+it('what was read from a copy is rejected while the log of the original is followed, although both show one position', async () => {
+  const original = await freshDatabase();
+  await original.sql`insert into hotels (id, name) values ('one', 'Hotel')`;
+  const position = await sequence(original.sql);
+  const { history, server } = await readLogState(original.sql);
+  // a template must have no connections
+  await original.sql.end();
+  const copy = await freshDatabase(original.name);
+  await copy.sql`update hotels set name = 'Changed'`;
+  const read = async (url: string, followed: string) => {
+    const connect = () => openDatabase(url, 1, { kind: 'follow', pooled: false });
+    const postgres = new Postgres(connect, { connections: 1, queueLimit: 10, timeoutMs: 60_000 }, () => {});
+    closeAtEnd('PostgreSQL', () => postgres.close());
+    const applied = { history, server: followed, position };
+    const pages = new ChangeLog(postgres, () => followed);
+    return [
+      (await readLabelled(postgres, () => applied, 'select name from hotels', []))?.rows[0],
+      await pages.hotelsAfter('', 1, 'a', null).then(({ hotels }) => hotels.length, String),
+      await pages.changesAfter(0, 1, 'a', null).then(({ state }) => state.position, String),
+    ];
+  };
+  const lost = 'Unavailable: the log is not the one that is followed';
+  expect(await read(original.url, server)).toEqual([expect.objectContaining({ name: 'Hotel' }), 1, position]);
+  expect(await read(copy.url, server)).toEqual([undefined, lost, lost]);
+  // an instance that follows the copy may read it
+  const { server: ofCopy } = await readLogState(copy.sql);
+  expect(await read(copy.url, ofCopy)).toEqual([expect.objectContaining({ name: 'Changed' }), 1, position]);
+  expect(await read(original.url, ofCopy)).toEqual([undefined, lost, lost]);
 });
