@@ -34,15 +34,21 @@ export const MUTATIONS: Mutation[] = [
   mutation(
     'a replica that is behind is believed',
     'src/postgres/label.ts',
-    'if (!mark || mark.label < position) return undefined;',
+    'if (!mark || mark.label < (before.position ?? 0)) return undefined;',
     'if (!mark) return undefined;',
     95,
   ),
   mutation(
     'the history of a read is not compared',
     'src/postgres/label.ts',
-    'if (known !== undefined && known !== mark.history) return undefined;',
-    '',
+    'return history === applied.history && (server === null || server === applied.server);',
+    'return server === null || server === applied.server;',
+  ),
+  mutation(
+    'a copy is believed before it is followed',
+    'src/postgres/label.ts',
+    'return history === applied.history && (server === null || server === applied.server);',
+    'return history === applied.history;',
   ),
   mutation(
     'changes of hotels raise no bucket',
