@@ -73,6 +73,7 @@ export const REJECTIONS = [
   'postgres_unavailable',
   'postgres_queue',
   'postgres_timeout',
+  'postgres_locked',
   'other',
 ] as const;
 export type Rejection = (typeof REJECTIONS)[number];

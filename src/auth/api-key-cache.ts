@@ -126,6 +126,8 @@ export class ApiKeyCache {
       `select left(encode(key_sha256, 'hex'), ${PREFIX_DIGITS}) as prefix from api_keys
       order by created_at desc limit ${MAX_EXPECTED}`,
       [],
+      '',
+      'keys',
     );
     for (const { prefix } of rows) this.#unknownKeys.expect(prefix);
   }
@@ -192,7 +194,7 @@ export class ApiKeyCache {
   async #loadFromPostgres(sha256: string): Promise<LabelledKey> {
     const { origin, redisCache, history } = this.#options;
     // the primary: a revoked key must not wait for a replica
-    const { label, rows } = await origin.primary<KeyRow>(KEY_QUERY, [sha256]);
+    const { label, rows } = await origin.primary<KeyRow>(KEY_QUERY, [sha256], '', 'keys');
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = { label, principal: rows[0] ? principalOf(rows[0]) : null };
     const ofHistory = history();

@@ -31,6 +31,7 @@ export async function readKeyDetails(origin: Origin, id: string): Promise<KeyDet
     from api_keys as key where id = $1`,
     [id],
     id,
+    'keys',
   );
   if (!row) return undefined;
   const { name, scopes, collection_id, collection_name, rate_limit_requests, rate_limit_window_s } = row;

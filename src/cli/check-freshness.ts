@@ -72,7 +72,7 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
   if (!key) throw new Failure('HOTEL_API_KEY must hold a valid key of the deployment');
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new Failure('--url must be an http or https address');
-  const sql = openDatabase(address, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
+  const sql = openDatabase(address, 4, { kind: 'serve', deadlineMs: 5_000, pooled: false });
   const connect = () => connectTo(url, key);
   const connections = Array.from({ length: CONNECTIONS }, connect);
   const checker = new Checker(sql, connections, connect(), promiseMs, durationS * 1_000);

@@ -39,7 +39,7 @@ export async function awaitDatabase(
 
 async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }> {
   const { sql, pooled } = await openDetected((pooled) => {
-    const options = { kind: 'serve', statementTimeoutMs: DEADLINE_MS, pooled } as const;
+    const options = { kind: 'serve', deadlineMs: DEADLINE_MS, pooled } as const;
     const sql = openDatabase(config.DATABASE_URL, 1, options);
     opened.push(sql);
     return sql;

@@ -97,7 +97,7 @@ function openRepository(context: ProcessContext, pooled: boolean, applied: Appli
     () =>
       openDatabase(config.DATABASE_URL, 1, {
         kind: 'serve',
-        statementTimeoutMs: PREFILL_TIMEOUT_MS,
+        deadlineMs: PREFILL_TIMEOUT_MS,
         pooled,
       }),
     { connections: 1, queueLimit: 1, timeoutMs: PREFILL_TIMEOUT_MS },

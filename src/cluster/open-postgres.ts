@@ -3,8 +3,8 @@ import type { Dependency } from '../observability/metrics.ts';
 import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import type { Applied } from '../postgres/label.ts';
+import { LockReport } from '../postgres/lock-report.ts';
 import { Origin } from '../postgres/origin.ts';
-import { statementTimeoutMs } from '../postgres/serving-login.ts';
 import type { ProcessContext } from './process-context.ts';
 
 interface Options {
@@ -30,7 +30,7 @@ export function openPostgres(
     url: () => string,
     dependency: Dependency,
     timeoutMs: number,
-    listener: Partial<Pick<Options, 'onAnswer' | 'onBreaker'>> = {},
+    listener: Partial<Pick<Options, 'onAnswer' | 'onBreaker'>> & { onLocked?: () => void } = {},
   ) => {
     const report = context.onBreaker(dependency);
     return new Postgres(
@@ -38,7 +38,7 @@ export function openPostgres(
         openDatabase(url(), config.DATABASE_POOL_SIZE, {
           kind: 'serve',
           // the deadline itself is kept here
-          statementTimeoutMs: statementTimeoutMs(timeoutMs),
+          deadlineMs: timeoutMs,
           pooled,
         }),
       { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
@@ -48,12 +48,15 @@ export function openPostgres(
       },
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
       listener.onAnswer,
+      listener.onLocked,
     );
   };
   const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
     onAnswer,
     onBreaker,
+    onLocked: () => locks.report(),
   });
+  const locks = new LockReport(postgres, context.events.tableLocked);
   shutdown.push('PostgreSQL', () => postgres.close());
   // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);

@@ -40,6 +40,8 @@ export class CollectionRepository {
     const [row] = await this.#origin.rows<{ count: number }>(
       `select count(*)::float8 as count from ${MEMBERS}`,
       [collection],
+      '',
+      'members',
     );
     return row!.count;
   }
@@ -52,6 +54,8 @@ export class CollectionRepository {
         order by hotel_id collate "C" limit $3
       ) as asked left join lateral ${IDS_OF_HOTEL} on true order by asked.id collate "C"`,
       [collection, mark, limit],
+      '',
+      'members',
     );
   }
 
@@ -62,6 +66,8 @@ export class CollectionRepository {
         (select true from ${MEMBERS} and hotel_id = asked.id limit 1) is not null as is_member
       from unnest($2::text[]) as asked (id) left join lateral ${IDS_OF_HOTEL} on true`,
       [collection, ids],
+      '',
+      'members',
     );
   }
 }

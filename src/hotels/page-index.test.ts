@@ -199,6 +199,16 @@ describe('pages', () => {
     expect(await pageIndex.page(4_000_000, 100)).toMatchObject(expected(list, 4_000_000, 100));
   });
 
+  it('at small offsets are answered while the list is being divided', async () => {
+    const list = new List(numbered(50_000), true);
+    list.startsAfter = () => new Promise(() => {});
+    const pageIndex = positionsOf(list);
+    for (const offset of [0, 7, 20_000]) {
+      expect(await pageIndex.page(offset, LIMIT)).toMatchObject(expected(list, offset));
+      pageIndex.forget();
+    }
+  });
+
   it('that are requested during a count wait for it', async () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { TableLock } from '../postgres/lock-report.ts';
 
 /** Logs events for operators. Each event has a constant message, a level and fields. */
 export class Events {
@@ -44,6 +45,8 @@ export class Events {
     if (open) this.#log.error({ dependency, reason }, 'circuit breaker opened');
     else this.#log.info({ dependency, reason }, 'circuit breaker closed');
   }
+  /** Never logs a statement, which can contain data. */
+  readonly tableLocked = (locks: TableLock[]) => this.#log.error({ locks }, 'table locked');
   readonly workerStarted = (workerPid: number) => this.#log.info({ workerPid }, 'worker started');
   readonly workerFailed = (workerPid: number, reason: string) =>
     this.#log.error({ workerPid, reason }, 'worker failed');

@@ -9,6 +9,7 @@ const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
 function clientOf(run: () => Promise<unknown>, connections = 1) {
   const answersMs: number[] = [];
   const breaker: boolean[] = [];
+  const locked: object[] = [];
   const sql = Object.assign(run, { unsafe: run, end: async () => {} }) as unknown as Sql;
   const postgres = new Postgres(
     () => sql,
@@ -16,8 +17,9 @@ function clientOf(run: () => Promise<unknown>, connections = 1) {
     (isOpen) => breaker.push(isOpen),
     () => {},
     (atMs) => answersMs.push(atMs),
+    () => locked.push({}),
   );
-  return { postgres, answersMs, breaker };
+  return { postgres, answersMs, breaker, locked };
 }
 
 it('a place that becomes free goes to the query that waits for it, not in addition to one that comes', async () => {
@@ -73,13 +75,55 @@ it('a result is an answer', async () => {
 });
 
 it('statements that wait too long for a lock do not open the circuit breaker', async () => {
-  const { postgres, breaker } = clientOf(() => Promise.reject(serverError('55P03')));
+  const { postgres, breaker, locked } = clientOf(() => Promise.reject(serverError('55P03')));
   for (let i = 0; i < 10; i++)
     await expect(postgres.rows('', [])).rejects.toMatchObject({
       name: 'Unavailable',
-      rejection: 'postgres_timeout',
+      rejection: 'postgres_locked',
       isOutage: false,
     });
   expect(breaker).toEqual([]);
+  expect(locked).toHaveLength(10);
+  await postgres.close();
+});
+
+it('while a table is locked, one query of its lane waits for it, and other lanes keep their connections', async () => {
+  const running: PromiseWithResolvers<unknown>[] = [];
+  const { postgres } = clientOf(() => {
+    running.push(Promise.withResolvers());
+    return running.at(-1)!.promise;
+  }, 2);
+  const first = [1, 2, 3].map(() => postgres.rows('', []));
+  const other = postgres.rows('', [], '', 'keys');
+  const outcomes = Promise.allSettled(first);
+  await nextTurn();
+  for (const { reject } of running.splice(0)) reject(serverError('55P03'));
+  // the third has waited for a connection meanwhile, and goes on as the only one
+  await nextTurn();
+  expect(running).toHaveLength(2);
+  await expect(postgres.rows('', [])).rejects.toMatchObject({
+    rejection: 'postgres_locked',
+    isOutage: false,
+  });
+  for (const { resolve } of running.splice(0)) resolve(ROWS);
+  expect(await other).toBe(ROWS);
+  expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled']);
+  // the lock has ended
+  const after = [1, 2].map(() => postgres.rows('', []));
+  await nextTurn();
+  expect(running).toHaveLength(2);
+  for (const { resolve } of running) resolve(ROWS);
+  await Promise.all(after);
+  await postgres.close();
+});
+
+it('an outage ends when the server answers, although a table is locked', async () => {
+  let answer = Object.assign(new Error('down'), { code: 'ECONNREFUSED', syscall: 'connect' }) as Error;
+  const { postgres, breaker } = clientOf(() => Promise.reject(answer));
+  for (let i = 0; i < 3; i++) await postgres.rows('', []).catch(() => {});
+  expect(breaker).toEqual([true]);
+  answer = serverError('55P03');
+  postgres.reachable();
+  await expect.poll(() => breaker).toEqual([true, false]);
   await postgres.close();
 });

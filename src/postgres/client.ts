@@ -21,14 +21,19 @@ const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUN
 const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
-/** statement_timeout and lock_timeout: the server is available, the query was too slow */
-const TOO_SLOW = /^(57014|55P03)$/;
+/** statement_timeout: the server is available, the query was too slow */
+const TOO_SLOW = '57014';
+/** lock_timeout: another session has locked a table */
+const LOCKED = '55P03';
 
 /** Query that checks whether hotels can be read. */
 const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
 
-/** Purposes of queries: hotels and keys; pages of the list; pages of changes; background work. */
-export type Lane = 'load' | 'list' | 'changes' | 'background';
+/**
+ * Purposes of queries: hotels; keys; members of collections; pages of the list; pages of changes; background work. The
+ * queries of a lane read the same tables.
+ */
+export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'background';
 /**
  * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
  * collect a new connection for each.
@@ -47,6 +52,8 @@ class Queries {
   readonly maxRunning: number;
   running = 0;
   readonly waiting = new WaitQueue<() => void>(0, 1);
+  /** true: the last query waited for the lock of a table in vain */
+  isLocked = false;
 
   constructor(maxRunning: number) {
     this.maxRunning = maxRunning;
@@ -54,6 +61,15 @@ class Queries {
 
   get mustWait(): boolean {
     return this.running >= this.maxRunning;
+  }
+
+  /**
+   * Throws if a table is locked and `others` queries wait for it already. One does, so that the end of the lock is noticed;
+   * more would occupy the connections that queries of other tables need.
+   */
+  requireUnlocked(others: number): void {
+    if (this.isLocked && others > 0)
+      throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
   }
 
   /** Does `work` when it is its turn. Each query hands its place over to the next one that waits. */
@@ -75,7 +91,7 @@ class Queries {
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
  * and running, one circuit breaker. Queries that cannot be done in time throw `Unavailable`; other errors are thrown
  * unchanged. The breaker opens if the server does not respond at all: a late query does not count while other
- * queries, or a probe, are answered.
+ * queries, or a probe, are answered. Neither does a query of a locked table, which leaves other tables readable.
  */
 export class Postgres {
   readonly #open: () => Sql;
@@ -83,6 +99,7 @@ export class Postgres {
   readonly #breaker: CircuitBreaker;
   readonly #onCall: OnCall;
   readonly #onAnswer: (atMs: number) => void;
+  readonly #onLocked: () => void;
   #sql: Sql;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
@@ -96,23 +113,35 @@ export class Postgres {
   #checking = false;
   #closed = false;
 
-  /** `onAnswer`: called whenever the server has answered, with the time of `monotonicMs`. */
+  /**
+   * `onAnswer`: called whenever the server has answered, with the time of `monotonicMs`. `onLocked`: called whenever a query
+   * has waited for the lock of a table in vain.
+   */
   constructor(
     open: () => Sql,
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
     onAnswer: (atMs: number) => void = () => {},
+    onLocked: () => void = () => {},
   ) {
     this.#onCall = onCall;
     this.#onAnswer = onAnswer;
+    this.#onLocked = onLocked;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
     this.#all = new Queries(limits.connections);
     // slow queries leave connections for others
     const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * limits.connections)));
-    this.#lanes = { load: laneOf(1), list: laneOf(1 / 2), changes: laneOf(1 / 4), background: laneOf(1 / 4) };
+    this.#lanes = {
+      load: laneOf(1),
+      keys: laneOf(1),
+      members: laneOf(1),
+      list: laneOf(1 / 2),
+      changes: laneOf(1 / 4),
+      background: laneOf(1 / 4),
+    };
     this.#queues = [this.#all, ...Object.values(this.#lanes)];
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
@@ -223,6 +252,7 @@ export class Postgres {
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = monotonicMs();
     const lane = this.#lanes[kind];
+    lane.requireUnlocked(lane.running);
     if (
       [lane, this.#all].some((queries) => queries.mustWait && this.#isFull(queries.waiting, owner, beganMs))
     )
@@ -230,25 +260,28 @@ export class Postgres {
     const deadline = new Deadline(this.#limits.timeoutMs);
     try {
       return await lane.run(owner, beganMs, () =>
-        this.#all.run(owner, beganMs, () => this.#queryInTime(run, deadline, beganMs)),
+        this.#all.run(owner, beganMs, () => this.#queryInTime(run, lane, deadline, beganMs)),
       );
     } finally {
       deadline.end();
     }
   }
 
-  async #queryInTime<T>(run: Run<T>, deadline: Deadline, beganMs: number): Promise<T> {
+  async #queryInTime<T>(run: Run<T>, lane: Queries, deadline: Deadline, beganMs: number): Promise<T> {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
+      lane.requireUnlocked(lane.running - 1);
       if (monotonicMs() - beganMs > this.#maxWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
       const result = await this.#attemptTwice(run, deadline);
+      lane.isLocked = false;
       this.#breaker.succeeded();
       return result;
     } catch (error) {
+      if (isLockTimeout(error)) lane.isLocked = true;
       // a response, be it an error, shows that the server is available
       if (error instanceof Unavailable && error.cause) {
         // a server that answered nothing for a whole deadline would not answer the next query
@@ -274,6 +307,8 @@ export class Postgres {
     const deadline = new Deadline(this.#limits.timeoutMs);
     try {
       await this.#attempt(PROBE, deadline);
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
     } finally {
       deadline.end();
     }
@@ -322,13 +357,15 @@ export class Postgres {
       const isLost = severity === 'FATAL' || syscall !== undefined;
       const isOutage =
         isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
-      const isLate = late || TOO_SLOW.test(code);
+      const isLocked = code === LOCKED;
+      const isLate = late || code === TOO_SLOW;
       // only errors of the server have a severity
       if (severity !== undefined && !isOutage) this.#noteReply();
-      if (!isOutage && !isLate) throw error;
+      if (isLocked) this.#onLocked();
+      if (!isOutage && !isLate && !isLocked) throw error;
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
         ...(isOutage && { cause: error }),
-        rejection: isLate ? 'postgres_timeout' : 'postgres_unavailable',
+        rejection: isLocked ? 'postgres_locked' : isLate ? 'postgres_timeout' : 'postgres_unavailable',
       });
     } finally {
       this.#onCall((monotonicMs() - startedAtMs) / 1000, succeeded);
@@ -354,7 +391,7 @@ export class Postgres {
   async #ping(): Promise<void> {
     this.#pinging = true;
     // after a failure the running queries decide
-    await PROBE(this.#sql)
+    await this.#sql`select`
       .then(completed)
       .then(() => this.#noteReply())
       .catch(() => {});
@@ -375,4 +412,9 @@ export class Postgres {
     }
     old.end({ timeout: finishWithinS }).catch(() => {});
   }
+}
+
+/** Returns true if a query waited for the lock of a table in vain. */
+function isLockTimeout(error: unknown): boolean {
+  return error instanceof Unavailable && error.rejection === 'postgres_locked';
 }

@@ -8,7 +8,7 @@ import { Connector, retryAfterMs } from './connector.ts';
  */
 export type Purpose =
   /** queries of the workers, read only */
-  | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
+  | { kind: 'serve'; deadlineMs: number; pooled: boolean }
   /** polls and sequencing of the primary process, with the role that cannot write hotels and keys */
   | { kind: 'follow'; pooled: boolean }
   /** the command line, with the rights of its login */
@@ -48,6 +48,14 @@ export const SERVICE_SETTINGS = {
   // plans made while a table was small are kept while it grows, up to the next ANALYZE; an index fits both
   enable_seqscan: 'off',
 };
+
+/**
+ * Returns the server's timeouts of queries with this deadline. A statement has twice the time, because the server counts the
+ * time that a busy worker causes too. The wait for a lock ends first, so that the server names the cause.
+ */
+export function timeoutsFor(deadlineMs: number) {
+  return { statement_timeout: `${2 * deadlineMs}ms`, lock_timeout: `${Math.ceil(deadlineMs / 2)}ms` };
+}
 
 /** Timeouts of sequencing: a large queue takes long, and sequencers wait for each other. */
 const FOLLOW_TIMEOUTS = { statement_timeout: '30s', lock_timeout: '5s' };
@@ -105,7 +113,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         ...SERVICE_SETTINGS,
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',
-        statement_timeout: String(purpose.statementTimeoutMs),
+        ...timeoutsFor(purpose.deadlineMs),
         // a pause between requests ends no connection
         idle_session_timeout: '0',
         ...KEEPALIVE,

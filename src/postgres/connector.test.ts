@@ -42,7 +42,7 @@ const endsAfterAnswer = (socket: Socket): void => {
 const poolOf = (authorities: string[], parameters = '') =>
   openDatabase(`postgres://user@${authorities.join(',')}/hotels${parameters}`, CONNECTIONS, {
     kind: 'serve',
-    statementTimeoutMs: 1_000,
+    deadlineMs: 500,
     pooled: false,
   });
 

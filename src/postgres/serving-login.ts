@@ -1,21 +1,16 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { VARIABLES } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
-import { KEEPALIVE, SERVICE_SETTINGS, SERVING_ROLE, SETTINGS } from './connect.ts';
+import { KEEPALIVE, SERVICE_SETTINGS, SERVING_ROLE, SETTINGS, timeoutsFor } from './connect.ts';
 
 /** Tables that the login of the service must not write. */
 const TABLES = ['hotels', 'api_keys', 'collections', 'collection_hotels', 'hotel_api_queue', 'hotel_api_log'];
-
-/** Returns the `statement_timeout` of queries with this deadline. The server counts time that a busy worker causes too. */
-export function statementTimeoutMs(timeoutMs: number): number {
-  return 2 * timeoutMs;
-}
 
 /** Settings that a login of the service needs behind a pooler, for queries with this deadline. */
 const settingsFor = (timeoutMs: number) => ({
   ...SERVICE_SETTINGS,
   default_transaction_read_only: 'on',
-  statement_timeout: `${statementTimeoutMs(timeoutMs)}ms`,
+  ...timeoutsFor(timeoutMs),
 });
 
 /**
@@ -84,7 +79,7 @@ async function requireSettings(sql: Sql, needed: Record<string, string>, otherCu
 }
 
 function fits(name: string, setting: string, needed: string): boolean {
-  if (name === 'statement_timeout') return setting !== '0';
+  if (name.endsWith('_timeout')) return setting !== '0';
   if (name === 'extra_float_digits') return Number(setting) >= Number(needed);
   return setting.startsWith(needed);
 }

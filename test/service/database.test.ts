@@ -4,7 +4,7 @@ import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const LONG_LIVED: Purpose[] = [
-  { kind: 'serve', statementTimeoutMs: 500, pooled: false },
+  { kind: 'serve', deadlineMs: 250, pooled: false },
   { kind: 'follow', pooled: false },
 ];
 

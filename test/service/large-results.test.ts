@@ -47,7 +47,7 @@ class Watched extends Postgres {
 }
 
 function open(pooled = false): Watched {
-  const connect = () => openDatabase(database.url, 1, { kind: 'serve', statementTimeoutMs: 60_000, pooled });
+  const connect = () => openDatabase(database.url, 1, { kind: 'serve', deadlineMs: 30_000, pooled });
   const limits = { connections: 1, queueLimit: 10, timeoutMs: LONG_MS };
   const postgres = new Watched(connect, limits, () => {});
   closeAtEnd('PostgreSQL', () => postgres.close());

@@ -1,0 +1,71 @@
+import { monotonicMs } from '../lib/clock.ts';
+import type { Postgres } from './client.ts';
+
+/** Lock that keeps queries from reading a table. What the login may not see is null. */
+export interface TableLock {
+  table: string;
+  /** process of the server; null: a prepared transaction */
+  pid: number | null;
+  login: string | null;
+  application: string | null;
+  state: string | null;
+  /** first word of its last statement */
+  statement: string | null;
+  seconds: number | null;
+  /** processes that it waits for itself */
+  blockedBy: number[];
+}
+
+/** Interval of the log lines while a table is locked. */
+const REPORT_EVERY_MS = 10_000;
+/** Maximum number of locks in one line: a lock that is held, and those that wait for it. */
+const MAX_LOCKS = 5;
+
+/**
+ * The locks that readers wait for. A lock that waits is one too: those that come later wait behind it. An index belongs to its
+ * table. The server shows all locks, but the state and the statement of another login only to members of pg_read_all_stats.
+ */
+const LOCKS = `
+  select tables.relname as "table", locks.pid, usename as login, application_name as application, state,
+    lower(substring(query from '^\\s*([[:alpha:]]+)')) as statement,
+    floor(extract(epoch from now() - coalesce(xact_start, waitstart)))::float8 as seconds,
+    array(select pid::text from unnest(pg_blocking_pids(locks.pid)) as pid) as "blockedBy"
+  from pg_locks as locks
+  join pg_class as tables
+    on tables.oid = coalesce((select indrelid from pg_index where indexrelid = locks.relation), locks.relation)
+  left join pg_stat_activity as sessions on sessions.pid = locks.pid
+  where locks.locktype = 'relation' and locks.mode = 'AccessExclusiveLock'
+    and locks.database = (select oid from pg_database where datname = current_database())
+    and tables.relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
+    and tables.relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'hotel_api_log')
+  order by locks.granted desc, waitstart limit ${MAX_LOCKS}`;
+
+/** Finds out which sessions have locked a table, every 10 s at most. */
+export class LockReport {
+  readonly #postgres: Postgres;
+  readonly #onLocks: (locks: TableLock[]) => void;
+  #reportedAtMs = -Infinity;
+
+  constructor(postgres: Postgres, onLocks: (locks: TableLock[]) => void) {
+    this.#postgres = postgres;
+    this.#onLocks = onLocks;
+  }
+
+  /** Called when a query has waited for a lock in vain. */
+  report(): void {
+    const nowMs = monotonicMs();
+    if (nowMs - this.#reportedAtMs < REPORT_EVERY_MS) return;
+    this.#reportedAtMs = nowMs;
+    void this.#report();
+  }
+
+  async #report(): Promise<void> {
+    // without an answer, the next query that waits in vain reports it
+    const locks = await this.#postgres
+      .rows<TableLock & { blockedBy: string[] }>(LOCKS, [], '', 'background')
+      .catch(() => undefined);
+    if (!locks) this.#reportedAtMs = -Infinity;
+    else if (locks.length > 0)
+      this.#onLocks(locks.map((lock) => ({ ...lock, blockedBy: lock.blockedBy.map(Number) })));
+  }
+}
