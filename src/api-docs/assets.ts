@@ -12,7 +12,9 @@ export const EXAMPLES = [
   'curl.sh',
   'client.ts',
   'usage.ts',
+  'sqlite-copy.ts',
   'client.py',
+  'sqlite_copy.py',
   'package.json',
   'tsconfig.json',
 ] as const;

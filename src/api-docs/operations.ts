@@ -90,7 +90,7 @@ const operationsOf = (hotel: Hotel): Operation[] => [
       'change. If `more` is true, send the next request at once; if it is false, your copy is up to date. ' +
       'Hotels that are gone come first in a response. Two hotels may exchange ids across responses, so a copy with ' +
       'unique columns for `channel_id` or `registry_id` checks them when `more` is false.\n\n' +
-      'After 410, discard your copy and begin again without `after`.',
+      'After 410, begin again without `after`, and replace your copy when `more` is false.',
     kind: 'changes',
     parameters: queryParameters(ChangesParameters),
     errors: ['changesLimitOutOfBounds', 'waitOutOfBounds', 'afterNotToken', 'tokenExpired'],

@@ -55,7 +55,8 @@ it('types generated from the document compile, with a client that uses them', as
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
   const strict = '--ignoreConfig --noEmit --strict --noUncheckedIndexedAccess --skipLibCheck --types node';
   const modern = '--module nodenext --target es2024 --allowImportingTsExtensions --erasableSyntaxOnly';
-  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'drive.ts', 'mirror.ts', 'same-hotel.ts'];
+  const own = ['drive.ts', 'mirror.ts', 'same-hotel.ts', 'update-copy.ts'];
+  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'sqlite-copy.ts', ...own];
   expect(await run(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
 });
 

@@ -97,7 +97,7 @@ describe('the docs page', () => {
         'Clients',
       ]);
       const shown = await page.locator('figure.code code').allTextContents();
-      for (const file of ['client.ts', 'usage.ts', 'client.py'])
+      for (const file of ['client.ts', 'usage.ts', 'sqlite-copy.ts', 'client.py', 'sqlite_copy.py'])
         expect(shown).toContain(readExample(file).trim());
       const script = readExample('curl.sh')
         .split(/^## .*\n/m)

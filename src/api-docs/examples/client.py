@@ -71,11 +71,9 @@ class HotelApi:
             copy = {"hotels": {}, "next": None}
         token, more = copy["next"], True
         hotels = copy["hotels"] if token else {}
-        wait = int(min(wait_s, MAX_WAIT_S, self._timeout_s / 2))
         while more:
-            after = "&after=" + urllib.parse.quote(token) if token else ""
             try:
-                page, _ = self._ask(f"/changes?limit=1000&wait={wait}{after}", _is_page)
+                page = self.changes(token, wait_s)
             except HotelApiError as error:
                 if error.code != "token_expired" or not token:
                     raise
@@ -90,6 +88,16 @@ class HotelApi:
             if not more or hotels is copy["hotels"] or not copy["hotels"]:
                 copy.update(hotels=hotels, next=token)
         return copy
+
+    def changes(self, after=None, wait_s=0):
+        """One page of changes behind a token, for a copy that is kept elsewhere; without a token the first page of all hotels.
+
+        {"changes": [{"id", "hotel"}], "next": token, "more": bool}. A copy to which the changes are applied is right when
+        more is false, and not before.
+        """
+        wait = int(min(wait_s, MAX_WAIT_S, self._timeout_s / 2))
+        token = "&after=" + urllib.parse.quote(after) if after else ""
+        return self._ask(f"/changes?limit=1000&wait={wait}{token}", _is_page)[0]
 
     def hotels_by_ids(self, ids):
         """However many hotels, in the order of the ids; ids without a hotel are left out."""

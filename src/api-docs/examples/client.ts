@@ -46,7 +46,8 @@ export interface Mirror {
   next?: string | undefined;
 }
 
-interface ChangePage {
+/** Changes in their order. A copy to which they are applied is right when `more` is false, and not before. */
+export interface ChangePage {
   changes: { id: string; hotel: Hotel | null }[];
   next: string;
   more: boolean;
@@ -135,14 +136,11 @@ export class HotelApi {
    * with one that is too old, begins again, in another map that replaces the old one at the end.
    */
   async mirror(mirror: Mirror = { hotels: new Map() }, waitS = 0): Promise<Mirror> {
-    const wait = Math.floor(Math.min(waitS, MAX_WAIT_S, this.#options.timeoutMs / 2000));
     let { hotels, next } = mirror;
     if (next === undefined) hotels = new Map();
     for (let more = true; more; ) {
-      const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
       try {
-        const answer = await this.#ask(`/changes?limit=1000&wait=${wait}${after}`, {}, isPage);
-        const page = answer.body as ChangePage;
+        const page = await this.changes(next, waitS);
         for (const { id, hotel } of page.changes) {
           if (hotel) hotels.set(id, hotel);
           else hotels.delete(id);
@@ -158,6 +156,13 @@ export class HotelApi {
       }
     }
     return mirror;
+  }
+
+  /** One page of changes behind a token, for a copy that is kept elsewhere; without a token the first page of all hotels. */
+  async changes(after?: string, waitS = 0): Promise<ChangePage> {
+    const wait = Math.floor(Math.min(waitS, MAX_WAIT_S, this.#options.timeoutMs / 2000));
+    const query = `limit=1000&wait=${wait}${after === undefined ? '' : `&after=${encodeURIComponent(after)}`}`;
+    return (await this.#ask(`/changes?${query}`, {}, isPage)).body as ChangePage;
   }
 
   /** However many hotels, in the order of the ids; ids without a hotel are left out. */

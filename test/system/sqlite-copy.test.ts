@@ -1,0 +1,159 @@
+import { execFile } from 'node:child_process';
+import { cp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { type Rejection, startFront } from '../support/front.ts';
+import { untilApplied } from '../support/log-state.ts';
+import { Mirror } from '../support/mirror.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const HOTELS = 2_400;
+/** Hotels between two others, so that their changes are on different pages. */
+const BETWEEN = `update hotels set room_count = coalesce(room_count, 0) + 1 where id between 'h0500' and 'h1999'`;
+
+await needs('python3');
+
+interface Row {
+  id: string;
+  channel_id: string | null;
+  registry_id: number | null;
+  hotel: unknown;
+}
+
+describe.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'update-copy.ts']],
+  ['Python', 'python3', ['update_copy.py']],
+])('the copy in SQLite, in %s', (_, program, options) => {
+  let service: Service;
+  /** folder with the clients, their drivers and the copy */
+  let folder: string;
+  /** the same pages, applied at once to a map: what a copy holds that does not wait for the last page */
+  let early: Mirror;
+
+  beforeAll(async () => {
+    const hotels = Array.from({ length: HOTELS }, (_, i) => ({
+      id: `h${String(i).padStart(4, '0')}`,
+      channel_id: `C${i}`,
+      registry_id: 500_000 + i,
+      description: '"é😀\n',
+    }));
+    service = await startService({ hotels });
+    folder = await temporaryFolder('sqlite-');
+    await cp(join(ROOT, 'src/api-docs/examples'), folder, { recursive: true });
+    await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    early = new Mirror((path) => service.get(path));
+  });
+
+  /** Updates the copy through a gateway that responds to some requests itself. Returns the rows and the error. */
+  async function update(
+    errorReplies: Record<number, Rejection> = {},
+  ): Promise<{ error: string | null; rows: Row[]; requests: number }> {
+    const { url, seen } = await startFront(service.port, errorReplies);
+    const env = { ...process.env, HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
+    const all = { cwd: folder, env, maxBuffer: 2 ** 28 };
+    const { stdout } = await promisify(execFile)(program, [...options, 'hotels.db'], all);
+    const { error, rows } = JSON.parse(stdout);
+    for (const row of rows) row.hotel = JSON.parse(row.hotel);
+    return { error, rows, requests: seen.length };
+  }
+
+  /** Returns the rows of a copy of what the list shows. */
+  async function listed(): Promise<Row[]> {
+    const rows: Row[] = [];
+    for (let offset = 0; ; offset += 100) {
+      const hotels: Row[] = (await service.get(`/hotels?limit=100&offset=${offset}`)).json();
+      for (const hotel of hotels)
+        rows.push({ id: hotel.id, channel_id: hotel.channel_id, registry_id: hotel.registry_id, hotel });
+      if (hotels.length < 100) return rows;
+    }
+  }
+
+  /** Commits the statements as one transaction; returns when the service serves them. */
+  async function commit(...statements: string[]): Promise<void> {
+    await service.sql.begin(async (sql) => {
+      for (const statement of statements) await sql.unsafe(statement);
+    });
+    await untilApplied(service);
+  }
+
+  /** Requests a page for `early`, and returns the channel ids that two of its hotels then hold. */
+  async function heldTwice(): Promise<string[]> {
+    await early.requestPage();
+    const ids = [...early.hotels.values()].map(({ channel_id }) => channel_id).filter((id) => id !== null);
+    return ids.filter((id, i) => ids.indexOf(id) !== i);
+  }
+
+  it('begins, while an id goes from a hotel of the first page to one of the last', async () => {
+    expect(await update({ 2: { status: 400 } })).toMatchObject({
+      error: expect.stringMatching('400'),
+      rows: [],
+    });
+    await early.requestPage();
+    await commit(
+      `update hotels set channel_id = null, registry_id = null where id = 'h0007'`,
+      `update hotels set channel_id = 'C7', registry_id = 500007 where id = 'h2300'`,
+    );
+    await early.requestPage();
+    expect(await heldTwice()).toEqual(['C7']);
+    await early.catchUp();
+    expect(await update()).toMatchObject({ error: null, rows: await listed() });
+  });
+
+  it('follows ids that change hands within a page, and hotels with new ids', async () => {
+    await commit(
+      // swapped
+      `update hotels set channel_id = 'none', registry_id = 1 where id = 'h0010'`,
+      `update hotels set channel_id = 'C10', registry_id = 500010 where id = 'h0011'`,
+      `update hotels set channel_id = 'C11', registry_id = 500011 where id = 'h0010'`,
+      // moved, the hotel without the id first
+      `update hotels set name = 'First' where id = 'h0013'`,
+      `update hotels set channel_id = null where id = 'h0012'`,
+      `update hotels set channel_id = 'C12' where id = 'h0013'`,
+      // renamed, and its name given to another
+      `update hotels set id = 'renamed' where id = 'h0014'`,
+      `update hotels set id = 'h0014' where id = 'h0015'`,
+      // deleted, and its ids given to a new one
+      `delete from hotels where id = 'h0016'`,
+      `insert into hotels (id, name, channel_id, registry_id) values ('a new one', 'New', 'C16', 500016)`,
+    );
+    await early.catchUp();
+    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 1 });
+  });
+
+  it('follows ids that change hands across pages, and is the old copy until the last page', async () => {
+    const before = await listed();
+    await commit(
+      `update hotels set channel_id = 'none', registry_id = 1 where id = 'h0020'`,
+      BETWEEN,
+      `update hotels set channel_id = 'C20', registry_id = 500020 where id = 'h0021'`,
+      `update hotels set channel_id = 'C21', registry_id = 500021 where id = 'h0020'`,
+    );
+    expect(await heldTwice()).toEqual(['C21']);
+    await early.catchUp();
+    expect(await update({ 2: { status: 400 } })).toMatchObject({
+      error: expect.stringMatching('400'),
+      rows: before,
+    });
+    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 1 });
+  });
+
+  it('is the old copy while hotels are copied anew after 410', async () => {
+    const before = await listed();
+    await commit(
+      `select hotel_api_invalidate()`,
+      `delete from hotels where id = 'h0030'`,
+      `update hotels set channel_id = 'C30' where id = 'h0031'`,
+    );
+    // the first response is 410, the third the second page
+    expect(await update({ 3: { status: 400 } })).toMatchObject({
+      error: expect.stringMatching('400'),
+      rows: before,
+    });
+    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 2 });
+  });
+});
