@@ -19,10 +19,9 @@ RUN npm pkg delete devDependencies allowScripts scripts \
     && if [ -n "${UWS_INTEGRITY}" ] && [ "${UWS_INTEGRITY}" != "${installed}" ]; then \
          echo "uWebSockets.js has the hash ${installed}, not ${UWS_INTEGRITY}" >&2; exit 1; \
        fi
-# The package holds a binary for each platform and Node. The import shows that the right one is kept.
+# The package holds a binary for each platform and Node
 RUN find node_modules/uWebSockets.js -name 'uws_*.node' \
-      ! -name "uws_$(node -p 'process.platform')_$(node -p 'process.arch')_$(node -p 'process.versions.modules').node" -delete \
-    && node --input-type=module --eval "import { App } from 'uWebSockets.js'; App()"
+      ! -name "uws_$(node -p 'process.platform')_$(node -p 'process.arch')_$(node -p 'process.versions.modules').node" -delete
 RUN npm sbom --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
 
 FROM node:${NODE}
@@ -46,6 +45,8 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY LICENSE ./
 COPY sql ./sql
 COPY src ./src
+# the right binary is kept, and the library has every name that the service uses
+RUN node src/http/check-library.ts
 # nothing of it is the user's, and nothing has to be written: the root file system may be read-only
 USER 10001:10001
 EXPOSE 8080 9090

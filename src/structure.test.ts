@@ -129,8 +129,12 @@ describe('dependencies', () => {
     expect(circles).toEqual([]);
   });
 
-  it('on uWebSockets.js are in http alone', () => {
+  it('on uWebSockets.js are in http alone, and but for types in http/library.ts and the check of the library', () => {
     expect(wrong(({ from, to }) => to === 'uWebSockets.js' && partOf(from) !== 'http')).toEqual([]);
+    const modules = ['http/check-library.ts', 'http/library.ts'];
+    expect(
+      wrong(({ from, to, isTypeOnly }) => to === 'uWebSockets.js' && !isTypeOnly && !modules.includes(from)),
+    ).toEqual([]);
   });
 
   it('on the client libraries of Redis and PostgreSQL are in redis/ and postgres/ alone, types excepted', () => {

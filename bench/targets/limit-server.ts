@@ -2,8 +2,8 @@
  * The limit: uWebSockets.js sends the same bytes for every request, with the headers of the service, after the body of a
  * POST. It checks no key and no id. `GET /length/N` sets the length of the responses. Argument: port.
  */
-import * as uWebSockets from 'uWebSockets.js';
-import { App, type HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
+import { App, silence } from '../../src/http/library.ts';
 
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 /** One call writes all headers. */
@@ -14,7 +14,7 @@ const HEAD = Buffer.from(
 let body = Buffer.alloc(0);
 
 // like the service: no header of the library
-(uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
+silence();
 
 function answer(response: HttpResponse): void {
   response.writeStatus(HEAD);

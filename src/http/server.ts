@@ -1,8 +1,8 @@
-import * as uWebSockets from 'uWebSockets.js';
-import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
+import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
+import { App, silence, us_listen_socket_close } from './library.ts';
 import type { Operations } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
 import type { GetRouteDefinition } from './routes.ts';
@@ -40,8 +40,7 @@ export function openServer(
   basePath: string,
   limit: { maxConnections: number; onRejected: () => void },
 ): Server {
-  // otherwise every response would carry the library's name; its types omit the function
-  (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
+  silence();
   const app = App();
   const read = <Input>(path: string, definition: GetRouteDefinition<Input>): Route => [
     path,
@@ -75,7 +74,7 @@ export function openServer(
     limit.onRejected();
     connection.close();
   };
-  (app as unknown as { filter(receive: typeof count): void }).filter(count);
+  app.filter(count);
   let listenSocket: Parameters<typeof us_listen_socket_close>[0] | false = false;
   return {
     listen: (host, port) =>
