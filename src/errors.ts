@@ -19,6 +19,7 @@ const table = {
   tooManyChannelIds: [400, 'channel_ids must hold at most 1000 ids'],
   tooManyRegistryIds: [400, 'registry_ids must hold at most 1000 ids'],
   bodyNotAllowed: [400, 'GET requests must not carry a body'],
+  hostInvalid: [400, 'Request must name its host in one valid Host header'],
   framingAmbiguous: [400, 'Request must state in one way where its body ends'],
   unauthorized: [401, 'Unauthorized'],
   forbidden: [403, 'Forbidden'],

@@ -25,11 +25,14 @@ interface Operation {
 
 /** Errors of a kind of operations. */
 const OF_KIND: Record<SuccessKind, ErrorCode[]> = {
-  list: ['bodyNotAllowed'],
-  changes: ['bodyNotAllowed'],
-  key: ['bodyNotAllowed'],
-  single: ['bodyNotAllowed', 'hotelNotFound'],
-  batch: ['bodyNotJson', 'framingAmbiguous', 'bodyTooSlow', 'bodyTooLarge', 'contentEncodingNotSupported'],
+  list: ['bodyNotAllowed', 'hostInvalid'],
+  changes: ['bodyNotAllowed', 'hostInvalid'],
+  key: ['bodyNotAllowed', 'hostInvalid'],
+  single: ['bodyNotAllowed', 'hostInvalid', 'hotelNotFound'],
+  batch: [
+    ...(['bodyNotJson', 'hostInvalid', 'framingAmbiguous', 'bodyTooSlow', 'bodyTooLarge'] as const),
+    'contentEncodingNotSupported',
+  ],
 };
 
 const NARROW_KEY = {

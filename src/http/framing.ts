@@ -2,7 +2,8 @@ import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import { CONTENT_LENGTH, TRANSFER_ENCODING } from './header-names.ts';
+import { CONTENT_LENGTH, HOST, TRANSFER_ENCODING } from './header-names.ts';
+import { isHost } from './host.ts';
 
 /**
  * Framing of a request body. 'none': length 0. 'tooLong': length above `MAX_BODY_BYTES`. 'ambiguous': two readers may
@@ -11,28 +12,47 @@ import { CONTENT_LENGTH, TRANSFER_ENCODING } from './header-names.ts';
 type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'absent';
 
 interface ReadFraming {
-  framing: Framing;
+  framing: Exclude<Framing, 'ambiguous'>;
   /** true if the body has a content coding */
   isCoded: boolean;
 }
 
-/** Checks a GET or HEAD; rejects one that declares a body in any way. */
+/** Checks a GET or HEAD; rejects one without a valid host, or that declares a body in any way. */
 export function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
+  if (!isHost(request.getHeader(HOST))) {
+    exchange.rejectAndClose(publicErrors.hostInvalid);
+    return false;
+  }
   const isDeclared = request.getHeader(CONTENT_LENGTH) !== '' || request.getHeader(TRANSFER_ENCODING) !== '';
-  if (!isDeclared || readFraming(request).framing === 'none') return true;
+  if (!isDeclared) return true;
+  readHeaders(request);
+  if (framing() === 'none') return true;
   exchange.rejectAndClose(publicErrors.bodyNotAllowed);
   return false;
 }
 
-/** Checks the framing of a request whose method may have a body; rejects it if it is ambiguous. */
-export function checkFraming(exchange: Exchange, request: HttpRequest): ReadFraming {
-  const read = readFraming(request);
-  if (read.framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
+/**
+ * Checks a request whose method may have a body. Returns undefined if it is rejected, because it has not one valid host,
+ * or its framing is ambiguous.
+ */
+export function checkFraming(exchange: Exchange, request: HttpRequest): ReadFraming | undefined {
+  readHeaders(request);
+  if (hosts !== 1 || !isHost(host)) {
+    exchange.rejectAndClose(publicErrors.hostInvalid);
+    return undefined;
+  }
+  const read = framing();
+  if (read === 'ambiguous') {
+    exchange.rejectAndClose(publicErrors.framingAmbiguous);
+    return undefined;
+  }
   // the library takes trailers, and what a header hides from it, for the next request
-  else exchange.closesConnection = read.framing === 'chunked' || read.framing === 'absent';
-  return read;
+  exchange.closesConnection = read === 'chunked' || read === 'absent';
+  return { framing: read, isCoded };
 }
 
+let hosts = 0;
+let host = '';
 let count = 0;
 let length = '';
 let transferCoding = '';
@@ -42,20 +62,25 @@ function take(name: string, value: string): void {
   if (name === 'content-length') length = value;
   else if (name === 'transfer-encoding') transferCoding = value;
   else {
-    if (name === 'content-encoding' && value !== '' && value.toLowerCase() !== 'identity') isCoded = true;
+    if (name === 'host') {
+      hosts++;
+      host = value;
+    } else if (name === 'content-encoding' && value !== '' && value.toLowerCase() !== 'identity')
+      isCoded = true;
     return;
   }
   count++;
 }
 
 /** The HTTP library uses the first of repeated headers, and treats each transfer coding as chunked. */
-function readFraming(request: HttpRequest): ReadFraming {
+function readHeaders(request: HttpRequest): void {
+  hosts = 0;
+  host = '';
   count = 0;
   length = '';
   transferCoding = '';
   isCoded = false;
   request.forEach(take);
-  return { framing: framing(), isCoded };
 }
 
 function framing(): Framing {

@@ -109,8 +109,9 @@ export class RequestPipeline implements Observer {
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
         const late = () => exchange.rejectAndClose(publicErrors.bodyTooSlow);
-        const { framing, isCoded } = checkFraming(exchange, request);
-        if (framing === 'ambiguous') return;
+        const read = checkFraming(exchange, request);
+        if (!read) return;
+        const { framing, isCoded } = read;
         /** Returns true if the body is to be answered; else responds. */
         const isAdmitted = (entered: Entry): boolean => {
           if (!this.#access.accept(exchange, entered)) return false;
@@ -164,11 +165,7 @@ export class RequestPipeline implements Observer {
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (
-          mayHaveBody
-            ? checkFraming(exchange, request).framing !== 'ambiguous'
-            : isBodiless(exchange, request)
-        )
+        if (mayHaveBody ? checkFraming(exchange, request) : isBodiless(exchange, request))
           reject(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);

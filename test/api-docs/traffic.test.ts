@@ -160,6 +160,10 @@ it('covers the headers of a rate limit, for any response', async () => {
   for (const path of SCOPED_READS) await get(path, 403, { key: narrow });
 });
 
+it('covers requests without a valid host', async () => {
+  await all(400, { headers: { host: 'a b' } });
+});
+
 it('covers faults in the body of a request', async () => {
   for (const path of EACH_GET) await get(path, 400, { body: 'x' });
   const twice = { headers: { 'content-length': ['2', '2'] as never } };

@@ -28,6 +28,7 @@ const ERRORS = {
   too_many_channel_ids: [400, 'channel_ids must hold at most 1000 ids'],
   too_many_registry_ids: [400, 'registry_ids must hold at most 1000 ids'],
   body_not_allowed: [400, 'GET requests must not carry a body'],
+  host_invalid: [400, 'Request must name its host in one valid Host header'],
   framing_ambiguous: [400, 'Request must state in one way where its body ends'],
   unauthorized: [401, 'Unauthorized'],
   forbidden: [403, 'Forbidden'],
@@ -234,6 +235,14 @@ it('a body that is not read is rejected', async () => {
   await expectRejected(['GET', '/hotels/h1', 'x'], 'body_not_allowed');
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   await expectRejected(['POST', CHANNEL, '{}'], 'framing_ambiguous', twice);
+});
+
+it('a request without a valid host is rejected, before its key is checked', async () => {
+  const options = { headers: { host: 'a b' }, key: 'none' } as const;
+  for (const path of ['/hotels', '/hotels/h1', '/hotels/registry/1', '/changes', '/key', '/docs', '/nowhere'])
+    await expectRejected(['GET', path], 'host_invalid', options);
+  await expectRejected(['POST', CHANNEL, '{}'], 'host_invalid', options);
+  await expectRejected(['DELETE', '/hotels/h1'], 'host_invalid', options);
 });
 
 it('a request beyond the rate limit is rejected', async () => {

@@ -3,10 +3,9 @@ import { ingressConfiguration } from '../manifests/ingress.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { type Rejection, startFront } from '../support/front.ts';
+import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
-import { PAGE, startNginx } from '../support/nginx.ts';
-import { ownProgram } from '../support/own-server.ts';
-import { pathOf } from '../support/programs.ts';
+import { startNginx } from '../support/nginx.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -21,25 +20,6 @@ const PROXIES: Record<'nginx' | 'HAProxy' | 'Ingress', StartProxy> = {
   HAProxy: startHaproxy,
   Ingress: async (ports) => startNginx(ports, await ingressConfiguration()),
 };
-
-async function startHaproxy(ports: number[], adminPort: number): Promise<number> {
-  const program = await pathOf('haproxy');
-  const [, block] = /^```haproxy\n([\s\S]*?)^```/m.exec(PAGE)!;
-  const configuration = (port: number) => {
-    let next = 0;
-    return block!
-      .replace('bind :80', `bind 127.0.0.1:${port}`)
-      .replaceAll(/10\.0\.0\.\d+:8080/g, () => `127.0.0.1:${ports[next++ % ports.length]}`)
-      .replaceAll('check port 9090', `check port ${adminPort}`);
-  };
-  const server = await ownProgram(
-    // with a master, which says when the worker is ready
-    (_, folder) => [program!, '-W', '-db', '-f', `${folder}/haproxy.cfg`],
-    (port) => ({ 'haproxy.cfg': configuration(port) }),
-    /Loading success/,
-  );
-  return server.port;
-}
 
 const CHANNEL_IDS = Array.from({ length: 1_000 }, (_, i) => `channel-number-${i}`);
 const BATCH = Buffer.from(JSON.stringify({ channel_ids: CHANNEL_IDS }));
