@@ -1,7 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
+import { VirtualClock } from '../lib/clock.fixture.ts';
+import { useClock } from '../lib/clock.ts';
 import { Postgres } from './client.ts';
+
+afterEach(() => useClock());
 
 const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
 
@@ -114,6 +118,17 @@ it('while a table is locked, one query of its lane waits for it, and other lanes
   expect(running).toHaveLength(2);
   for (const { resolve } of running) resolve(ROWS);
   await Promise.all(after);
+  await postgres.close();
+});
+
+it('a table that was locked a second ago is read by all queries again', async () => {
+  const clock = new VirtualClock();
+  let calls = 0;
+  const run = () => (calls++ === 0 ? Promise.reject(serverError('55P03')) : nextTurn().then(() => ROWS));
+  const { postgres } = clientOf(run, 3);
+  await expect(postgres.rows('', [])).rejects.toMatchObject({ rejection: 'postgres_locked' });
+  await clock.pass(1_000);
+  expect(await Promise.all([1, 2, 3].map(() => postgres.rows('', [])))).toEqual([ROWS, ROWS, ROWS]);
   await postgres.close();
 });
 

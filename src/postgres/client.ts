@@ -25,6 +25,8 @@ const FAILURES_TO_OPEN = 3;
 const TOO_SLOW = '57014';
 /** lock_timeout: another session has locked a table */
 const LOCKED = '55P03';
+/** Time for which a table counts as locked after a query has waited for it in vain. */
+const LOCKED_MS = 1_000;
 
 /** Query that checks whether hotels can be read. */
 const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
@@ -52,8 +54,8 @@ class Queries {
   readonly maxRunning: number;
   running = 0;
   readonly waiting = new WaitQueue<() => void>(0, 1);
-  /** true: the last query waited for the lock of a table in vain */
-  isLocked = false;
+  /** when a query last waited for the lock of a table in vain, by `monotonicMs`; -Infinity: a later one was answered */
+  lockedMs = -Infinity;
 
   constructor(maxRunning: number) {
     this.maxRunning = maxRunning;
@@ -65,10 +67,10 @@ class Queries {
 
   /**
    * Throws if a table is locked and `others` queries wait for it already. One does, so that the end of the lock is noticed;
-   * more would occupy the connections that queries of other tables need.
+   * more would occupy the connections that queries of other tables need. After a while without queries, all try again.
    */
   requireUnlocked(others: number): void {
-    if (this.isLocked && others > 0)
+    if (others > 0 && monotonicMs() - this.lockedMs < LOCKED_MS)
       throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
   }
 
@@ -277,11 +279,11 @@ export class Postgres {
           rejection: 'postgres_queue',
         });
       const result = await this.#attemptTwice(run, deadline);
-      lane.isLocked = false;
+      lane.lockedMs = -Infinity;
       this.#breaker.succeeded();
       return result;
     } catch (error) {
-      if (isLockTimeout(error)) lane.isLocked = true;
+      if (isLockTimeout(error)) lane.lockedMs = monotonicMs();
       // a response, be it an error, shows that the server is available
       if (error instanceof Unavailable && error.cause) {
         // a server that answered nothing for a whole deadline would not answer the next query

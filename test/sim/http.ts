@@ -46,7 +46,7 @@ function handlers(server: Server): Record<string, Handler> {
 export function request(worker: Worker, asked: HttpRequest, answered: (answer: HttpAnswer) => void): void {
   worker.process.receive(() => {
     if (!worker.server) return;
-    const headers: Record<string, string> = { 'x-api-key': asked.key };
+    const headers: Record<string, string> = { host: 'hotels', 'x-api-key': asked.key };
     const body = asked.body === undefined ? undefined : Buffer.from(asked.body);
     if (body) headers['content-length'] = String(body.length);
     let onData: ((chunk: ArrayBuffer, isLast: boolean) => void) | undefined;

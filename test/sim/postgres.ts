@@ -36,6 +36,8 @@ export type Answer = { rows: unknown } | { fault: SqlFault };
 type Work = (server: PgServer) => object[] | object[][];
 
 const LOCK_TIMEOUT_MS = 5_000;
+/** Of queries: half of DATABASE_TIMEOUT_MS. */
+const READ_LOCK_TIMEOUT_MS = 250;
 /** Time by which some queries are late: with it they still end before their deadline. */
 const LATE_MS = 320;
 
@@ -186,7 +188,7 @@ export class PgServer extends Server {
       }
     };
     const read = () =>
-      serve(timeMs() / 2, () => (/\bhotels\b/.test(text) ? this.#unlocked(run, readNow) : readNow()));
+      serve(timeMs() / 2, () => (/\bfrom hotels\b/.test(text) ? this.#unlocked(run, reply, readNow) : readNow()));
     const write = (drainOf: (context: SequencerContext) => Drain | undefined, then: () => void) =>
       this.#withLock(run, reply, (done) =>
         serve(timeMs(), () => {
@@ -217,15 +219,19 @@ export class PgServer extends Server {
     return { data: folder.data, shown, xid, nowMs: wallMs, place, sizes, draw: () => cluster.draw() };
   }
 
-  #unlocked(run: number, then: () => void): void {
+  #unlocked(run: number, reply: (answer: Answer) => void, then: () => void): void {
     const { world } = this.cluster;
-    if (world.nowMs >= this.lockedUntilMs) {
-      then();
-      return;
-    }
-    world.at(this.lockedUntilMs + 0.1, () => {
-      if (run === this.run) this.#unlocked(run, then);
-    });
+    const endsMs = world.nowMs + READ_LOCK_TIMEOUT_MS;
+    const wait = () => {
+      if (run !== this.run) return;
+      if (world.nowMs >= this.lockedUntilMs) then();
+      else if (world.nowMs < endsMs) world.at(Math.min(this.lockedUntilMs + 0.1, endsMs), wait);
+      else
+        reply({
+          fault: { message: 'canceling statement due to lock timeout', code: '55P03', severity: 'ERROR' },
+        });
+    };
+    wait();
   }
 
   /** Runs a transaction of the sequencer when it has the lock. */
