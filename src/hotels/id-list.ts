@@ -1,4 +1,4 @@
-import type { Lane } from '../postgres/client.ts';
+import type { Lane } from '../postgres/lanes.ts';
 import type { Origin } from '../postgres/origin.ts';
 
 /** Sorts after all ids, which have at most 255 characters. */

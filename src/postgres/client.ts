@@ -1,41 +1,18 @@
 import type { Sql } from 'postgres';
-import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { Deadline, DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
-import { WaitQueue } from '../lib/wait-queue.ts';
+import type { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
+import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
+import { type Lane, openLanes, Queries } from './lanes.ts';
 
-/**
- * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
- * database that is renamed or closed during its replacement.
- */
-const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
-/** Errors of postgres.js and of sockets with the same meaning. */
-const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
-/**
- * Errors of a connection that ended while a query used it, or before it noticed. They say nothing about the server: it may
- * have restarted while this process was stopped.
- */
-const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
-/** statement_timeout: the server is available, the query was too slow */
-const TOO_SLOW = '57014';
-/** lock_timeout: another session has locked a table */
-const LOCKED = '55P03';
-/** Time for which a table counts as locked after a query has waited for it in vain. */
-const LOCKED_MS = 1_000;
-
 /** Query that checks whether hotels can be read. */
 const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
 
-/**
- * Purposes of queries: hotels; keys; members of collections; pages of the list; pages of changes; background work. The
- * queries of a lane read the same tables.
- */
-export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'background';
 /**
  * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
  * collect a new connection for each.
@@ -48,46 +25,6 @@ const PING_AFTER = 1 / 4;
 
 /** Runs one query. `onPortion` must be called when a part of its result has arrived. */
 type Run<T> = (sql: Sql, onPortion: () => void) => PromiseLike<T>;
-
-/** Queries of one lane, or of all. */
-class Queries {
-  readonly maxRunning: number;
-  running = 0;
-  readonly waiting = new WaitQueue<() => void>(0, 1);
-  /** when a query last waited for the lock of a table in vain, by `monotonicMs`; -Infinity: a later one was answered */
-  lockedMs = -Infinity;
-
-  constructor(maxRunning: number) {
-    this.maxRunning = maxRunning;
-  }
-
-  get mustWait(): boolean {
-    return this.running >= this.maxRunning;
-  }
-
-  /**
-   * Throws if a table is locked and `others` queries wait for it already. One does, so that the end of the lock is noticed;
-   * more would occupy the connections that queries of other tables need. After a while without queries, all try again.
-   */
-  requireUnlocked(others: number): void {
-    if (others > 0 && monotonicMs() - this.lockedMs < LOCKED_MS)
-      throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
-  }
-
-  /** Does `work` when it is its turn. Each query hands its place over to the next one that waits. */
-  async run<T>(owner: string, beganMs: number, work: () => Promise<T>): Promise<T> {
-    if (this.mustWait) await new Promise<void>((resolve) => this.waiting.append(owner, resolve, 1, beganMs));
-    else this.running++;
-    try {
-      return await work();
-    } finally {
-      const next = this.waiting.shift();
-      if (next) next.item();
-      else this.running--;
-      this.waiting.measure(monotonicMs());
-    }
-  }
-}
 
 /**
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
@@ -134,16 +71,7 @@ export class Postgres {
     this.#limits = limits;
     this.#sql = open();
     this.#all = new Queries(limits.connections);
-    // slow queries leave connections for others
-    const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * limits.connections)));
-    this.#lanes = {
-      load: laneOf(1),
-      keys: laneOf(1),
-      members: laneOf(1),
-      list: laneOf(1 / 2),
-      changes: laneOf(1 / 4),
-      background: laneOf(1 / 4),
-    };
+    this.#lanes = openLanes(limits.connections);
     this.#queues = [this.#all, ...Object.values(this.#lanes)];
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
@@ -322,8 +250,7 @@ export class Postgres {
     try {
       return await this.#attempt(run, deadline);
     } catch (error) {
-      const { code } = ((error as Error).cause ?? {}) as { code?: string };
-      if (!ENDED.test(code ?? '') || this.#closed) throw error;
+      if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
       if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
       return await this.#attempt(run, deadline);
@@ -347,22 +274,13 @@ export class Postgres {
       this.#noteReply();
       return result;
     } catch (error) {
-      const {
-        code = '',
-        severity,
-        syscall,
-      } = error as { code?: string; severity?: string; syscall?: string };
-      const late = error instanceof DeadlineExceeded;
-      const isSilent = late && this.#repliedAtMs < startedAtMs;
+      const failure = failureOf(error);
+      const { isLocked } = failure;
+      const isLate = error instanceof DeadlineExceeded || failure.isLate;
+      const isSilent = error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
-      // every failed login is fatal, and every error of a socket has a system call
-      const isLost = severity === 'FATAL' || syscall !== undefined;
-      const isOutage =
-        isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
-      const isLocked = code === LOCKED;
-      const isLate = late || code === TOO_SLOW;
-      // only errors of the server have a severity
-      if (severity !== undefined && !isOutage) this.#noteReply();
+      const isOutage = isSilent || failure.isOutage;
+      if (failure.isReply) this.#noteReply();
       if (isLocked) this.#onLocked();
       if (!isOutage && !isLate && !isLocked) throw error;
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
@@ -414,9 +332,4 @@ export class Postgres {
     }
     old.end({ timeout: finishWithinS }).catch(() => {});
   }
-}
-
-/** Returns true if a query waited for the lock of a table in vain. */
-function isLockTimeout(error: unknown): boolean {
-  return error instanceof Unavailable && error.rejection === 'postgres_locked';
 }

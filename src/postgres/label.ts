@@ -1,4 +1,5 @@
-import type { Lane, Postgres } from './client.ts';
+import type { Postgres } from './client.ts';
+import type { Lane } from './lanes.ts';
 
 /** Rows and the position of the log at which they were read. */
 export interface Labelled<Row> {

@@ -1,7 +1,8 @@
 import { Unavailable } from '../errors.ts';
 import { clearTimer, every, type Timer } from '../lib/clock.ts';
-import type { Lane, Postgres } from './client.ts';
+import type { Postgres } from './client.ts';
 import { type Applied, type Labelled, readLabelled } from './label.ts';
+import type { Lane } from './lanes.ts';
 import { Replica } from './replica.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */

@@ -1,7 +1,8 @@
 import { Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import type { Lane, Postgres } from './client.ts';
+import type { Postgres } from './client.ts';
 import { type Applied, type Labelled, readLabelled } from './label.ts';
+import type { Lane } from './lanes.ts';
 
 /** First pause after a replica was found behind; it doubles each time it still is. */
 const FIRST_PAUSE_MS = 10;

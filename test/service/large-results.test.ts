@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ChangeLog } from '../../src/changes/change-log.ts';
-import { type Lane, Postgres } from '../../src/postgres/client.ts';
+import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
+import type { Lane } from '../../src/postgres/lanes.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { readLogState } from '../support/log-state.ts';

@@ -1,0 +1,57 @@
+import { TLS_FAULT } from '../config/postgres-tls.ts';
+import { Unavailable } from '../errors.ts';
+
+/**
+ * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
+ * database that is renamed or closed during its replacement.
+ */
+const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
+/** Errors of postgres.js and of sockets with the same meaning. */
+const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+/**
+ * Errors of a connection that ended while a query used it, or before it noticed. They say nothing about the server: it may
+ * have restarted while this process was stopped.
+ */
+const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
+/** statement_timeout: the server is available, the query was too slow */
+const TOO_SLOW = '57014';
+/** lock_timeout: another session has locked a table */
+const LOCKED = '55P03';
+
+/** What an error of a query tells. */
+interface Failure {
+  /** the server, or the path to it, is unavailable */
+  isOutage: boolean;
+  /** the server has ended the statement at its timeout */
+  isLate: boolean;
+  /** the statement has waited for the lock of a table in vain */
+  isLocked: boolean;
+  /** the server has sent it, and goes on */
+  isReply: boolean;
+}
+
+/** Tells what an error of postgres.js, of a socket or of the server means. */
+export function failureOf(error: unknown): Failure {
+  const { code = '', severity, syscall } = error as { code?: string; severity?: string; syscall?: string };
+  // every failed login is fatal, and every error of a socket has a system call
+  const isLost = severity === 'FATAL' || syscall !== undefined;
+  const isOutage = isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
+  // only errors of the server have a severity
+  return {
+    isOutage,
+    isLate: code === TOO_SLOW,
+    isLocked: code === LOCKED,
+    isReply: severity !== undefined && !isOutage,
+  };
+}
+
+/** Returns true if the connection of a query had ended, which was reported as the cause of `error`. */
+export function hasEnded(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: string };
+  return ENDED.test(code ?? '');
+}
+
+/** Returns true if a query waited for the lock of a table in vain. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Unavailable && error.rejection === 'postgres_locked';
+}

@@ -1,0 +1,65 @@
+import { Unavailable } from '../errors.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
+
+/** Time for which a table counts as locked after a query has waited for it in vain. */
+const LOCKED_MS = 1_000;
+
+/**
+ * Purposes of queries: hotels; keys; members of collections; pages of the list; pages of changes; background work. The
+ * queries of a lane read the same tables.
+ */
+export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'background';
+
+/** Queries of one lane, or of all. */
+export class Queries {
+  readonly maxRunning: number;
+  running = 0;
+  readonly waiting = new WaitQueue<() => void>(0, 1);
+  /** when a query last waited for the lock of a table in vain, by `monotonicMs`; -Infinity: a later one was answered */
+  lockedMs = -Infinity;
+
+  constructor(maxRunning: number) {
+    this.maxRunning = maxRunning;
+  }
+
+  get mustWait(): boolean {
+    return this.running >= this.maxRunning;
+  }
+
+  /**
+   * Throws if a table is locked and `others` queries wait for it already. One does, so that the end of the lock is noticed;
+   * more would occupy the connections that queries of other tables need. After a while without queries, all try again.
+   */
+  requireUnlocked(others: number): void {
+    if (others > 0 && monotonicMs() - this.lockedMs < LOCKED_MS)
+      throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
+  }
+
+  /** Does `work` when it is its turn. Each query hands its place over to the next one that waits. */
+  async run<T>(owner: string, beganMs: number, work: () => Promise<T>): Promise<T> {
+    if (this.mustWait) await new Promise<void>((resolve) => this.waiting.append(owner, resolve, 1, beganMs));
+    else this.running++;
+    try {
+      return await work();
+    } finally {
+      const next = this.waiting.shift();
+      if (next) next.item();
+      else this.running--;
+      this.waiting.measure(monotonicMs());
+    }
+  }
+}
+
+/** Returns the queries of each lane. Slow ones leave connections for others. */
+export function openLanes(connections: number): Record<Lane, Queries> {
+  const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * connections)));
+  return {
+    load: laneOf(1),
+    keys: laneOf(1),
+    members: laneOf(1),
+    list: laneOf(1 / 2),
+    changes: laneOf(1 / 4),
+    background: laneOf(1 / 4),
+  };
+}
