@@ -1,5 +1,5 @@
--- The service assumes this role on every connection, whatever its login is. The role reads, and lets the sequencer work by
--- its functions. It cannot write a hotel or a key. Roles belong to the whole server, so the migration of another database
+-- The service assumes this role on every connection, whatever its login is. The role reads, and lets the sequencer work and
+-- counts the use of keys by functions. It cannot write a hotel or a key. Roles belong to the whole server, so the migration of another database
 -- may have created the role already.
 do $$
 begin
@@ -39,5 +39,5 @@ to hotel_api_serve;
 grant usage on type hotel_api_state to hotel_api_serve;
 grant execute on function
   hotel_api_ranges(pg_snapshot, pg_snapshot), hotel_api_poll(bigint, bigint, integer), hotel_api_sequence(),
-  hotel_api_history(), hotel_api_begin_history(text, bigint, bigint)
+  hotel_api_history(), hotel_api_begin_history(text, bigint, bigint), hotel_api_count_usage(json)
 to hotel_api_serve;

@@ -57,6 +57,8 @@ export interface Page {
   next: Token;
   /** `next` as it is in the body */
   written: string;
+  /** number of hotels in the body */
+  hotels: number;
 }
 
 interface Read {
@@ -287,5 +289,6 @@ export function sizeOf(bodyBytes: number): number {
 
 function pageOf({ changes, next, more }: Read): Page {
   const written = writeToken(next);
-  return { body: writePage(changes, next.view, written, more), next, written };
+  const hotels = changes.filter(({ hotel }) => hotel !== null).length;
+  return { body: writePage(changes, next.view, written, more), next, written, hotels };
 }

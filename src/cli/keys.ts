@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Option } from 'commander';
-import type { Row, Sql, TransactionSql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
 import { isoTime } from '../lib/iso-time.ts';
@@ -10,9 +10,11 @@ import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } f
 import type { CliCommand } from './common/help.ts';
 import { oneLine } from './common/printable.ts';
 import { print, withDatabase } from './common/session.ts';
+import { limitOf, written } from './keys/limit.ts';
+import { list } from './keys/list.ts';
+import { addUsageCommand } from './keys/usage.ts';
 
 const DAY_S = 86_400;
-const UNITS = { 1000: 's', 60000: 'm', 3600000: 'h' };
 
 /** New key as printed once. `expires_at` is an ISO time in UTC or null. */
 interface NewKey {
@@ -34,6 +36,8 @@ interface KeyOptions {
   expiresAt?: string | null;
   rateLimit?: RateLimit | null;
   collection?: string | null;
+  /** such as the reason */
+  note?: string | null;
 }
 
 export function addCommand(program: CliCommand): void {
@@ -60,19 +64,20 @@ export function addCommand(program: CliCommand): void {
         .default(null, 'none'),
     )
     .option('--collection <id>', 'collection whose hotels the key sees (default: all hotels)')
+    .option('--note <text>', 'a note that keys list shows', parseText(500))
     .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
     .examples(
       'hotel-api keys create --name "Acme Travel"',
       'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
       'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
-      'hotel-api keys create --name trial --rate-limit 200/s',
+      'hotel-api keys create --name trial --rate-limit 200/s --note "ticket 4711"',
       'hotel-api keys create --name "Acme Travel" --collection acme',
     )
     .action(create);
 
   keys
     .command('list')
-    .description('list all keys with their state, without the keys and their hashes')
+    .description('list all keys with their state and their last use, without the keys and their hashes')
     .json('an array of keys')
     .examples('hotel-api keys list', 'hotel-api keys list --json')
     .action(list);
@@ -81,8 +86,9 @@ export function addCommand(program: CliCommand): void {
     .command('revoke')
     .description('revoke a key permanently; in force everywhere within one second')
     .argument('<id>', 'the id that create and list print')
+    .option('--note <text>', 'a note that keys list shows', parseText(500))
     .json('{"id","name","revoked_at","rotated_to"}')
-    .examples('hotel-api keys revoke key_Ab3dEf6hIj9k')
+    .examples('hotel-api keys revoke key_Ab3dEf6hIj9k --note "found in a repository"')
     .action(revoke);
 
   keys
@@ -105,9 +111,12 @@ export function addCommand(program: CliCommand): void {
         .argParser(parseDuration)
         .default(DAY_S, '24h'),
     )
+    .option('--note <text>', 'a note about the new key that keys list shows', parseText(500))
     .option('--json', 'print one JSON document about the new key, as create does')
     .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')
     .action(rotate);
+
+  addUsageCommand(keys);
 }
 
 async function create(options: {
@@ -116,12 +125,13 @@ async function create(options: {
   expires?: string;
   rateLimit: RateLimit | null;
   collection?: string;
+  note?: string;
   json?: boolean;
 }): Promise<void> {
-  const { name, scope, expires, rateLimit, collection, json } = options;
+  const { name, scope, expires, rateLimit, collection, note, json } = options;
   const key = await withDatabase(async (sql) => {
     if (collection !== undefined) await requireCollection(sql, collection);
-    return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection });
+    return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection, note });
   });
   print(json, key, describe(key));
 }
@@ -129,15 +139,15 @@ async function create(options: {
 /** Creates a key and stores its hash. Only the return value contains the key itself. */
 export async function createKey(
   sql: Sql | TransactionSql,
-  { name, scopes = [], expiresAt = null, rateLimit = null, collection = null }: KeyOptions,
+  { name, scopes = [], expiresAt = null, rateLimit = null, collection = null, note = null }: KeyOptions,
 ): Promise<NewKey> {
   const key = makeKey();
   const id = `key_${randomBytes(9).toString('base64url')}`;
   const [row] = await sql`
     insert into api_keys (id, name, key_sha256, scopes, expires_at, rate_limit_requests, rate_limit_window_s,
-      collection_id)
+      collection_id, created_note)
     values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt},
-      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000}, ${collection})
+      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000}, ${collection}, ${note})
     returning expires_at`;
   return {
     ...{ id, name, key, scopes, expires_at: isoTime(row!.expires_at) },
@@ -160,55 +170,12 @@ function describe({ id, name, key, scopes, expires_at, rate_limit, collection }:
   ].join('\n');
 }
 
-async function list({ json }: { json?: boolean }): Promise<void> {
-  const rows = await withDatabase(
-    (sql) => sql`
-      select *, case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
-        when rotated_to is not null then 'rotated' else 'active' end as state
-      from api_keys order by created_at, id`,
-  );
-  const keys = rows.map(listed);
-  const none = 'There are no keys yet. Create one: hotel-api keys create --name NAME';
-  print(json, keys, keys.length === 0 ? none : table(keys));
-}
-
-/** Returns a key in a list. Times are ISO, in UTC; `rotated`: still valid, until `expires_at`. */
-function listed(row: Row) {
-  return {
-    id: row.id as string,
-    name: row.name as string,
-    scopes: row.scopes as string[],
-    created_at: isoTime(row.created_at)!,
-    expires_at: isoTime(row.expires_at),
-    revoked_at: isoTime(row.revoked_at),
-    rate_limit: written(limitOf(row)),
-    collection: row.collection_id as string | null,
-    rotated_to: row.rotated_to as string | null,
-    state: row.state as 'active' | 'rotated' | 'expired' | 'revoked',
-  };
-}
-
-function table(keys: ReturnType<typeof listed>[]): string {
-  const rows = keys.map((key) => [
-    key.id,
-    oneLine(key.name),
-    key.scopes.join(',') || '-',
-    key.rate_limit ?? '-',
-    key.collection === null ? 'all hotels' : oneLine(key.collection),
-    key.created_at.slice(0, 19),
-    key.expires_at?.slice(0, 19) ?? 'never',
-    key.state === 'rotated' ? `rotated to ${key.rotated_to}, valid until ${key.expires_at}` : key.state,
-  ]);
-  rows.unshift('ID,NAME,SCOPES,RATE LIMIT,COLLECTION,CREATED (UTC),EXPIRES (UTC),STATE'.split(','));
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const padded = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)));
-  return padded.map((row) => row.join('  ').trimEnd()).join('\n');
-}
-
 /** Revokes a key; revoking it again changes nothing. */
-async function revoke(id: string, { json }: { json?: boolean }): Promise<void> {
+async function revoke(id: string, { note, json }: { note?: string; json?: boolean }): Promise<void> {
   const row = await withDatabase(async (sql) => {
-    await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`;
+    await sql`
+      update api_keys set revoked_at = now(), revoked_by = session_user, revoked_note = ${note ?? null}
+      where id = ${id} and revoked_at is null`;
     const [found] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
     return found ?? unknownKey(id);
   });
@@ -242,7 +209,10 @@ export async function limitKey(
  * Creates a key with the name, scopes, rate limit, collection and expiry of the old one. The old key remains valid for
  * `grace` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
  */
-async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
+async function rotate(
+  id: string,
+  { grace, note, json }: { grace: number; note?: string; json?: boolean },
+): Promise<void> {
   const [created, validUntil] = await withDatabase((sql) =>
     sql.begin(async (transaction) => {
       const [found] = await transaction`
@@ -264,6 +234,7 @@ async function rotate(id: string, { grace, json }: { grace: number; json?: boole
         expiresAt: isoTime(old.expires_at),
         rateLimit: limitOf(old),
         collection: old.collection_id,
+        note,
       });
       const [row] = await transaction`
         update api_keys
@@ -273,14 +244,6 @@ async function rotate(id: string, { grace, json }: { grace: number; json?: boole
     }),
   );
   print(json, created, `${describe(created)}\n\nThe old key ${id} remains valid until ${validUntil}.`);
-}
-
-function limitOf({ rate_limit_requests: requests, rate_limit_window_s: windowS }: Row): RateLimit | null {
-  return requests === null ? null : { requests, windowMs: 1000 * windowS };
-}
-
-function written(rateLimit: RateLimit | null): string | null {
-  return rateLimit && `${rateLimit.requests}/${UNITS[rateLimit.windowMs as keyof typeof UNITS]}`;
 }
 
 function unknownKey(id: string): never {

@@ -1,5 +1,6 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { type KeyUsage, UsageCounter } from '../auth/usage.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
@@ -53,6 +54,7 @@ export function buildWorker(
   { documents, number, pooled }: Pick<Start, 'documents' | 'number' | 'pooled'>,
   requestLeases: (requests: LeaseRequest[]) => void,
   onLateAnswer: (atMs: number) => void,
+  sendUsage: (usage: KeyUsage[]) => void,
 ) {
   const { config, shutdown, metrics } = context;
   const applied = { history: '', server: '', position: 0 };
@@ -150,6 +152,7 @@ export function buildWorker(
   });
   shutdown.push('access log', () => accessLog.close());
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
+  const usage = new UsageCounter(sendUsage);
   const pipeline: RequestPipeline = new RequestPipeline(
     apiKeys,
     limiter,
@@ -157,6 +160,7 @@ export function buildWorker(
     accessLog,
     turnover,
     config.COMPRESSION === 'on',
+    usage,
   );
   const changesReader = new ChangesReader(
     new ChangeLog(postgres, () => applied.server),
@@ -193,6 +197,7 @@ export function buildWorker(
     logApplier,
     logPositions,
     pipeline,
+    usage,
     server,
     maxConnections,
   };

@@ -1,4 +1,5 @@
 import type { Documents } from '../api-docs/documents.ts';
+import type { KeyUsage } from '../auth/usage.ts';
 import type { Config } from '../config/config.ts';
 import type { News } from '../log/follower.ts';
 import type { LogRow } from '../log/row.ts';
@@ -68,6 +69,8 @@ export type ToPrimary =
   | { type: 'metrics'; metrics: object[] }
   /** PostgreSQL has answered although the worker was not current for long: it is no outage for a later worker either */
   | { type: 'late answer'; atMs: number }
+  /** use of keys since its last message of this kind */
+  | { type: 'usage'; usage: KeyUsage[] }
   /** requests leases of rate limits; answered by `grant` */
   | { type: 'leases'; requests: LeaseRequest[] }
   /** the worker failed; the reason is for the primary's log too */

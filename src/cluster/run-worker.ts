@@ -31,6 +31,7 @@ export function runWorker(
     { documents, number, pooled },
     (requests) => send({ type: 'leases', requests }),
     (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
+    (usage) => send({ type: 'usage', usage }),
   );
   const { timers, postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 

@@ -1,4 +1,6 @@
 import { writeDocuments } from '../api-docs/documents.ts';
+import { UsageWriter } from '../auth/usage-writer.ts';
+import { openDatabase } from '../postgres/connect.ts';
 import { followLog } from './follow-log.ts';
 import type { ProcessContext } from './process-context.ts';
 import { Workers } from './workers.ts';
@@ -27,6 +29,11 @@ export async function startWorkers(
     publicUrl: config.PUBLIC_URL,
     supportEmail: config.SUPPORT_EMAIL,
   });
+  const usage = new UsageWriter(
+    () => openDatabase(config.DATABASE_URL, 1, { kind: 'usage', pooled }),
+    events.usageNotRecorded,
+  );
+  shutdown.push('use of keys', () => usage.close());
   const started = new Workers(
     config.WORKERS,
     (number, mayWarmUp) => ({
@@ -41,6 +48,7 @@ export async function startWorkers(
     }),
     metrics,
     events,
+    (used) => usage.add(used),
     config.RATE_LIMIT_SCOPE === 'redis' && log.redis
       ? (name, use) => log.redis!.countWindow(`${log.prefix()}:l:${name}`, use)
       : undefined,

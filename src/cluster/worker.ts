@@ -9,6 +9,8 @@ import { ProcessContext } from './process-context.ts';
 import { runWorker } from './run-worker.ts';
 
 const REPORT_EVERY_MS = 1_000;
+/** A worker that is killed loses the use of keys since the last report. */
+const REPORT_USAGE_EVERY_MS = 10_000;
 
 /** Starts one worker in this process; returns the function that executes the primary's messages. */
 function startWorker(start: Start): (message: ToWorker) => void {
@@ -17,7 +19,7 @@ function startWorker(start: Start): (message: ToWorker) => void {
   const context = new ProcessContext(config, 'worker');
   const { shutdown, metrics, events } = context;
   const worker = runWorker(context, start, send);
-  const { logPositions, pipeline, server, local } = worker.parts;
+  const { logPositions, pipeline, server, local, usage } = worker.parts;
 
   watchProcess(metrics.registry, number);
   watchWorker(metrics.registry, number, {
@@ -34,12 +36,15 @@ function startWorker(start: Start): (message: ToWorker) => void {
       metrics: [...(await metrics.registry.getMetricsAsJSON()), ...(await readDefaults())],
     });
   worker.parts.timers.repeat(() => send({ type: 'alive' }), REPORT_EVERY_MS);
+  worker.parts.timers.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();
     await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
+    usage.report();
     const faults = await shutdown.close();
     if (faults.length > 0) events.stopped(faults);
+    await lastMessage;
     process.disconnect?.();
     process.exit(0);
   };
@@ -52,8 +57,12 @@ function startWorker(start: Start): (message: ToWorker) => void {
   };
 }
 
+/** Settles when the last message is sent. */
+let lastMessage: Promise<void> = Promise.resolve();
+
 function send(message: ToPrimary): void {
-  if (process.connected) process.send!(message, () => {});
+  if (!process.connected) return;
+  lastMessage = new Promise((resolve) => process.send!(message, () => resolve()));
 }
 
 function fail(error: unknown): void {

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
+import type { KeyUsage } from '../auth/usage.ts';
 import { clearTimer, every, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
@@ -45,6 +46,7 @@ export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
+  readonly #onUsage: (usage: KeyUsage[]) => void;
   readonly #handles = new Set<WorkerHandle>();
   /** metrics of ended workers, until they are summed */
   readonly #ofEnded: MetricsJson[] = [];
@@ -67,10 +69,12 @@ export class Workers {
     startOf: (number: number, mayWarmUp: boolean) => Start,
     metrics: Metrics,
     events: Events,
+    onUsage: (usage: KeyUsage[]) => void,
     countWindow?: CountWindow,
   ) {
     this.#rateLimits = new RateLimitCoordinator(countWindow);
     this.#startOf = startOf;
+    this.#onUsage = onUsage;
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
@@ -173,6 +177,9 @@ export class Workers {
         break;
       case 'late answer':
         this.lateAnswerMs = message.atMs;
+        break;
+      case 'usage':
+        this.#onUsage(message.usage);
         break;
       case 'leases':
         this.#grant(handle, message.requests);

@@ -30,16 +30,18 @@ export function batches(sources: HotelSources): SendBatch {
       const position = wrong.index === undefined ? '' : `\r\nx-error-position: ${wrong.index}`;
       return exchange.fail(publicErrors[wrong.error], position);
     }
-    const finish = (result: Uint8Array | PartialResponse): void | Promise<void> => {
+    const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
+      exchange.hotels = hotels;
       if (!(result instanceof PartialResponse)) return exchange.ok(result, '');
-      return loadHotels(sources, exchange, namespace, result.keys).then((found) =>
-        exchange.ok(result.complete(found, view), ''),
-      );
+      return loadHotels(sources, exchange, namespace, result.keys).then((found) => {
+        for (const hotel of found) if (hotel) exchange.hotels++;
+        exchange.ok(result.complete(found, view), '');
+      });
     };
     const completed =
       collection === null && lookup.misses > MAX_JOINED
         ? redisBatch?.complete(namespace, lookup, view, finish)
         : undefined;
-    return completed ?? finish(lookup.misses === 0 ? lookup.output : lookup.takePartial());
+    return completed ?? finish(lookup.misses === 0 ? lookup.output : lookup.takePartial(), lookup.hits);
   };
 }

@@ -33,6 +33,7 @@ export function changesOperation(
   const kept = new Map<string, { page: Page; query: ChangesQuery }>();
   const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
     const { body, written } = page;
+    exchange.hotels = page.hotels;
     const tag = tags.get(page) ?? tagOf(body);
     tags.set(page, tag);
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;

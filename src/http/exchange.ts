@@ -54,6 +54,8 @@ export class Exchange extends ReceivedRequest {
    * the response
    */
   closesConnection = false;
+  /** hotels in the body of a 200, for the use of the key */
+  hotels = 0;
   /** the error, for the log */
   fault: unknown;
   readonly #response: HttpResponse;

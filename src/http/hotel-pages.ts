@@ -38,6 +38,7 @@ export function hotelPages(
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     const sendFound = (tags: (string | undefined)[], body: () => Uint8Array) => {
       if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
+      for (const tag of tags) if (tag !== undefined) exchange.hotels++;
       return ok(body(), listTagOf(tags));
     };
     // the ids are those of a page, so all of them are in the collection
@@ -50,7 +51,10 @@ export function hotelPages(
           () => joinBodies(found, view),
         ),
       );
-    if (lookup.hits === keys.length) return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
+    if (lookup.hits === keys.length) {
+      exchange.hotels = lookup.hits;
+      return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
+    }
     const tags = lookup.tags(view);
     if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
     const partial = lookup.takePartial();

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { UsageCounter } from '../auth/usage.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
@@ -11,5 +12,13 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
   const limiter = {} as RateLimiter;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
   const turnover = new ConnectionTurnover(0, () => {});
-  return new RequestPipeline(apiKeys, limiter, new Metrics(), log, turnover, true);
+  return new RequestPipeline(
+    apiKeys,
+    limiter,
+    new Metrics(),
+    log,
+    turnover,
+    true,
+    new UsageCounter(() => {}),
+  );
 }

@@ -1,5 +1,6 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { UsageCounter } from '../auth/usage.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
@@ -27,6 +28,7 @@ export class RequestPipeline implements Observer {
   readonly #access: AccessControl;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
+  readonly #usage: UsageCounter;
   /** the one queue of the worker for what can wait */
   readonly eventLoop = new EventLoop();
   readonly #admission = new Admission(this.eventLoop);
@@ -45,12 +47,14 @@ export class RequestPipeline implements Observer {
     accessLog: AccessLog,
     turnover: ConnectionTurnover,
     compresses: boolean,
+    usage: UsageCounter,
   ) {
     this.#turnover = turnover;
     this.compresses = compresses;
     this.#access = new AccessControl(apiKeys, limiter, metrics);
     this.#metrics = metrics;
     this.#accessLog = accessLog;
+    this.#usage = usage;
   }
 
   /** Returns the number of requests without a response. */
@@ -186,6 +190,8 @@ export class RequestPipeline implements Observer {
     this.#finishedCount++;
     if (status === 0) this.#metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
+    if (exchange.principal)
+      this.#usage.count(exchange.principal.keyId, status, bytes === 0 ? 0 : exchange.hotels, bytes);
     this.#accessLog.finished(exchange, status, seconds, bytes);
   }
 

@@ -21,6 +21,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
   const load = async (exchange: Exchange, namespace: Namespace, key: string) => {
     const [hotel] = await loadHotels(sources, exchange, namespace, [key]);
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
+    exchange.hotels = 1;
     const { encoding } = exchange;
     const [body, tag] = [hotel.body(exchange.view), hotel.tag(exchange.view)];
     const compressed = encoding && compressHotel(body, encoding);
@@ -46,6 +47,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
 /** Sends a hotel of the local cache in the encoding that the client prefers. */
 function sendCached(exchange: Exchange, arena: CacheArena, ref: number): void {
   const { view } = exchange;
+  exchange.hotels = 1;
   const tag = arena.tag(ref, view);
   const encoding = arena.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;
   const held = encoding && arena.form(ref, view, encoding);

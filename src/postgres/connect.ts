@@ -11,6 +11,8 @@ export type Purpose =
   | { kind: 'serve'; deadlineMs: number; pooled: boolean }
   /** polls and sequencing of the primary process, with the role that cannot write hotels and keys */
   | { kind: 'follow'; pooled: boolean }
+  /** writes the use of keys, for a moment each minute */
+  | { kind: 'usage'; pooled: boolean }
   /** the command line, with the rights of its login */
   | { kind: 'operate'; pooled?: boolean };
 
@@ -61,7 +63,7 @@ export function timeoutsFor(deadlineMs: number) {
 const FOLLOW_TIMEOUTS = { statement_timeout: '30s', lock_timeout: '5s' };
 
 /**
- * Begins a transaction that writes over a connection to `follow`. Behind a pooler the login is read only and has a short
+ * Begins a transaction that writes over a connection to `follow` or `usage`. Behind a pooler the login is read only and has a short
  * timeout by its settings. The whole transaction is to be one message: a process that stops in the middle then holds no lock.
  * If it fails, the connection is of no further use.
  */
@@ -119,6 +121,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         ...KEEPALIVE,
       };
     case 'follow':
+    case 'usage':
       return {
         ...SERVICE_SETTINGS,
         role: SERVING_ROLE,

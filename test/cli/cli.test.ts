@@ -52,6 +52,8 @@ describe('usage', () => {
     [['import', 'no-such-file'], 1],
     [['seed'], 2],
     [['keys', 'revoke', 'key_unknown'], 1],
+    [['keys', 'usage', 'key_unknown'], 1],
+    [['keys', 'usage', '--days', '91'], 2],
   ])('hotel-api %j exits with %d', async (args, code) => {
     const outcome = await hotelApi(args);
     expect(outcome.code, outcome.stderr).toBe(code);
@@ -247,6 +249,35 @@ describe('keys', () => {
       [made.id, 'expired'],
       [next.id, 'revoked'],
     ]);
+  });
+
+  test('say who created and revoked them, why, and when they were last used', async () => {
+    await sql`truncate api_keys`;
+    const made = await json(['keys', 'create', '--name', 'trial', '--note', 'ticket 4711']);
+    const next = await json(['keys', 'rotate', made.id, '--note', 'yearly']);
+    await json(['keys', 'revoke', made.id, '--note', 'found in a repository']);
+    const [{ login }] = (await sql`select session_user as login`) as unknown as [{ login: string }];
+    await sql`insert into hotel_api_usage values
+      (current_date, ${next.id}, 3, 30, 300, '2026-01-02T03:04:05Z'), (current_date - 1, ${next.id}, 1, 10, 100, '2026-01-01Z'),
+      (current_date - 8, ${next.id}, 1, 1, 1, '2025-12-24Z'), (current_date, 'key_gone', 2, 2, 2, now())`;
+    const revoked = { created_by: login, created_note: 'ticket 4711', revoked_by: login };
+    expect(await listed()).toMatchObject([
+      { id: made.id, ...revoked, revoked_note: 'found in a repository', last_used_at: null },
+      { id: next.id, created_note: 'yearly', revoked_by: null, last_used_at: '2026-01-02T03:04:05.000Z' },
+    ]);
+    expect((await hotelApi(['keys', 'list'])).stdout).toMatch(/2026-01-02T03:04 +active$/m);
+    const usage = async (...args: string[]) =>
+      JSON.parse((await hotelApi(['keys', 'usage', ...args, '--json'])).stdout);
+    expect(await usage(next.id, '--days', '2')).toMatchObject([
+      { id: next.id, name: 'trial', requests: 3, hotels: 30, bytes: 300 },
+      { id: next.id, name: 'trial', requests: 1, hotels: 10, bytes: 100 },
+    ]);
+    expect(await usage()).toHaveLength(4);
+    expect(await usage(made.id)).toEqual([]);
+    expect((await hotelApi(['keys', 'usage', '--days', '1'])).stdout).toMatch(
+      /^\S+ +key_gone +deleted +2 +2 +2$/m,
+    );
+    await sql`truncate hotel_api_usage`;
   });
 
   test('a grace time never extends the life of a key', async () => {

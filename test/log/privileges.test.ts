@@ -165,3 +165,44 @@ it('a serving login with settings of its own sequences durably, and in the order
     await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
   }
 });
+
+it('the serving login counts the use of existing keys, and can neither take back nor read what was counted', async () => {
+  const { sql, url } = await freshDatabase();
+  const service = session(url);
+  await sql`insert into api_keys (id, name, key_sha256) values ('k', 'Key', sha256('k'))`;
+  const [{ today }] = (await sql`select (now() at time zone 'UTC')::date::text as today`) as unknown as [
+    { today: string },
+  ];
+  const count = (usage: object) =>
+    service.unsafe('select hotel_api_count_usage($1::text::json)', [
+      JSON.stringify([{ day: today, key_id: 'k', requests: 2, hotels: 3, bytes: 4, ...usage }]),
+    ]);
+  const counted = () =>
+    sql`select key_id, requests::float8, hotels::float8, bytes::float8 from hotel_api_usage`;
+  await sql`insert into hotel_api_usage values ('2000-01-01', 'k', 1, 1, 1, '2000-01-01')`;
+  await count({});
+  await count({});
+  for (const refused of [
+    { key_id: 'unknown' },
+    { day: '2030-01-01' },
+    { day: '2020-01-01' },
+    { requests: 0 },
+    { requests: -1 },
+    { hotels: -1 },
+    { bytes: -1 },
+  ])
+    await count(refused);
+  expect(await counted()).toEqual([{ key_id: 'k', requests: 4, hotels: 6, bytes: 8 }]);
+  // no number overflows, now or later
+  for (let i = 0; i < 4; i++) await count({ requests: 1e30, hotels: 1e30, bytes: 1e30 });
+  await count({});
+  expect(await counted()).toEqual([{ key_id: 'k', requests: 4e18, hotels: 4e18, bytes: 4e18 }]);
+  for (const statement of [
+    'select * from hotel_api_usage',
+    'delete from hotel_api_usage',
+    'update hotel_api_usage set requests = 0',
+    'truncate hotel_api_usage',
+    `insert into hotel_api_usage values ('${today}', 'k2', 1, 1, 1, now())`,
+  ])
+    await expect(service.unsafe(statement), statement).rejects.toThrow('permission denied');
+});

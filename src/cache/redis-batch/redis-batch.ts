@@ -15,8 +15,8 @@ import { EntryStream, type Streamed, type Wanted } from './entry-stream.ts';
 import { PendingKeys } from './pending-keys.ts';
 import { PointersReader } from './pointers-reader.ts';
 
-/** Callback with the response; its bytes are valid until the call returns. */
-type Finish = (result: Uint8Array | PartialResponse) => void | Promise<void>;
+/** Callback with the response and the number of hotels in it. The bytes are valid until the call returns. */
+type Finish = (result: Uint8Array | PartialResponse, hotels: number) => void | Promise<void>;
 
 interface RedisBatchOptions {
   redis: RedisStore;
@@ -63,11 +63,12 @@ export class RedisBatchReader {
     if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
     if (!hits) return undefined;
+    const known = lookup.hits;
     const pending = this.#requestPointers(namespace, lookup.misses, hits);
     const done = ({ response, pending: left, hits: found, absent }: Streamed) => {
       this.#options.count('redis', 'absent', absent);
       this.#options.count('redis', 'hit', found);
-      return finish(response ?? left.partialResponse());
+      return finish(response ?? left.partialResponse(), known + found);
     };
     return this.#readHotels({ pending, wanted: view, done });
   }

@@ -1,0 +1,100 @@
+import type { Sql } from 'postgres';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { type KeyUsage, UsageCounter } from './usage.ts';
+import { UsageWriter } from './usage-writer.ts';
+
+beforeEach(() => fakeTimers());
+afterEach(() => realClocks());
+
+const of = (keyId: string, requests: number): KeyUsage => ({ keyId, requests, hotels: 2, bytes: 3 });
+
+/** A writer whose statements are noted, and end as `answer` says. */
+function writerOf(answer: () => Promise<unknown> = async () => []) {
+  const written: Record<string, unknown>[][] = [];
+  const failures: string[] = [];
+  const run = (text: string) => {
+    written.push(JSON.parse(/\('(.*)'\)/s.exec(text)![1]!.replaceAll("''", "'")));
+    return { simple: answer };
+  };
+  const ready = Promise.resolve([]);
+  const sql = Object.assign(() => ready, { unsafe: run, end: async () => {} }) as unknown as Sql;
+  const writer = new UsageWriter(
+    () => sql,
+    (reason) => failures.push(reason),
+  );
+  return { writer, written, failures };
+}
+const minute = () => vi.advanceTimersByTimeAsync(60_000);
+
+it('a worker reports each response once, but for those that the client did not get or the service failed to give', () => {
+  const reports: KeyUsage[][] = [];
+  const counter = new UsageCounter((usage) => reports.push(usage));
+  counter.report();
+  for (const status of [200, 304, 404, 0, 429, 500, 503]) counter.count('a', status, 1, 10);
+  counter.count('b', 200, 1_000, 5_000);
+  counter.report();
+  counter.report();
+  expect(reports).toEqual([
+    [
+      { keyId: 'a', requests: 3, hotels: 3, bytes: 30 },
+      { keyId: 'b', requests: 1, hotels: 1_000, bytes: 5_000 },
+    ],
+  ]);
+});
+
+it('more keys than a worker counts are reported earlier', () => {
+  let keys = 0;
+  const counter = new UsageCounter((usage) => {
+    keys += usage.length;
+    expect(usage.length).toBeLessThanOrEqual(10_000);
+  });
+  for (let i = 0; i < 25_000; i++) counter.count(`key-${i}`, 200, 1, 1);
+  counter.report();
+  expect(keys).toBe(25_000);
+});
+
+it('an instance writes once a minute, in one statement, what its workers have reported', async () => {
+  const { writer, written } = writerOf();
+  await minute();
+  expect(written).toEqual([]);
+  for (let i = 0; i < 6; i++) writer.add([of('a', 10), of("it's", 1)]);
+  await minute();
+  await minute();
+  const day = new Date().toISOString().slice(0, 10);
+  expect(written).toEqual([
+    [
+      { day, key_id: 'a', requests: 60, hotels: 12, bytes: 18 },
+      { day, key_id: "it's", requests: 6, hotels: 12, bytes: 18 },
+    ],
+  ]);
+  await writer.close();
+});
+
+const failure = (how: object) => () => Promise.reject(Object.assign(new Error('failed'), how));
+
+it('what the server has rolled back is written later, and what it may have committed is not written twice', async () => {
+  let answer = failure({ code: '40P01', severity: 'ERROR' });
+  const { writer, written, failures } = writerOf(() => answer());
+  writer.add([of('a', 1)]);
+  await minute();
+  answer = failure({ code: 'CONNECTION_CLOSED' });
+  await minute();
+  await minute();
+  expect(written).toHaveLength(2);
+  expect(failures).toEqual(['failed', 'failed']);
+  writer.add([of('a', 5)]);
+  await minute();
+  expect(written.at(-1)).toMatchObject([{ requests: 5 }]);
+  await writer.close();
+});
+
+it('a login that may not write it is not tried again', async () => {
+  const { writer, written } = writerOf(failure({ code: '42501', severity: 'ERROR' }));
+  for (let i = 0; i < 3; i++) {
+    writer.add([of('a', 1)]);
+    await minute();
+  }
+  expect(written).toHaveLength(1);
+  await writer.close();
+});

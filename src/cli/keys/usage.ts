@@ -1,0 +1,74 @@
+import type { Sql } from 'postgres';
+import { Failure } from '../../lib/failure.ts';
+import { parseWhole } from '../common/arguments.ts';
+import { columns } from '../common/columns.ts';
+import type { CliCommand } from '../common/help.ts';
+import { oneLine } from '../common/printable.ts';
+import { print, withDatabase } from '../common/session.ts';
+
+/** Days for which the use of keys is kept. */
+const MAX_DAYS = 90;
+
+/** Use of a key on one day (UTC). `name`: null if the key was deleted. */
+interface DayOfUse {
+  day: string;
+  id: string;
+  name: string | null;
+  requests: number;
+  hotels: number;
+  bytes: number;
+}
+
+interface Options {
+  days: number;
+  json?: boolean;
+}
+
+export function addUsageCommand(keys: CliCommand): void {
+  keys
+    .command('usage')
+    .description('requests, hotels and bytes served, by day (UTC) and key, the last day first')
+    .argument('[id]', 'the id that create and list print (default: all keys)')
+    .option('--days <n>', `the last days, today included, at most ${MAX_DAYS}`, parseWhole(1, MAX_DAYS), 30)
+    .json('an array of {"day","id","name","requests","hotels","bytes"}')
+    .addHelpText(
+      'after',
+      `
+Instances write what they have served once a minute. Responses 429 and 5xx do not count. Bytes are those of bodies as
+sent.`,
+    )
+    .examples('hotel-api keys usage', 'hotel-api keys usage key_Ab3dEf6hIj9k --days 7 --json')
+    .action(usage);
+}
+
+async function usage(id: string | undefined, { days, json }: Options): Promise<void> {
+  const used = await withDatabase((sql) => read(sql, id, days));
+  const none = days === 1 ? 'No use today.' : `No use in the last ${days} days.`;
+  print(json, used, used.length === 0 ? none : table(used));
+}
+
+async function read(sql: Sql, id: string | undefined, days: number): Promise<DayOfUse[]> {
+  const rows = await sql<DayOfUse[]>`
+    select day::text, key_id as id, name, requests::float8, hotels::float8, bytes::float8
+    from hotel_api_usage left join api_keys on api_keys.id = key_id
+    where day > (now() at time zone 'UTC')::date - ${days}::integer and (${id ?? null}::text is null or key_id = ${id ?? null})
+    order by day desc, key_id collate "C"`;
+  if (id !== undefined && rows.length === 0) {
+    const known = await sql`select from api_keys where id = ${id}`;
+    if (known.length === 0)
+      throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
+  }
+  return [...rows];
+}
+
+function table(used: DayOfUse[]): string {
+  const rows = used.map(({ day, id, name, requests, hotels, bytes }) => [
+    day,
+    id,
+    name === null ? 'deleted' : oneLine(name),
+    String(requests),
+    String(hotels),
+    String(bytes),
+  ]);
+  return columns(['DAY (UTC),ID,NAME,REQUESTS,HOTELS,BYTES'.split(','), ...rows]);
+}

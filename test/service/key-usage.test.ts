@@ -1,0 +1,74 @@
+import { expect, it } from 'vitest';
+import { Program } from '../cli/program.ts';
+import type { HttpResponse } from '../support/client.ts';
+import { linesOf } from '../support/log-lines.ts';
+import { type Service, startService, stopAfterTest } from '../support/service.ts';
+
+const IDS = Array.from({ length: 150 }, (_, i) => `h${String(i).padStart(3, '0')}`);
+const HOTELS = IDS.map((id, i) => ({ id, channel_id: `CH-${i}`, registry_id: 7_000 + i }));
+
+/** Sends every kind of request twice, and returns what was served. */
+async function use(service: Service): Promise<{ requests: number; hotels: number; bytes: number }> {
+  const used = { requests: 0, hotels: 0, bytes: 0 };
+  const take = ({ status, body, text, headers }: HttpResponse, isHead = false) => {
+    expect(status).toBeLessThan(500);
+    used.requests++;
+    used.bytes += body.length;
+    if (status !== 200 || isHead || headers['content-encoding']) return;
+    const parsed = JSON.parse(text);
+    const found = Array.isArray(parsed) ? parsed : parsed.changes ? parsed.changes : [parsed];
+    used.hotels += found.filter(
+      ({ id, hotel }: { id?: string; hotel?: unknown }) => id && hotel !== null,
+    ).length;
+  };
+  for (let round = 0; round < 2; round++) {
+    take(await service.post('/hotels/channel/batch', { channel_ids: IDS.map((_, i) => `CH-${i}`) }));
+    take(await service.post('/hotels/batch', { ids: [...IDS, 'unknown', IDS[3]] }));
+    take(await service.post('/hotels/registry/batch', { registry_ids: [7_001, 7_002, 9_999] }));
+    const single = await service.get('/hotels/h001');
+    take(single);
+    take(await service.get('/hotels/h001', { headers: { 'if-none-match': single.headers.etag } }));
+    take(await service.get('/hotels/h001', { method: 'HEAD' }), true);
+    take(await service.get('/hotels/channel/CH-5'));
+    take(await service.get('/hotels?limit=7&offset=3'));
+    take(await service.get('/hotels/unknown'));
+    take(await service.get('/changes?limit=20'));
+  }
+  return used;
+}
+
+it.each([
+  ['from the local cache', {}],
+  ['from Redis', { L1_MAX_BYTES: '0' }],
+])('the use of keys is written when the instance stops, %s: exactly what was served', async (_, env) => {
+  const service = stopAfterTest(await startService({ workers: 2, hotels: HOTELS, env }));
+  const program = await Program.set(service.database);
+  const used = await use(service);
+  expect((await service.get('/hotels/h001', { key: 'none' })).status).toBe(401);
+  expect((await service.get('/hotels/registry/7001', { key: 'narrow' })).status).toBe(403);
+  await service.stop();
+
+  const [{ full, narrow }] = (await service.sql`
+    select max(id) filter (where scopes = '{registry}') as full, max(id) filter (where scopes = '{}') as narrow
+    from api_keys`) as unknown as [{ full: string; narrow: string }];
+  const day = expect.stringMatching(/^\d{4}-\d\d-\d\d$/);
+  const shown = async (...args: string[]) =>
+    JSON.parse((await program.run(['keys', ...args, '--json'])).stdout);
+  const usage = await shown('usage');
+  expect(usage).toHaveLength(2);
+  expect(usage).toContainEqual({ day, id: full, name: expect.any(String), ...used });
+  expect(await shown('usage', narrow)).toMatchObject([{ id: narrow, requests: 1, hotels: 0 }]);
+  const keys = await shown('list');
+  expect(keys).toMatchObject([{ last_used_at: expect.any(String) }, { last_used_at: expect.any(String) }]);
+});
+
+it('without the right to write it, requests are served and one line says so', async () => {
+  const service = stopAfterTest(await startService({ hotels: HOTELS, redis: false }));
+  await service.sql`revoke execute on function hotel_api_count_usage(json) from hotel_api_serve`;
+  expect((await service.get('/hotels/h001')).status).toBe(200);
+  await service.stop();
+  expect(linesOf(service.logs(), 'use of keys not recorded')).toMatchObject([
+    { level: 'warn', reason: expect.stringContaining('permission denied') },
+  ]);
+  expect(await service.sql`select from hotel_api_usage`).toEqual([]);
+});
