@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { closeAtEnd, temporaryFolder } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
@@ -79,5 +81,56 @@ SQL`,
       .poll(() => database.sql`select from pg_stat_activity where usename = ${current}`)
       .toHaveLength(0);
     expect(await load.stop()).toMatchObject(ALL_ANSWERED);
+  });
+
+  it('is rotated by files without a restart: the old login is free within a minute, and no request fails', async () => {
+    const { database, logins, urlOf } = await twoLogins();
+    const redisDatabase = await freshRedis();
+    const [current, next] = logins;
+    const folder = await temporaryFolder('hotel-api-secret-');
+    const files = { DATABASE_URL: join(folder, 'url'), DATABASE_REPLICA_URLS: join(folder, 'replicas') };
+    /** As a mounted Secret changes. The primary server is its own replica. */
+    const mount = async (url: string) => {
+      for (const file of Object.values(files)) {
+        await writeFile(`${file}.new`, url);
+        await rename(`${file}.new`, file);
+      }
+    };
+    await mount(urlOf(current, 'first'));
+    const env = {
+      ...DEADLINES,
+      DATABASE_URL: '',
+      DATABASE_URL_FILE: files.DATABASE_URL,
+      DATABASE_REPLICA_URLS_FILE: files.DATABASE_REPLICA_URLS,
+    };
+    const start = () => startService({ database, redisDatabase, workers: 2, env });
+    const instances = [await start(), await start()];
+    /** purposes of the sessions of a login */
+    const sessionsOf = async (login: string) => {
+      const rows = await database.sql<{ name: string }[]>`
+        select distinct application_name as name from pg_stat_activity where usename = ${login} order by 1`;
+      return rows.map(({ name }) => name);
+    };
+    const all = ['hotel-api follow', 'hotel-api serve'];
+    await expect.poll(() => sessionsOf(current)).toEqual(all);
+    const loads = instances.map((instance) => new SteadyLoad(instance, REQUESTS));
+    for (const load of loads) await load.answers(100);
+
+    await database.sql.unsafe(`alter role ${next} password 'second'`);
+    await mount(urlOf(next, 'second'));
+    // nothing ends these sessions but the instances themselves
+    await expect.poll(() => sessionsOf(current), { timeout: 60_000 }).toEqual([]);
+    expect(await sessionsOf(next)).toEqual(all);
+    await database.sql.unsafe(`alter role ${current} nologin`);
+    // the log is followed by the new login
+    await database.sql`update hotels set name = 'by the other login' where id = ${ROWS.at(-1)!.id!}`;
+    for (const instance of instances)
+      await expect
+        .poll(async () => (await instance.get(`/hotels/${ROWS.at(-1)!.id}`)).json().name)
+        .toBe('by the other login');
+    for (const load of loads) {
+      await load.answers(100);
+      expect(await load.stop()).toMatchObject(ALL_ANSWERED);
+    }
   });
 });
