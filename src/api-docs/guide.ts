@@ -85,7 +85,7 @@ function fieldTable(): string {
     },
   );
   const head = '<th>Field</th><th>Type</th><th>Format and bounds</th><th>Meaning</th>';
-  return `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  return `<table class="stacked"><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }
 
 function escapeHtml(text: string): string {
@@ -104,5 +104,5 @@ function errorTable(): string {
     return `<tr><td>${status}</td><td><dl>${codes.join('')}</dl></td><td>${inCode(MEANINGS[status]!)}</td></tr>`;
   });
   const head = '<th>Status</th><th><code>x-error-code</code> and message</th><th>Meaning</th>';
-  return `<table class="errors"><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  return `<table class="errors stacked"><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readExample } from '../../src/api-docs/assets.ts';
@@ -26,6 +27,12 @@ const SCREENS: [name: string, options: BrowserContextOptions][] = [
   ['a phone', { ...PHONE, colorScheme: 'light' }],
   ['a phone in the dark', { ...PHONE, colorScheme: 'dark' }],
 ];
+
+interface AxeRule {
+  id: string;
+  nodes: { target: string[]; html: string }[];
+}
+type AxeResults = Record<'violations' | 'passes', AxeRule[]>;
 
 await needs('chromium');
 const program = await pathOf('chromium');
@@ -85,6 +92,23 @@ describe('the docs page', () => {
       expect(contentWidth).toBeLessThanOrEqual(width);
       if (options.colorScheme === 'dark') expect(brightness).toBeLessThan(60);
       else expect(brightness).toBeGreaterThan(200);
+    });
+  });
+
+  it.each(SCREENS)('has no violation of axe with open operations, on %s', async (_, options) => {
+    const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
+    await open(options, async (page) => {
+      await page.fill('#key', service.fullKey);
+      await page.click('#key-form button');
+      await page.getByText('In use', { exact: true }).waitFor();
+      for (const id of ['Hotels-listHotels', 'Channel-batchHotelsByChannelId']) await execute(page, id);
+      await page.click('.models-control');
+      await page.evaluate(axe);
+      const { violations, passes } = (await page.evaluate('axe.run()')) as AxeResults;
+      expect(
+        violations.map(({ id, nodes }) => [id, ...nodes.map(({ target, html }) => [target.join(' '), html])]),
+      ).toEqual([]);
+      expect(passes.map(({ id }) => id)).toEqual(expect.arrayContaining(['color-contrast', 'select-name']));
     });
   });
 

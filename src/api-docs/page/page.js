@@ -77,11 +77,13 @@
     const spec = await answer.json();
     // requests go where this page came from, whatever the address that others use
     spec.servers = [{ url: location.origin + base }];
+    nameControls(holder);
     const ui = SwaggerUIBundle({
       spec,
       domNode: holder,
-      layout: 'BaseLayout',
-      presets: [SwaggerUIBundle.presets.apis],
+      layout: 'Reference',
+      presets: [SwaggerUIBundle.presets.apis, referenceLayout],
+      syntaxHighlight: { theme: 'obsidian' },
       tryItOutEnabled: true,
       docExpansion: 'list',
       defaultModelsExpandDepth: 0,
@@ -120,5 +122,32 @@
       use();
     });
     field.addEventListener('change', use);
+  }
+
+  // the library's own layout has a second main landmark, and headings that this page has itself
+  function referenceLayout({ React: { createElement } }) {
+    const parts = ['SvgAssets', 'operations', 'Models'];
+    const Reference = ({ getComponent }) =>
+      createElement('div', { className: 'swagger-ui' }, ...parts.map((name) => createElement(getComponent(name, true))));
+    return { components: { Reference } };
+  }
+
+  // the library draws controls without names, and code that scrolls but cannot be focused
+  function nameControls(holder) {
+    const names = {
+      'select.examples-select-element': 'Example',
+      'select.content-type': 'Media type',
+      '.body-param__text': 'Request body',
+      '[role=region]': 'Responses',
+    };
+    const complete = () => {
+      for (const [selector, name] of Object.entries(names))
+        for (const control of holder.querySelectorAll(`${selector}:not([aria-label])`)) {
+          const text = (part) => control.closest('.opblock').querySelector(`.opblock-summary-${part}`).textContent;
+          control.setAttribute('aria-label', `${name}: ${text('method')} ${text('path')}`);
+        }
+      for (const code of holder.querySelectorAll('pre:not([tabindex])')) code.tabIndex = 0;
+    };
+    new MutationObserver(complete).observe(holder, { childList: true, subtree: true });
   }
 })();
