@@ -1,7 +1,12 @@
-import { knownVersion, migrate } from '../postgres/migrate.ts';
+import { isOpenToAllLogins, knownVersion, migrate } from '../postgres/migrate.ts';
 import { makeServingLogin } from '../postgres/serving-login.ts';
 import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
+
+const OPEN_TO_ALL_LOGINS =
+  'Warning: CONNECT on the database is granted to PUBLIC, so every login of the server may connect. ' +
+  'Run, as the owner of the database: grant connect on database NAME to hotel_api_serve, and to each operator and writer; ' +
+  'revoke connect, temporary on database NAME from public';
 
 export function addCommand(program: CliCommand): void {
   program
@@ -23,6 +28,7 @@ async function run({ json, servingLogin }: { json?: boolean; servingLogin?: stri
   const result = await withDatabase(async (sql) => {
     const migrated = await migrate(sql);
     if (servingLogin !== undefined) await makeServingLogin(sql, servingLogin);
+    if (await isOpenToAllLogins(sql)) process.stderr.write(`${OPEN_TO_ALL_LOGINS}\n`);
     return migrated;
   });
   const known = await knownVersion();

@@ -8,8 +8,6 @@ import { analyzeTables } from './analyze.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
-/** Key of pg_advisory_xact_lock: one process at a time migrates a database. */
-const LOCK = 0x686f74656c;
 const ATTEMPTS = 20;
 /**
  * Pattern of a migration that older releases tolerate: `009-more.from-008.sql` changes nothing that releases of
@@ -49,6 +47,12 @@ export async function migrate(
   }
   await analyzeTables(sql);
   return { applied, version: lastOf(await appliedTo(sql)) };
+}
+
+/** Returns true if every login of the server may connect to the database, as PostgreSQL allows by default. */
+export async function isOpenToAllLogins(sql: Sql): Promise<boolean> {
+  const [row] = await sql`select has_database_privilege('public', current_database(), 'connect') as open`;
+  return row!.open;
 }
 
 /** Returns the version of the schema that this release needs. */
@@ -161,8 +165,6 @@ async function requireSearchPath(sql: Sql): Promise<void> {
  * Returns its name.
  */
 async function applyNext(transaction: TransactionSql, migrations: Migration[]): Promise<string | undefined> {
-  // a lock of the transaction, not of the session: it works behind PgBouncer and ends with its holder
-  await transaction`select pg_advisory_xact_lock(${LOCK})`;
   await transaction`
     create table if not exists schema_migrations (
       version integer primary key,
@@ -170,6 +172,8 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
       sha256 text not null,
       applied_at timestamptz not null default now()
     )`;
+  // one process at a time migrates a database; any login could hold an advisory lock
+  await transaction`lock table schema_migrations in share row exclusive mode`;
   const rows = await transaction<(Applied & { sha256: string })[]>`
     select version, name, sha256 from schema_migrations order by version`;
   const known = lastOf(migrations);
@@ -192,7 +196,7 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   try {
     await transaction.unsafe(next.text).simple();
   } catch (error) {
-    if (isRaceOverRoles(error)) throw error;
+    if (isRace(error)) throw error;
     const { message, code } = error as { message: string; code?: string };
     throw new Failure(`sql/${next.name} failed and was rolled back (${code}): ${message}`);
   }
@@ -248,12 +252,15 @@ function newerThanCode(found: number, known: number, breaking: string): Failure 
   );
 }
 
-/** Roles belong to the whole server, so the lock of one database does not order two migrations. */
-function isRaceOverRoles(error: unknown): boolean {
+/**
+ * Returns true for a collision of two migrations that no lock orders: over the table that they lock, or over roles, which
+ * belong to the whole server.
+ */
+function isRace(error: unknown): boolean {
   const { code, message, table_name } = error as { code?: string; message: string; table_name?: string };
   return (
     (code === 'XX000' && message.includes('tuple concurrently')) ||
-    (code === '23505' && /^pg_auth/.test(table_name ?? '')) ||
+    (code === '23505' && /^pg_/.test(table_name ?? '')) ||
     (code === '42710' && message.includes('role'))
   );
 }
@@ -263,7 +270,7 @@ async function retried<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (attempt === ATTEMPTS || !isRaceOverRoles(error)) throw error;
+      if (attempt === ATTEMPTS || !isRace(error)) throw error;
       await sleep(20 + Math.random() * 80);
     }
   }

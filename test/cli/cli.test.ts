@@ -170,6 +170,15 @@ describe('migrate', () => {
     expect((await hotelApi(['migrate'])).code).toBe(0);
   });
 
+  test('warns while every login may connect to the database', async () => {
+    const warned = await hotelApi(['migrate', '--json']);
+    expect(warned).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Warning: CONNECT .* PUBLIC/) });
+    expect(Object.keys(JSON.parse(warned.stdout))).toEqual(['applied', 'version']);
+    await sql`revoke connect on database ${sql(database.name)} from public`;
+    expect(await hotelApi(['migrate', '--json'])).toEqual({ ...warned, stderr: '' });
+    await sql`grant connect on database ${sql(database.name)} to public`;
+  });
+
   test('is recommended by a service whose database is older', async () => {
     const [row] = await sql`
       delete from schema_migrations where version = (select max(version) from schema_migrations) returning *`;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, inject, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
 import { insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
 
 it('a login that may connect and nothing else reads, locks and calls nothing', async () => {
@@ -23,12 +24,13 @@ it('a login that may connect and nothing else reads, locks and calls nothing', a
       await stranger`rollback`;
     }
   }
-  const functions = await sql<{ name: string; arguments: string; callable: boolean }[]>`
-    select proname as name, pg_get_function_identity_arguments(oid) as arguments,
-      has_function_privilege(${login}, oid, 'execute') as callable
+  const functions = await sql<{ name: string; source: string; callable: boolean }[]>`
+    select proname as name, prosrc as source, has_function_privilege(${login}, oid, 'execute') as callable
     from pg_proc where pronamespace = current_schema()::regnamespace and proname like 'hotel\\_api\\_%'`;
   expect(functions.length).toBeGreaterThan(15);
   expect(functions.filter(({ callable }) => callable)).toEqual([]);
+  // any login may hold an advisory lock, listen, and fill the queue of notifications
+  expect(functions.filter(({ source }) => /advisory|\bnotify\b/i.test(source))).toEqual([]);
   await expect(stranger`select hotel_api_sequence()`).rejects.toThrow('permission denied');
   await stranger.end();
   await sql.unsafe(`drop role ${login}`);
@@ -109,6 +111,66 @@ it('extreme arguments of the serving login end at worst in another history', asy
   expect(await logAfter(sql, position)).toMatchObject([{ kind: 'hotels', id: 'h2' }]);
   expect((await stateOf(sql)).history).toBe(last);
   expect(await poll(service)).toMatchObject({ isDue: false });
+});
+
+it('the serving login can hold up the log at worst while its transaction lasts, and nothing is lost', async () => {
+  const { sql, url } = await freshDatabase();
+  const service = session(url);
+  const from = await sequence(sql);
+  const { history } = await stateOf(sql);
+  await insertHotels(sql, ['h']);
+  const [{ pid }] = await service<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  const held = service.unsafe('begin; select hotel_api_sequence()').simple();
+  await held;
+  const waiting = sequence(sql);
+  await untilBlocked(sql);
+  expect(await stateOf(sql)).toMatchObject({ history, position: from });
+  await sql`select pg_terminate_backend(${pid})`;
+  await waiting;
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
+  expect((await stateOf(sql)).history).toBe(history);
+});
+
+it('a login that may write hotels changes and locks hotels, and nothing else', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const login = `writes_${randomBytes(4).toString('hex')}`;
+  const password = randomBytes(8).toString('hex');
+  await sql.unsafe(`create role ${login} login password '${password}'`);
+  await sql.unsafe(`grant select, insert, update, delete on hotels to ${login}`);
+  const writer = session(Object.assign(new URL(ownerUrl), { username: login, password }).href);
+  const from = await sequence(sql);
+  await writer`insert into hotels (id, name) values ('h', 'H')`;
+  await sequence(sql);
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
+  for (const statement of [
+    'truncate hotels',
+    'alter table hotels disable trigger all',
+    'set session_replication_role = replica',
+    'select from api_keys',
+    'select from hotel_api_queue',
+    'select from hotel_api_log',
+    'select from hotel_api_secrets',
+    `insert into hotel_api_queue (kind, size) values ('all_keys', 0)`,
+    `insert into collection_hotels values ('c', 'h')`,
+    'lock table hotel_api_sequencer in exclusive mode',
+    'lock table hotel_api_importer in exclusive mode',
+    'lock table hotel_api_queue in access share mode',
+    'select hotel_api_sequence()',
+    'select hotel_api_invalidate()',
+    `select hotel_api_begin_history('', 0, 0)`,
+    'select * from hotel_api_poll(0, 0, 1)',
+  ])
+    await expect(writer.unsafe(`begin; ${statement}; rollback`).simple(), statement)
+      .rejects.toThrow(/permission denied|must be owner/)
+      .finally(() => writer`rollback`);
+  // its own lock of the table holds up reads of hotels, and the log not at all
+  await sql`insert into api_keys (id, name, key_sha256, scopes) values ('k', 'k', sha256('k'), '{}')`;
+  await writer.unsafe('begin; lock table hotels in access exclusive mode').simple();
+  const locked = await sequence(sql);
+  expect(await logAfter(sql, locked - 2)).toMatchObject([{ kind: 'keys' }]);
+  await writer`rollback`;
+  await writer.end();
+  await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
 });
 
 it('a serving login with settings of its own sequences durably, and in the order of commits', async () => {
