@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Debian 13: the binaries of uWebSockets.js need a recent glibc. The version is that of .node-version. No digest is known
 # yet; Renovate adds it (renovate.json).
 ARG NODE=22.23.3-trixie-slim

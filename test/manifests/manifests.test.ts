@@ -234,6 +234,25 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
+  it('names the peers of every connection out', () => {
+    for (const { metadata, spec } of every(overlay, 'NetworkPolicy')) {
+      expect(spec.policyTypes, metadata.name).toContain('Egress');
+      for (const { to, ports } of spec.egress ?? []) {
+        expect(to, `${metadata.name} ${JSON.stringify(ports)}`).toEqual(
+          expect.arrayContaining([expect.anything()]),
+        );
+        expect(ports, metadata.name).toEqual(expect.arrayContaining([expect.anything()]));
+      }
+    }
+    if (overlay === 'dev') {
+      const { egress } = one('dev', 'NetworkPolicy', 'hotel-api').spec;
+      const peers = egress
+        .slice(1)
+        .map(({ to }: Part) => to[0].podSelector.matchLabels['app.kubernetes.io/name']);
+      expect(peers).toEqual(['postgres', 'redis']);
+    }
+  });
+
   it('listens on the ports that the service uses', () => {
     const { PORT, ADMIN_PORT } = configOf(overlay);
     expect(container(overlay).ports).toEqual([
