@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { CacheArena } from './arena/arena.ts';
 import { WarmUp } from './warm-up.ts';
 
@@ -38,6 +38,16 @@ function warmed(slow: number[], failing: number[] = []) {
 it('a warm-up ends after a slow load, unless it is the first, which compiles the code', async () => {
   expect(await warmed([0])).toMatchObject({ hotels: IDS.length, end: 'complete' });
   expect(await warmed([0, 2])).toMatchObject({ hotels: 3 * 8, end: 'slow' });
+});
+
+it('a warm-up that is late does not wait for a negative time, of which Node 24 warns', async () => {
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  await warmed([0]);
+  const delays = timers.mock.calls.map(([, delayMs]) => delayMs!);
+  timers.mockRestore();
+  // one a load, at least
+  expect(delays.length).toBeGreaterThan(IDS.length / 8);
+  expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
 });
 
 it('a warm-up that fails reports why, and the worker starts', async () => {

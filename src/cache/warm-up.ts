@@ -94,7 +94,7 @@ export class WarmUp {
       if (!isCompiled) await this.#compile(found);
       else if (tookMs > slowMs) return 'slow';
       isCompiled = true;
-      await pause(ids.length * msPerHotel - tookMs);
+      await pause(Math.max(0, ids.length * msPerHotel - tookMs));
     }
     return 'complete';
   }

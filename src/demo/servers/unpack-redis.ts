@@ -66,8 +66,9 @@ async function runScript(
   ending.removeEventListener('abort', stop);
   if (code === 0) return undefined;
   if (ending.aborted) return timeout.aborted ? `not done within ${TIMEOUT_MS / 1000} s` : 'interrupted';
-  // the first error is the cause of the following ones
-  return lines.find((line) => /^[EW]: /.test(line)) ?? lines.at(-1) ?? `${SCRIPT} ended with code ${code}`;
+  // the first error is the cause of the following ones; apt of Debian 13 warns before it
+  const first = (kind: string) => lines.find((line) => line.startsWith(kind));
+  return first('E: ') ?? first('W: ') ?? lines.at(-1) ?? `${SCRIPT} ended with code ${code}`;
 }
 
 function runs(program: string): Promise<boolean> {
