@@ -188,7 +188,9 @@ export class PgServer extends Server {
       }
     };
     const read = () =>
-      serve(timeMs() / 2, () => (/\bfrom hotels\b/.test(text) ? this.#unlocked(run, reply, readNow) : readNow()));
+      serve(timeMs() / 2, () =>
+        /\bfrom hotels\b/.test(text) ? this.#unlocked(run, reply, readNow) : readNow(),
+      );
     const write = (drainOf: (context: SequencerContext) => Drain | undefined, then: () => void) =>
       this.#withLock(run, reply, (done) =>
         serve(timeMs(), () => {
