@@ -300,12 +300,3 @@ it('every code of the service was received', () => {
   // of a body that does not end, and of a token that has expired: other tests wait for these
   expect(codes.filter((code) => !seen.has(code)).sort()).toEqual(['body_too_slow', 'token_expired']);
 });
-
-it.each([
-  [431, `GET /hotels HTTP/1.1\r\nhost: x\r\nx-long: ${'a'.repeat(5000)}\r\n\r\n`],
-  [505, 'GET /hotels HTTP/1.0\r\nhost: x\r\n\r\n'],
-])('the HTTP library writes %d itself, without a code, as the guide says', async (status, request) => {
-  const answer = await service.raw(request);
-  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-  expect(answer).not.toContain('x-error-code');
-});
