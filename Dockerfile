@@ -1,19 +1,18 @@
-# Debian 13: the binaries of uWebSockets.js need a recent glibc. The version is that of .node-version. No digest is known
-# yet; Renovate adds it (renovate.json).
-ARG NODE=22.23.3-trixie-slim
+# Debian 13, because the binaries of uWebSockets.js need glibc 2.38. No digest is known yet; Renovate adds it (renovate.json).
+ARG NODE=24.21.0-trixie-slim
 
 FROM node:${NODE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
-# Empty: uWebSockets.js is that of the lock file, which the tests ran on. Else it is the address of an official release,
-# https://codeload.github.com/uNetworking/uWebSockets.js/tar.gz/refs/tags/v20.69.0
-ARG UWS=
-# The hash of that release as npm writes it, sha512-…; another one ends the build.
-ARG UWS_INTEGRITY=
+# The build of uWebSockets.js, because that of the lock file ends with Node 22. It is a package of npm, or the address of an
+# official release: https://codeload.github.com/uNetworking/uWebSockets.js/tar.gz/refs/tags/v20.69.0
+ARG UWS=npm:@btc-vision/uwebsockets.js@20.57.0
+# Its hash as npm writes it. Another one ends the build; empty: it is not checked.
+ARG UWS_INTEGRITY=sha512-SuPpEjSKZ7P58L/27BXXsrGsMwLmPupfYny8oJsOmFZ4+zX7Ca97nBPtZ3ngKbfeDZzTyi7rXri74INGerhugg==
 # package.json is to name what is in the image and nothing else
 RUN npm pkg delete devDependencies allowScripts scripts \
-    && if [ -n "${UWS}" ]; then npm install --omit=dev --ignore-scripts --no-audit --no-fund --save-exact "uWebSockets.js@${UWS}"; fi \
+    && npm install --omit=dev --ignore-scripts --no-audit --no-fund --save-exact "uWebSockets.js@${UWS}" \
     && installed="$(node -p 'require("./node_modules/.package-lock.json").packages["node_modules/uWebSockets.js"].integrity')" \
     && if [ -n "${UWS_INTEGRITY}" ] && [ "${UWS_INTEGRITY}" != "${installed}" ]; then \
          echo "uWebSockets.js has the hash ${installed}, not ${UWS_INTEGRITY}" >&2; exit 1; \

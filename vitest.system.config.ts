@@ -1,10 +1,10 @@
 import { defineConfig } from 'vitest/config';
-import { SYSTEM_TESTS, withServers } from './test/support/projects.ts';
+import { IMAGE_TESTS, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** `npm run test:system`: all that takes long or needs programs. */
 export default defineConfig({
   test: {
-    include: SYSTEM_TESTS,
+    include: process.env.TEST_IMAGE ? IMAGE_TESTS : SYSTEM_TESTS,
     ...withServers,
     globalSetup: ['test/support/programs.ts', withServers.globalSetup],
     maxWorkers: 2,

@@ -14,21 +14,34 @@ const RELEASE = 'trixie';
 const DEBOOTSTRAP_TIMEOUT_MS = 420_000;
 
 /**
- * Commits a substitute for the official image of Node, which is unreachable here. It has the same Debian by
- * debootstrap, this process's Node, and the npm of this machine, at the same paths.
+ * Commits a substitute for the official image of a version of Node, which is unreachable here. It has the same Debian by
+ * debootstrap, that Node from the npm registry, and the npm of this machine, at the same paths.
  */
-export async function commitBase(buildah: Buildah, name: string): Promise<void> {
+export async function commitBase(buildah: Buildah, name: string, version: string): Promise<void> {
+  const node = await installNode(version);
   const debian = await bootstrapDebian();
   const npm = dirname(dirname(await realpath((await findProgram(['npm']))!)));
   const container = (await buildah.run('from', 'scratch')).trim();
   await buildah.run('add', container, debian, '/');
-  await buildah.run('copy', container, process.execPath, '/usr/local/bin/node');
+  await buildah.run('copy', container, node, '/usr/local/bin/node');
   await buildah.run('copy', container, npm, '/usr/local/lib/node_modules/npm');
   const link = ['ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', '/usr/local/bin/npm'];
   await buildah.run('run', '--isolation', 'chroot', container, '--', ...link);
   const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   await buildah.run('config', '--env', path, container);
   await buildah.run('commit', '--rm', container, name);
+}
+
+/** Returns the program of that version, from the package that the npm package `node` installs on this platform. */
+async function installNode(version: string): Promise<string> {
+  const name = `node-${process.platform}-${process.arch}`;
+  const folder = join(CACHE, `node-${version}`);
+  const program = join(folder, 'node_modules', name, 'bin/node');
+  if (existsSync(program)) return program;
+  await mkdir(folder, { recursive: true });
+  const options = ['--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund'];
+  await run('npm', ['install', ...options, `${name}@${version}`], { cwd: folder });
+  return program;
 }
 
 /** Returns the archive of a Debian, created once. Its packages are verified by the keys of Debian. */

@@ -4,6 +4,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { IMAGE_LIBRARY } from '../../src/http/image-library.fixture.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
@@ -12,13 +13,14 @@ import { ownPort, startService } from '../support/service.ts';
 import { commitBase } from './base.ts';
 import { Buildah, type ImageConfig } from './buildah.ts';
 import { commandIn, type Run, runIn } from './container.ts';
-import { serveOfficialLayout } from './official-layout.ts';
+import { runSuites } from './suites.ts';
 
 await needs('redis', 'root', 'buildah', 'debootstrap', 'unshare');
 
 const CONTEXT = fileURLToPath(new URL('../..', import.meta.url));
 /** The first build also creates the Debian base, which takes most of the time. */
 const BUILD_TIMEOUT_MS = 600_000;
+const SUITES_TIMEOUT_MS = 1_200_000;
 const MAX_APP_BYTES = 80 * 1024 ** 2;
 /** Licences of the components, which allow redistribution in the image. */
 const LICENCES = ['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'Unlicense'];
@@ -30,8 +32,20 @@ const manifest: {
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
 } = JSON.parse(await read('package.json'));
+const defaultOf = (argument: string) =>
+  new RegExp(`^ARG ${argument}=([^@\\s]\\S*)$`, 'm').exec(dockerfile)![1]!;
 /** Tag of the base image, without a digest. */
-const tag = /^ARG NODE=([^@\s]+)/m.exec(dockerfile)![1]!;
+const tag = defaultOf('NODE').split('@')[0]!;
+const [nodeVersion] = tag.split('-') as [string];
+/** Package that takes the place of uWebSockets.js of the lock file. */
+const library = /^npm:(.*)@(.*)$/.exec(defaultOf('UWS'))!;
+
+/** Entry of a lock file; it has a name if that differs from its place. */
+interface Entry {
+  name?: string;
+  version: string;
+  integrity: string;
+}
 
 let buildah: Buildah;
 let config: ImageConfig;
@@ -49,6 +63,11 @@ const asRun = (argv: string[], more: Record<string, string> = {}): Run => ({
   user: config.User,
   readOnly: true,
 });
+/** Evaluates an expression in the image's Node; a promise is awaited. */
+const inNode = async (expression: string) =>
+  (
+    await runIn(root, asRun(['node', '--input-type=module', '--eval', `console.log(await ${expression})`]))
+  ).trim();
 const namesIn = (folder: string) => readdir(join(root, folder));
 const filesIn = async (folder: string) =>
   (await readdir(join(root, folder), { recursive: true, withFileTypes: true })).filter((entry) =>
@@ -57,14 +76,14 @@ const filesIn = async (folder: string) =>
 
 beforeAll(async () => {
   buildah = await Buildah.open();
-  await commitBase(buildah, `docker.io/library/node:${tag}`);
+  await commitBase(buildah, `docker.io/library/node:${tag}`, nodeVersion);
   ({ config, root } = await buildah.unpack(await build()));
   env = Object.fromEntries(config.Env.map((line) => line.split(/=(.*)/s) as [string, string]));
 }, BUILD_TIMEOUT_MS);
 
 describe('the Dockerfile', () => {
-  it('builds on the Node of .node-version and Debian 13, in every stage', async () => {
-    expect(tag).toBe(`${(await read('.node-version')).trim()}-trixie-slim`);
+  it('builds on Node 24 and Debian 13, in every stage', () => {
+    expect(tag).toMatch(/^24\.\d+\.\d+-trixie-slim$/);
     const stages = dockerfile.match(/^FROM .*/gm)!;
     expect(stages).toHaveLength(2);
     for (const inProcess of stages) expect(inProcess).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
@@ -80,16 +99,16 @@ describe('the image', () => {
     expect(Object.keys(config.ExposedPorts).sort()).toEqual(['8080/tcp', '9090/tcp']);
   });
 
-  it('contains exactly the packages of the lock file, each in its SBOM with hash and licence', async () => {
-    const lock: Record<string, { version: string; integrity: string }> = JSON.parse(
+  it('contains exactly the packages of the lock file but uWebSockets.js, each in its SBOM with hash and licence', async () => {
+    const lock: Record<string, Entry> = JSON.parse(
       await readFile(join(root, 'app/node_modules/.package-lock.json'), 'utf8'),
     ).packages;
     const tested = JSON.parse(await read('package-lock.json')).packages;
-    for (const [place, { version, integrity }] of Object.entries(lock))
-      expect({ place, version, integrity }).toMatchObject({
-        version: tested[place].version,
-        integrity: tested[place].integrity,
-      });
+    const [, name, version] = library;
+    tested['node_modules/uWebSockets.js'] = { name, version, integrity: defaultOf('UWS_INTEGRITY') };
+    const pick = ({ name, version, integrity }: Entry) => ({ name, version, integrity });
+    for (const [place, entry] of Object.entries(lock))
+      expect(pick(entry), place).toEqual(pick(tested[place]));
     const names = Object.keys(lock).map((place) => place.split('node_modules/').at(-1)!);
     expect(names.length).toBeGreaterThan(20);
     expect(names.filter((name) => name in manifest.devDependencies)).toEqual([]);
@@ -112,15 +131,22 @@ describe('the image', () => {
     }
     // installed under an alias, listed under its own name
     expect(components.find(({ name }) => name === 'uWebSockets.js')!.purl).toBe(
-      `pkg:npm/${manifest.dependencies['uWebSockets.js']!.replace('npm:', '')}`,
+      `pkg:npm/${name!.replace('@', '%40')}@${version}`,
     );
   });
 
   it('contains only the binary for this platform', async () => {
     const names = (await filesIn('app/node_modules')).map(({ name }) => name);
     expect(names.filter((name) => name.endsWith('.node'))).toEqual([
-      `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`,
+      `uws_${process.platform}_${process.arch}_${await inNode('process.versions.modules')}.node`,
     ]);
+  });
+
+  it('has the Node of its tag, and a library with the names that the unit tests know', async () => {
+    expect(await inNode('process.version')).toBe(`v${nodeVersion}`);
+    const names =
+      "import('/app/src/http/check-library.ts').then(async (check) => JSON.stringify(await check.readNames()))";
+    expect(JSON.parse(await inNode(names))).toEqual(IMAGE_LIBRARY);
   });
 
   it('adds little to its base', async () => {
@@ -207,14 +233,23 @@ describe('the image', () => {
   });
 
   it(
-    'installs another uWebSockets.js by a build argument, and rejects a wrong hash',
+    'is not built if uWebSockets.js has another hash',
     async () => {
-      const { url, integrity } = await serveOfficialLayout();
-      const wrong = integrity.replace(/.{4}$/, 'AA==');
-      await expect(build({ UWS: url, UWS_INTEGRITY: wrong })).rejects.toThrow(
-        `uWebSockets.js has the hash ${integrity}, not ${wrong}`,
+      const right = defaultOf('UWS_INTEGRITY');
+      const wrong = right.replace(/.{4}$/, 'AA==');
+      await expect(build({ UWS_INTEGRITY: wrong })).rejects.toThrow(
+        `uWebSockets.js has the hash ${right}, not ${wrong}`,
       );
     },
     BUILD_TIMEOUT_MS,
+  );
+
+  it(
+    'answers as the contract says, also hostile clients and ambiguous requests',
+    async () => {
+      const command = commandIn(root, asRun([...config.Entrypoint, ...config.Cmd]));
+      expect(await runSuites({ command, env })).toEqual([]);
+    },
+    SUITES_TIMEOUT_MS,
   );
 });

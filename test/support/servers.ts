@@ -7,7 +7,6 @@ import { Shutdown } from '../../src/lib/shutdown.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { bundleSources } from './bundle.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
-import { installUws } from './uws.ts';
 
 /** Addresses and programs of the servers that run for all test files. */
 interface Servers {
@@ -21,8 +20,6 @@ interface Servers {
   redisUrl: string | undefined;
   /** program with which a file may start its own Redis; undefined: none */
   redisProgram: string | undefined;
-  /** folder of the uWebSockets.js under services; undefined: that of package.json */
-  uwsFolder: string | undefined;
   /** first port for services, below the range of the system */
   firstPort: number;
 }
@@ -38,9 +35,8 @@ const MAX_CONNECTIONS = 400;
 
 /**
  * Starts PostgreSQL and Redis for all test files, as containers if a Docker engine is available, else as processes.
- * TEST_SERVERS=docker or TEST_SERVERS=embedded forces one. TEST_UWS replaces the uWebSockets.js of package.json: the address
- * of an official release, or another specification that npm supports. TEST_POSTGRES names the folder of another
- * PostgreSQL, which compiles queries if it can (JIT); its tables have no statistics.
+ * TEST_SERVERS=docker or TEST_SERVERS=embedded forces one. TEST_POSTGRES names the folder of another PostgreSQL, which compiles
+ * queries if it can (JIT); its tables have no statistics.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shutdown = new Shutdown();
@@ -50,8 +46,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const { urlOf, redisUrl } = await startServers(shutdown);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);
-    const uws = process.env.TEST_UWS ? await installUws(process.env.TEST_UWS) : undefined;
-    if (uws) shutdown.push('uWebSockets.js', uws.release);
     const ownerUrl = urlOf('');
     const serviceUrl = Object.assign(new URL(ownerUrl), { username: 'service', password }).href;
     project.provide('servers', {
@@ -60,7 +54,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
       template: TEMPLATE,
       redisUrl,
       redisProgram: await findRedisProgram(console.warn),
-      uwsFolder: uws?.folder,
       firstPort: 10_000 + 100 * randomInt(200),
     });
   } catch (error) {

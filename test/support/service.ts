@@ -14,7 +14,6 @@ import { childrenOf } from './processes.ts';
 import { FaultProxy } from './proxy.ts';
 import { exchange } from './raw-connection.ts';
 import { type HotelRow, insertHotels, insertKey } from './rows.ts';
-import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
   /** in addition to the harness's environment, which it may override */
@@ -34,7 +33,19 @@ export interface ServiceOptions {
   /** false: return before /readyz succeeds */
   awaitReady?: boolean;
   /** replaces the command of npm start */
-  command?: [file: string, ...args: string[]];
+  command?: Command;
+  /** limit of open file descriptors of a process */
+  descriptors?: number;
+}
+
+type Command = [file: string, ...args: string[]];
+
+/** Command and environment of the image that the tests of the image have built; undefined: the sources. */
+const IMAGE: { command: Command; env: Record<string, string> } | undefined =
+  process.env.TEST_IMAGE && JSON.parse(process.env.TEST_IMAGE);
+
+function limited(command: Command, descriptors: number | undefined): Command {
+  return descriptors ? ['sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', ...command] : command;
 }
 
 let portsTaken = 0;
@@ -63,25 +74,24 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   };
   if (options.hotels?.length) await insertHotels(database.sql, options.hotels);
   const { port, adminPort } = options.ports ?? { port: await ownPort(), adminPort: await ownPort() };
-  const { uwsFolder } = inject('servers');
   const lines: string[] = [];
   const order = serviceOrder(
     { databaseUrl: database.url, redisUrl: redis?.url, port, adminPort },
     {
-      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      NODE_COMPILE_CACHE: IMAGE ? undefined : process.env.NODE_COMPILE_CACHE,
       WORKERS: String(options.workers ?? 1),
       // a test that counts connections keeps its own
       CONNECTION_MAX_AGE_S: '0',
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
-      ...(uwsFolder === undefined ? BUNDLED : uwsEnvironment(uwsFolder)),
+      ...(IMAGE ? IMAGE.env : BUNDLED),
       ...options.env,
     },
   );
   const guarded = await runGuarded(
     {
       ...order,
-      command: options.command ?? order.command,
+      command: limited(options.command ?? IMAGE?.command ?? order.command, options.descriptors),
       killAfterMs: STOP_TIMEOUT_MS,
     },
     (line) => lines.push(line),
