@@ -45,6 +45,13 @@ COPY sql ./sql
 COPY src ./src
 # the right binary is kept, and the library has every name that the service uses
 RUN node src/http/check-library.ts
+# Types stripped and code compiled once: each process starts with half of the processor time. Node finds the files by the number
+# of the user, who cannot write them.
+ENV NODE_COMPILE_CACHE=/app/compiled
+RUN mkdir --mode=777 compiled \
+    && as_user="setpriv --reuid=10001 --regid=10001 --clear-groups" \
+    && ${as_user} hotel-api --help > /dev/null && ${as_user} node src/cluster/worker.ts \
+    && chown --recursive root:root compiled && chmod --recursive u=rwX,go=rX compiled
 # nothing of it is the user's, and nothing has to be written: the root file system may be read-only
 USER 10001:10001
 EXPOSE 8080 9090

@@ -179,6 +179,20 @@ describe('the image', () => {
     );
   });
 
+  it('starts a worker from what was compiled when it was built, with a read-only root', async () => {
+    const worker = asRun(['sh', '-c', 'node src/cluster/worker.ts 2>&1'], {
+      NODE_DEBUG_NATIVE: 'COMPILE_CACHE',
+    });
+    const lines = (await runIn(root, worker)).split('\n');
+    const sources = lines.filter(
+      (line) => line.includes('reading cache') && line.includes('file:///app/src/'),
+    );
+    expect(sources.length).toBeGreaterThan(200);
+    expect(sources.filter((line) => !line.includes('... success'))).toEqual([]);
+    expect(lines.filter((line) => line.includes('was accepted')).length).toBeGreaterThan(200);
+    expect(lines.filter((line) => line.includes('was rejected'))).toEqual([]);
+  });
+
   it('serves as its user with a read-only root: GET, batch, health, and a clean exit', async () => {
     const service = await startService({
       command: commandIn(root, asRun([...config.Entrypoint, ...config.Cmd])),
