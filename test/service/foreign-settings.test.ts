@@ -92,9 +92,9 @@ describe('a database', () => {
       pathname: `/${encodeURIComponent(name)}`,
     });
     const program = await Program.set();
-    const { code, stderr } = await program.run(['migrate'], '', { DATABASE_URL: address.href });
+    const { code } = await program.run(['migrate'], '', { DATABASE_URL: address.href });
     await admin`drop database ${admin(name)} with (force)`;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(code).toBe(0);
   });
 
   it('with another encoding is rejected', async () => {

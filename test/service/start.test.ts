@@ -91,7 +91,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     expect((await service.admin('/livez')).status).toBe(200);
 
     const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
-    expect(migrated).toMatchObject({ code: 0, stderr: '' });
+    expect(migrated.code).toBe(0);
     await expect.poll(readiness(service)).toEqual(200);
     expect((await service.get('/hotels')).status).toBe(401);
   });
