@@ -17,10 +17,24 @@ const MAX_PER_SECOND = 100_000;
 const LOOKUPS = 200;
 const LOOKUPS_PER_ITERATION = 5;
 const REDIS_BATCHES = 10;
-/** Maximum number of hotels that are counted to divide the list among the workers' starts. */
-const MAX_COUNTED = 500_000;
+/** Maximum number of hotels that are counted. A longer list counts as one of so many. */
+const MAX_COUNTED = 1_000_000;
+/** Maximum number of hotels that are skipped on the way to a worker's start. */
+const MAX_SKIPPED = 500_000;
+/** Share of the list that a second of the warm-up must add: as many more of the later lookups are hits. */
+const MIN_GAIN = 1 / 20;
+const GAIN_OVER_MS = 1_000;
 
-type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped' | 'failed';
+type WarmUpEnd =
+  | 'complete'
+  | 'full'
+  /** of a list much larger than what it can load in time */
+  | 'small gain'
+  | 'timeout'
+  | 'slow'
+  | 'unavailable'
+  | 'stopped'
+  | 'failed';
 
 export interface WarmUpResult {
   /** hotels loaded */
@@ -62,7 +76,10 @@ export class WarmUp {
     this.#loadCount = Math.min(MAX_LOAD_COUNT, Math.ceil(maxBytes / BYTES_PER_LOADED));
   }
 
-  /** Warms until the cache is full, every hotel is loaded, or `timeoutMs` is over. Never rejects. */
+  /**
+   * Warms until the cache is full, every hotel is loaded, a second more would make no difference, or `timeoutMs` is over.
+   * Never rejects.
+   */
   async run(timeoutMs: number): Promise<WarmUpResult> {
     const beganMs = monotonicMs();
     const untilMs = beganMs + timeoutMs;
@@ -80,19 +97,27 @@ export class WarmUp {
   async #fill(untilMs: number): Promise<WarmUpEnd> {
     const { reader, workers, local, slowMs, isCurrent, isStopping } = this.#options;
     const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
+    const listed = this.#count();
     let isCompiled = false;
-    for await (const ids of this.#ids()) {
+    /** hotels loaded before the running second, which ends then */
+    let second = { hotels: 0, endsAtMs: Infinity };
+    for await (const ids of this.#ids(listed)) {
       if (isStopping()) return 'stopped';
       const beganMs = monotonicMs();
       if (beganMs >= untilMs) return 'timeout';
       // while the log cannot be followed, Redis is not read, and values are served for seconds only
       if (!isCurrent()) return 'unavailable';
       if (!local.arena.hasRoom) return 'full';
+      if (beganMs >= second.endsAtMs) {
+        if (this.#hotels - second.hotels < MIN_GAIN * (await listed)) return 'small gain';
+        second = { hotels: this.#hotels, endsAtMs: beganMs + GAIN_OVER_MS };
+      }
       const found = await reader.load('id', ids, '');
       this.#hotels += ids.length;
       const tookMs = monotonicMs() - beganMs;
       if (!isCompiled) await this.#compile(found);
       else if (tookMs > slowMs) return 'slow';
+      if (!isCompiled) second = { hotels: this.#hotels, endsAtMs: monotonicMs() + GAIN_OVER_MS };
       isCompiled = true;
       await pause(Math.max(0, ids.length * msPerHotel - tookMs));
     }
@@ -100,10 +125,10 @@ export class WarmUp {
   }
 
   /** Yields the ids of the list, each once. */
-  async *#ids(): AsyncGenerator<string[]> {
+  async *#ids(listed: Promise<number>): AsyncGenerator<string[]> {
     const count = this.#loadCount;
     const { repository } = this.#options;
-    const start = await this.#startInList();
+    const start = await this.#startInList(listed);
     for (let mark = start, hasWrapped = start === null; ; ) {
       const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
       const end = hasWrapped && start !== null ? listed.findIndex((id) => id >= start) : -1;
@@ -119,12 +144,20 @@ export class WarmUp {
     }
   }
 
+  /** Returns the number of hotels in the list, at most `MAX_COUNTED`, which it also is if they cannot be counted in time. */
+  #count(): Promise<number> {
+    const counts = this.#options.repository.countBetween([null], [null], MAX_COUNTED);
+    return counts.then(
+      ([count]) => count!,
+      () => MAX_COUNTED,
+    );
+  }
+
   /** Returns the id at which this worker begins: with each at another place, one finds in Redis what others loaded. */
-  async #startInList(): Promise<string | null> {
+  async #startInList(listed: Promise<number>): Promise<string | null> {
     const { repository, number, workers } = this.#options;
     if (number === 1) return null;
-    const [count] = await repository.countBetween([null], [null], MAX_COUNTED);
-    const skip = Math.floor((count! * (number - 1)) / workers);
+    const skip = Math.floor((Math.min(await listed, MAX_SKIPPED) * (number - 1)) / workers);
     return (await repository.idsFrom(null, skip, 1))[0] ?? null;
   }
 
