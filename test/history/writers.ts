@@ -5,7 +5,7 @@ import { COLLECTION, type Random, type System } from './system.ts';
 export const IDS = 60;
 const TRANSACTIONS = 25;
 const DAY_MS = 86_400_000;
-/** Time after which a transaction is cancelled. The server's own timeouts, its look for deadlocks included, stop when its clock is set. */
+/** Interval at which what a transaction waits for is cancelled. The server's own timeouts, its look for deadlocks included, stop when its clock is set. */
 const LONGEST_MS = 500;
 
 type Change = (tx: TransactionSql, random: Random, system: System) => Promise<unknown>;
@@ -84,7 +84,7 @@ export async function write(system: System, random: Random): Promise<void> {
     await sql
       .begin(async (tx) => {
         const [backend] = await tx<[{ pid: number }]>`select pg_backend_pid() as pid`;
-        cancel = setTimeout(() => sql`select pg_cancel_backend(${backend.pid})`.catch(() => {}), LONGEST_MS);
+        cancel = setInterval(() => sql`select pg_cancel_backend(${backend.pid})`.catch(() => {}), LONGEST_MS);
         for (let n = random(3); n >= 0; n--) await CHANGES[random(CHANGES.length)]!(tx, random, system);
         await tx`insert into hotels (id, name, room_count) values ('pair-a', 'a', ${i}), ('pair-z', 'z', ${i})
           on conflict (id) do update set room_count = excluded.room_count`;
@@ -92,7 +92,7 @@ export async function write(system: System, random: Random): Promise<void> {
         if (random(6) === 0) throw new Error('rolled back');
       })
       .catch(() => {});
-    clearTimeout(cancel);
+    clearInterval(cancel);
     // one of the two has another reason for a new position
     await sql`update hotels set description = ${`${i}`} where id = 'pair-z'`.catch(() => {});
     await sleep(random(10));
