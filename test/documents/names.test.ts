@@ -23,8 +23,8 @@ function anchorsOf(path: string): string[] {
 }
 
 describe('README.md', () => {
-  it('has at most 250 lines', () => {
-    expect(readme.split('\n').length).toBeLessThanOrEqual(250);
+  it('has at most 220 lines', () => {
+    expect(readme.split('\n').length).toBeLessThanOrEqual(220);
   });
 
   it('shows the two commands', () => {

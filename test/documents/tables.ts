@@ -1,7 +1,6 @@
 import type { Argument, Option } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
-import { MEANINGS } from '../../src/api-docs/responses.ts';
 import { addCommands } from '../../src/cli/commands.ts';
 import { CliCommand } from '../../src/cli/common/help.ts';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
@@ -18,7 +17,6 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
   variables,
   metrics,
   alerts,
-  errors,
   errorCodes,
   commands,
   options,
@@ -117,19 +115,6 @@ function alerts(): string {
       return `### ${code(alert!)}\n\n${severity}, ${pending}: *${summary}.* ${plain(annotations.description)}`;
     })
     .join('\n\n');
-}
-
-/** Codes of one status that are listed beside it; more are only counted. */
-const MAX_LISTED = 2;
-
-function errors(): string {
-  const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
-  const rows = [...byStatus].map(([status, all]) => [
-    status,
-    MEANINGS[status]!,
-    all.length > MAX_LISTED ? `${all.length} codes` : all.map((error) => code(error.code)).join(', '),
-  ]);
-  return table(['Status', 'Meaning', '`x-error-code`'], rows);
 }
 
 function errorCodes(): string {
