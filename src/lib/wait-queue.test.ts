@@ -46,6 +46,19 @@ describe('a wait queue', () => {
     expect(queue.isFull('me', 100, 10_000)).toBe(false);
   });
 
+  it('forgets the rate of an outage after a second in which nothing waited', () => {
+    const queue = new WaitQueue<string>(0, 1);
+    queue.append('a', 'x', 1, 0);
+    queue.shift();
+    queue.measure(2_000);
+    queue.append('a', 'x', 1, 3_000);
+    expect(queue.isFull('a', 375, 3_000)).toBe(true);
+    queue.shift();
+    queue.measure(3_000);
+    queue.append('a', 'x', 1, 4_001);
+    expect(queue.isFull('a', 375, 4_001)).toBe(false);
+  });
+
   it('does not count the time in which it was empty', () => {
     const queue = queueOf('a');
     queue.shift();

@@ -1,5 +1,7 @@
 /** Weight of a new measurement of the rate against the earlier ones. */
 const WEIGHT = 0.2;
+/** Time without a queue after which the measured rate tells nothing: it may be that of an outage. */
+const FORGOTTEN_MS = 1_000;
 
 interface QueuedItem<Item> {
   item: Item;
@@ -26,6 +28,7 @@ export class WaitQueue<Item> {
   /** owners with queued items; the first is served next */
   readonly #flows = new Map<string, Flow<Item>>();
   readonly #quantum: number;
+  readonly #initialMsPerUnit: number;
   #length = 0;
   #size = 0;
   #msPerUnit: number;
@@ -34,10 +37,11 @@ export class WaitQueue<Item> {
   #measuredAtMs = 0;
 
   /**
-   * `msPerUnit`: time per unit of size, used until the rate has been measured. `quantum`: size that an owner may use in
+   * `msPerUnit`: time per unit of size, used until the rate has been measured, and after a second without a queue. `quantum`: size that an owner may use in
    * one round, about that of a usual item.
    */
   constructor(msPerUnit: number, quantum: number) {
+    this.#initialMsPerUnit = msPerUnit;
     this.#msPerUnit = msPerUnit;
     this.#quantum = quantum;
   }
@@ -54,6 +58,7 @@ export class WaitQueue<Item> {
   append(owner: string, item: Item, size: number, nowMs: number): void {
     const place = { item, size, sinceMs: nowMs, next: undefined };
     if (this.#length === 0) {
+      if (nowMs - this.#measuredAtMs > FORGOTTEN_MS) this.#msPerUnit = this.#initialMsPerUnit;
       this.#measuredAtMs = nowMs;
       this.#left = 0;
     }

@@ -20,6 +20,7 @@ const VALUES: Record<string, string> = {
   text: "'x'",
   integer: '100',
   bigint: '100',
+  json: "'[]'",
   jsonb: "'[]'",
   date: "'2020-01-01'",
   'text[]': "'{a}'",

@@ -49,7 +49,8 @@ beforeAll(async () => {
   database = await freshDatabase();
   ({ login, url: directUrl } = await newLogin());
   const { stderr } = await migrate(database.ownerUrl, '--serving-login', login);
-  expect(stderr).toBe('');
+  // every login may connect to a database of the tests
+  expect(stderr).toMatch(/^Warning: CONNECT .*\n$/);
   pooler = await startPgBouncer(directUrl, POOL_SIZE);
   service = await startService({
     database,
@@ -105,7 +106,7 @@ describe('behind PgBouncer in transaction mode', () => {
     const run = async (args: string[], input = '') => {
       const { stdout, stderr } = await startProgram([...args, '--json'], { DATABASE_URL: url }, { input })
         .outcome;
-      expect(stderr).toBe('');
+      if (args[0] !== 'migrate') expect(stderr).toBe('');
       return JSON.parse(stdout);
     };
     expect(await run(['migrate'])).toMatchObject({ applied: [] });
