@@ -64,9 +64,9 @@ export class Reach {
     return isAlone ? away.fromMs : Infinity;
   }
 
-  /** Returns true if the address of PostgreSQL led the host elsewhere less than this time before, in which it could be reached. */
+  /** Returns true if the address of PostgreSQL has led the host elsewhere since `atMs`, or less than this reachable time before. */
   wasMisled(host: string, atMs: number, forMs: number): boolean {
-    const last = this.#spansOf(this.#misled, host).findLast(({ fromMs }) => fromMs <= atMs);
+    const last = this.#spansOf(this.#misled, host).at(-1);
     return last !== undefined && (last.untilMs >= atMs || this.reachedMs(host, last.untilMs, atMs) <= forMs);
   }
 
