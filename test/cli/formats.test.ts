@@ -4,6 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
+import { waitingForHotels } from '../support/postgres-client.ts';
 import { counts, type Outcome, Program } from './program.ts';
 
 const HOTELS = 300;
@@ -240,9 +241,7 @@ describe('export', () => {
       await transaction`lock table hotels in access exclusive mode`;
       both.push(program.run(['export', 'both.ndjson']), program.run(['export', 'both.ndjson']));
       // each has opened its file and waits for its first hotel
-      await expect
-        .poll(() => transaction`select from pg_locks where relation = 'hotels'::regclass and not granted`)
-        .toHaveLength(2);
+      await expect.poll(() => waitingForHotels(transaction)).toHaveLength(2);
     });
     for (const outcome of await Promise.all(both)) expect(outcome).toMatchObject({ code: 0, stderr: '' });
     expect(String(await read('both.ndjson')).match(/\n/g)).toHaveLength(HOTELS);

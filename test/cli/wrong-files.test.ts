@@ -3,6 +3,7 @@ import { appendFile, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { waitingForHotels } from '../support/postgres-client.ts';
 import { counts, type Outcome, Program } from './program.ts';
 
 /** Hotels of the table before each import: `h1` … */
@@ -57,9 +58,7 @@ describe('a file that is still being written', () => {
     const { outcome } = await sql().begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       const started = program.start(['import', name, '--delete-missing']);
-      const waiting = () => sql()`
-        select from pg_locks where relation = 'hotels'::regclass and mode = 'ShareRowExclusiveLock' and not granted`;
-      await expect.poll(waiting).toHaveLength(1);
+      await expect.poll(() => waitingForHotels(sql())).toHaveLength(1);
       await change();
       return started;
     });
@@ -327,7 +326,7 @@ test.each(['SIGINT', 'SIGKILL'] as const)(
     const { outcome } = await sql().begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       const started = program.start(['import', name]);
-      const waiting = () => sql()`select from pg_locks where relation = 'hotels'::regclass and not granted`;
+      const waiting = () => waitingForHotels(sql());
       await expect.poll(waiting).toHaveLength(1);
       started.child.kill(signal);
       // the server looks for its client every second

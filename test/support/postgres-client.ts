@@ -1,4 +1,4 @@
-import postgres, { type Options, type PostgresType, type Sql } from 'postgres';
+import postgres, { type Options, type PostgresType, type Sql, type TransactionSql } from 'postgres';
 import { closeAtEnd } from './cleanup.ts';
 
 /** Opens a client of any server, by default with one connection; it is closed at the end of the file. */
@@ -16,6 +16,14 @@ export async function untilBlocked(sql: Sql): Promise<void> {
     if (blocked.length > 0) return;
   }
 }
+
+/**
+ * Returns the sessions of this database that wait for a lock of hotels. Databases made from one template share the numbers of
+ * their tables, so those of other test files are told apart by the database.
+ */
+export const waitingForHotels = (sql: Sql | TransactionSql) => sql`
+  select from pg_locks where relation = 'hotels'::regclass and not granted
+    and database = (select oid from pg_database where datname = current_database())`;
 
 /** Returns the address of a server with another database, login or password. */
 export function addressOf(

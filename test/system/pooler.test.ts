@@ -8,7 +8,7 @@ import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
-import { addressOf, postgresClient } from '../support/postgres-client.ts';
+import { addressOf, postgresClient, waitingForHotels } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('pgbouncer');
@@ -123,8 +123,7 @@ describe('behind PgBouncer in transaction mode', () => {
     await database.sql.begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       const { child, outcome } = run();
-      const waiting = () => database.sql`
-        select from pg_locks where relation = 'hotels'::regclass and not granted`;
+      const waiting = () => waitingForHotels(database.sql);
       await expect.poll(waiting).toHaveLength(1);
       child.kill('SIGKILL');
       await outcome;
