@@ -33,9 +33,9 @@ export class Reach {
     const { primary } = this.#postgres;
     for (const host of hosts) {
       const { name } = primary;
-      // no query and no poll is answered in time over such a link
+      // over such a link no query is answered in time, or no connection is opened but by luck: that takes several round trips
       const isTooSlow =
-        this.#network.roundTripMs(host, name) > DEADLINE_MS || primary.slowMs > 2 * DEADLINE_MS;
+        this.#network.roundTripMs(host, name) > DEADLINE_MS / 2 || primary.slowMs > 2 * DEADLINE_MS;
       const isMisled = this.#postgres.resolve('primary', host) !== primary;
       const isDown = !primary.isUp || primary.isStarting || primary.isFrozen;
       const isAway = isMisled || isDown || isTooSlow || !this.#network.isOpen(host, name);
