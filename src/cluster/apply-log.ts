@@ -14,8 +14,8 @@ import { raiseWindow } from '../log/raise-window.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
 import type { Applied } from '../postgres/label.ts';
-import { prefixOf } from './follow-log.ts';
 import type { LogState } from './messages.ts';
+import { prefixOf } from './redis-prefix.ts';
 
 /** Caches of a worker that follow the log. */
 interface WorkerCaches {

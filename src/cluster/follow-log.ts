@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { Prefill } from '../cache/prefill.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { onClockStep } from '../lib/clock.ts';
@@ -13,6 +12,7 @@ import { loginOf } from '../redis/store.ts';
 import type { LogState, ToWorker } from './messages.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
+import { prefixOf } from './redis-prefix.ts';
 
 /** Minimum timeout of the writes to Redis, which are large and in the background. */
 const MIN_REDIS_TIMEOUT_MS = 500;
@@ -116,12 +116,4 @@ function openRepository(context: ProcessContext, pooled: boolean, applied: Appli
     count: () => {},
   });
   return new HotelRepository(origin, () => applied.history);
-}
-
-/**
- * Returns the prefix of the names in Redis. Labels are comparable within one history, and only while the server runs: an
- * older data folder can be put back by a restart alone, and its history then gives out the same positions again.
- */
-export function prefixOf({ history, server }: Pick<Applied, 'history' | 'server'>): string {
-  return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);
 }

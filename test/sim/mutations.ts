@@ -249,7 +249,7 @@ export const MUTATIONS: Mutation[] = [
   mutation('a sleep of the machine is not noticed', 'src/log/freshness.ts', 'this.#asOfMs -= ms;', ''),
   mutation(
     'values in Redis have the same names in every history',
-    'src/cluster/follow-log.ts',
+    'src/cluster/redis-prefix.ts',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text
     "return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);",
     "return hash('sha256', 'hotels', 'base64url').slice(0, 12);",
