@@ -12,6 +12,7 @@ import { oneLine } from './common/printable.ts';
 import { print, withDatabase } from './common/session.ts';
 import { limitOf, written } from './keys/limit.ts';
 import { list } from './keys/list.ts';
+import { unknownKey } from './keys/unknown-key.ts';
 import { addUsageCommand } from './keys/usage.ts';
 
 const DAY_S = 86_400;
@@ -244,8 +245,4 @@ async function rotate(
     }),
   );
   print(json, created, `${describe(created)}\n\nThe old key ${id} remains valid until ${validUntil}.`);
-}
-
-function unknownKey(id: string): never {
-  throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
 }

@@ -1,10 +1,10 @@
 import type { Sql } from 'postgres';
-import { Failure } from '../../lib/failure.ts';
 import { parseWhole } from '../common/arguments.ts';
 import { columns } from '../common/columns.ts';
 import type { CliCommand } from '../common/help.ts';
 import { oneLine } from '../common/printable.ts';
 import { print, withDatabase } from '../common/session.ts';
+import { unknownKey } from './unknown-key.ts';
 
 /** Days for which the use of keys is kept. */
 const MAX_DAYS = 90;
@@ -55,8 +55,7 @@ async function read(sql: Sql, id: string | undefined, days: number): Promise<Day
     order by day desc, key_id collate "C"`;
   if (id !== undefined && rows.length === 0) {
     const known = await sql`select from api_keys where id = ${id}`;
-    if (known.length === 0)
-      throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
+    if (known.length === 0) unknownKey(id);
   }
   return [...rows];
 }
