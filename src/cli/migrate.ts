@@ -3,7 +3,8 @@ import { makeServingLogin } from '../postgres/serving-login.ts';
 import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 
-const OPEN_TO_ALL_LOGINS =
+/** Printed while CONNECT is granted to PUBLIC. */
+export const OPEN_TO_ALL_LOGINS =
   'Warning: CONNECT on the database is granted to PUBLIC, so every login of the server may connect. ' +
   'Run, as the owner of the database: grant connect on database NAME to hotel_api_serve, and to each operator and writer; ' +
   'revoke connect, temporary on database NAME from public';

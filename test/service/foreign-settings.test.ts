@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { Program } from '../cli/program.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -92,9 +93,9 @@ describe('a database', () => {
       pathname: `/${encodeURIComponent(name)}`,
     });
     const program = await Program.set();
-    const { code } = await program.run(['migrate'], '', { DATABASE_URL: address.href });
+    const { code, stderr } = await program.run(['migrate'], '', { DATABASE_URL: address.href });
     await admin`drop database ${admin(name)} with (force)`;
-    expect(code).toBe(0);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: `${OPEN_TO_ALL_LOGINS}\n` });
   });
 
   it('with another encoding is rejected', async () => {

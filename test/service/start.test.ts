@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import postgres from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
+import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { startProgram } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
@@ -91,7 +92,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     expect((await service.admin('/livez')).status).toBe(200);
 
     const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
-    expect(migrated.code).toBe(0);
+    expect(migrated).toMatchObject({ code: 0, stderr: `${OPEN_TO_ALL_LOGINS}\n` });
     await expect.poll(readiness(service)).toEqual(200);
     expect((await service.get('/hotels')).status).toBe(401);
   });

@@ -35,7 +35,7 @@ export function execute(
     ];
   }
   if (text.startsWith('select state.log_from::float8')) return before(server, parameters as [number, number]);
-  // which locks there are is told to operators alone
+  // the service logs locks for operators, and does nothing else with them
   if (text.includes('from pg_locks')) return [];
   if (text.startsWith('select mark.label')) return labelled(server, text, parameters);
   if (text === CHANGES) return changes(server, parameters[0] as number, parameters[1] as number, null);

@@ -18,8 +18,8 @@ export async function untilBlocked(sql: Sql): Promise<void> {
 }
 
 /**
- * Returns the sessions of this database that wait for a lock of hotels. Databases made from one template share the numbers of
- * their tables, so those of other test files are told apart by the database.
+ * Returns the sessions of this database that wait for a lock of hotels. pg_locks shows the sessions of all
+ * databases, and databases made from one template give a table the same number.
  */
 export const waitingForHotels = (sql: Sql | TransactionSql) => sql`
   select from pg_locks where relation = 'hotels'::regclass and not granted

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { SETTINGS } from '../../src/postgres/connect.ts';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
@@ -50,7 +51,7 @@ beforeAll(async () => {
   ({ login, url: directUrl } = await newLogin());
   const { stderr } = await migrate(database.ownerUrl, '--serving-login', login);
   // every login may connect to a database of the tests
-  expect(stderr).toMatch(/^Warning: CONNECT .*\n$/);
+  expect(stderr).toBe(`${OPEN_TO_ALL_LOGINS}\n`);
   pooler = await startPgBouncer(directUrl, POOL_SIZE);
   service = await startService({
     database,
@@ -106,7 +107,7 @@ describe('behind PgBouncer in transaction mode', () => {
     const run = async (args: string[], input = '') => {
       const { stdout, stderr } = await startProgram([...args, '--json'], { DATABASE_URL: url }, { input })
         .outcome;
-      if (args[0] !== 'migrate') expect(stderr).toBe('');
+      expect(stderr).toBe(args[0] === 'migrate' ? `${OPEN_TO_ALL_LOGINS}\n` : '');
       return JSON.parse(stdout);
     };
     expect(await run(['migrate'])).toMatchObject({ applied: [] });
