@@ -143,9 +143,9 @@ begin
 end $$;
 
 -- Appends a row without ids and returns its position.
-create function hotel_api_append(last bigint, what text) returns bigint
+create function hotel_api_append(last bigint, what text, moves boolean default false) returns bigint
   language sql volatile security definer set search_path from current as $$
-  insert into hotel_api_log (position, kind, moves) values (last + 1, what, true) returning position
+  insert into hotel_api_log (position, kind, moves) values (last + 1, what, moves) returning position
 $$;
 
 -- Ends a transaction of the sequencer. Returns the position of its last row.
@@ -174,7 +174,7 @@ begin
   s.queue_from := 0;
   s.queue_from_number := 0;
   s.log_from := (select coalesce(min(position), 1) - 1 from hotel_api_log);
-  last := hotel_api_append(last, 'all_hotels');
+  last := hotel_api_append(last, 'all_hotels', true);
   last := hotel_api_append(last, 'all_keys');
   last := hotel_api_append(last, 'all_collections');
   s.oldest := last;
@@ -236,11 +236,12 @@ begin
   select coalesce(sum(hotels), 0) as hotels, coalesce(sum(rows), 0) as rows,
       array_agg(transaction order by transaction) filter (where hotels <= max_row) as small,
       array_agg(transaction order by transaction) filter (where hotels > max_row) as large,
+      coalesce(bool_or(moves), false) as moves,
       bool_or(keys) as keys, bool_or(collections) as collections, bool_or(all_hotels) as all_hotels,
       bool_or(all_keys) as all_keys, bool_or(all_collections) as all_collections
     into found
     from (
-      select transaction, count(*) as rows, sum(size) filter (where kind = 'hotels') as hotels,
+      select transaction, count(*) as rows, sum(size) filter (where kind = 'hotels') as hotels, bool_or(moves) as moves,
         bool_or(kind = 'keys') as keys, bool_or(kind in ('members', 'collections')) as collections,
         bool_or(kind = 'all_hotels') as all_hotels, bool_or(kind = 'all_keys') as all_keys,
         bool_or(kind = 'all_collections') as all_collections
@@ -298,14 +299,14 @@ begin
   end if;
   if found.all_hotels or found.hotels > max_ids then
     -- mirrors begin again, with all of this
-    last := hotel_api_append(last, 'all_hotels');
+    last := hotel_api_append(last, 'all_hotels', found.moves);
     s.oldest := last;
     s.pending := '{}';
     s.pending_after := null;
   elsif found.hotels > 0 then
     hotels_at_once := found.hotels <= max_piece;
     if not hotels_at_once then
-      last := hotel_api_append(last, 'all_hotels');
+      last := hotel_api_append(last, 'all_hotels', found.moves);
     end if;
     -- small transactions beside a large one are listed at once
     insert into hotel_api_log (position, kind, moves, ids, channel_ids, registry_ids)
@@ -523,7 +524,7 @@ end $$;
 select hotel_api_new_history();
 
 revoke all on function
-  hotel_api_draw_secret(), hotel_api_place(), hotel_api_append(bigint, text),
+  hotel_api_draw_secret(), hotel_api_place(), hotel_api_append(bigint, text, boolean),
   hotel_api_append_state(bigint, hotel_api_state), hotel_api_new_history(), hotel_api_sequence(),
   hotel_api_poll(bigint, bigint, integer), hotel_api_history(), hotel_api_begin_history(text, bigint, bigint),
   hotel_api_ranges(pg_snapshot, pg_snapshot), hotel_api_queued(pg_snapshot, pg_snapshot), hotel_api_lock_sequencer()

@@ -133,7 +133,7 @@ export class LogApplier {
         reader.loader.forgetAll();
         local?.clear();
         collections.forget();
-        pageIndex.forget();
+        if (row.moves) pageIndex.forget();
         break;
       case 'all_keys':
         apiKeys.clear();

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 import { SERVER } from '../postgres/label.ts';
-import { LOG_KINDS, type LogKind } from '../postgres/log-kinds.ts';
+import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
@@ -173,11 +173,11 @@ function pollOf(found: StateRow[]): Poll {
 function rowOf(row: Row): LogRow {
   const ids = row.ids ?? [];
   // what a later release adds is not known here: anything may have changed
-  const kind = LOG_KINDS.find((known) => known === row.kind) ?? ('all_hotels' satisfies LogKind);
+  const kind = LOG_KINDS.find((known) => known === row.kind);
   return {
     position: row.position!,
-    kind,
-    moves: row.moves,
+    kind: kind ?? 'all_hotels',
+    moves: row.moves || kind === undefined,
     ids,
     channelIds: row.channel_ids ?? [],
     registryIds: row.registry_ids ?? [],

@@ -69,6 +69,24 @@ it('caches know of a large transaction by one row, and mirrors by pieces behind 
   expect(await poll(sql)).toMatchObject({ isDue: false });
 });
 
+it('a large update leaves the positions of the list, unless a hotel comes or goes beside it', async () => {
+  const { sql } = await freshDatabase();
+  await insertMany(sql);
+  await sequenceAll(sql);
+  let from = (await stateOf(sql)).position;
+  await sql`update hotels set name = 'Other'`;
+  await sequence(sql);
+  expect((await logAfter(sql, from))[0]).toMatchObject({ kind: 'all_hotels', moves: false });
+  await sequenceAll(sql);
+  from = (await stateOf(sql)).position;
+  await sql.begin(async (writer) => {
+    await writer`update hotels set name = 'Hotel'`;
+    await writer`delete from hotels where id = ${ALL[0]!}`;
+  });
+  await sequence(sql);
+  expect((await logAfter(sql, from))[0]).toMatchObject({ kind: 'all_hotels', moves: true });
+});
+
 it('small transactions beside a large one are listed at once, and medium ones behind it', async () => {
   const { sql, ownerUrl } = await freshDatabase();
   const from = await sequence(sql);

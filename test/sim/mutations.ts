@@ -133,6 +133,13 @@ export const MUTATIONS: Mutation[] = [
     1,
   ),
   mutation(
+    'a bulk insert or delete leaves the positions of the list',
+    'src/cluster/apply-log.ts',
+    'if (row.moves) pageIndex.forget();',
+    '',
+    5,
+  ),
+  mutation(
     'another history leaves the local cache',
     'src/cluster/apply-log.ts',
     `    reader.loader.forgetAll();

@@ -201,8 +201,8 @@ export function newHistory(context: SequencerContext): Drain {
   const appender = new Appender(context);
   const logFrom = (data.log[0]?.position ?? 1) - 1;
   appender.append('all_hotels', { moves: true });
-  appender.append('all_keys', { moves: true });
-  const oldest = appender.append('all_collections', { moves: true });
+  appender.append('all_keys');
+  const oldest = appender.append('all_collections');
   const state: State = {
     ...{
       history: context.draw(),
@@ -243,10 +243,10 @@ export function sequence(context: SequencerContext): Drain | undefined {
   const has = (kind: QueueKind) => found.some((row) => row.kind === kind);
 
   if (found.length > 0) {
-    if (has('all_keys')) log.append('all_keys', { moves: true });
+    if (has('all_keys')) log.append('all_keys');
     const keys = found.filter(({ kind }) => kind === 'keys').flatMap(({ ids }) => ids);
     log.chunks(keys, maxRow, (ids) => log.append('keys', { ids }));
-    if (has('all_collections')) s.oldestOfCollections = log.append('all_collections', { moves: true });
+    if (has('all_collections')) s.oldestOfCollections = log.append('all_collections');
     const groups = new Map<string, { kind: QueueKind; collection: string | null; ids: string[] }>();
     for (const { kind, collection, ids } of found) {
       if (kind !== 'members' && kind !== 'collections') continue;
@@ -259,9 +259,10 @@ export function sequence(context: SequencerContext): Drain | undefined {
       const { kind, collection, ids: all } = groups.get(name)!;
       log.chunks(all, maxRow, (ids) => log.append(kind, { collection, ids }));
     }
-    if (has('all_hotels')) s.oldest = log.append('all_hotels', { moves: true });
+    const moves = found.some((row) => row.moves);
+    if (has('all_hotels')) s.oldest = log.append('all_hotels', { moves });
     const isAtOnce = hotels <= maxPiece;
-    if (!isAtOnce && !has('all_hotels')) log.append('all_hotels', { moves: true });
+    if (!isAtOnce && !has('all_hotels')) log.append('all_hotels', { moves });
     const rows = found.filter(({ kind }) => kind === 'hotels');
     const sizeOf = (xid: number) =>
       rows.reduce((sum, { transaction, size }) => sum + (transaction === xid ? size : 0), 0);
