@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
 import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { SETTINGS } from '../../src/postgres/connect.ts';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
@@ -189,6 +191,12 @@ describe('behind a pooler is rejected', () => {
     await started.ready();
     expect((await started.get('/hotels/h07')).status).toBe(200);
     await started.stop();
+    // the use of keys is written through the pooler too
+    expect(linesOf(started.logs(), 'use of keys not recorded')).toEqual([]);
+    const used = await database.sql`
+      select sum(requests)::integer as requests from hotel_api_usage join api_keys on key_id = id
+      where key_sha256 = ${Buffer.from(hashOf(started.fullKey), 'hex')}`;
+    expect(used).toEqual([{ requests: 1 }]);
   });
 });
 
