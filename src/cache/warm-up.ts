@@ -11,7 +11,7 @@ import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 const MAX_LOAD_COUNT = 500;
 /** Bytes of the cache for each hotel of a load: the last load fits into the 1/32 that a full cache leaves free. */
 const BYTES_PER_LOADED = 128 * 1024;
-/** Hotels per second of an instance: 6 % of what one core of Redis reads. */
+/** Hotels per second of an instance: a sixth of what one core of Redis reads. */
 const MAX_PER_SECOND = 100_000;
 /** Repetitions after which V8 has compiled the batch paths. */
 const LOOKUPS = 200;
