@@ -13,7 +13,8 @@ import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { parseDuration, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { databaseUrl, print } from './common/session.ts';
+import { print } from './common/print.ts';
+import { databaseUrl } from './common/session.ts';
 
 /** Longer than any deadline of the service, which responds with 503 after it. */
 const DEADLINE_MS = 30_000;
@@ -89,7 +90,8 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
       ? 'no change reached every connection meanwhile, so there is no lag to report'
       : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms; in GET /changes: longest ${mirrorLag.max} ms`;
   const lags = { lag_ms: lag, mirror_changes: mirrorLagsMs.length, mirror_lag_ms: mirrorLag };
-  print(json, { answers, changes, ...lags, stale }, `${answers} answers compared; ${measured}.`);
+  const note = `${answers} answers compared; ${measured}.`;
+  print(json, { answers, changes, ...lags, stale }, note, { answers, changes, stale: stale.length });
   if (stale.length > 0)
     throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
   if (answers > 0) return;

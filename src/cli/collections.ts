@@ -3,8 +3,8 @@ import { Failure } from '../lib/failure.ts';
 import { changeMembers, requireCollection } from './collections/members.ts';
 import { parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { oneLine } from './common/printable.ts';
-import { print, withDatabase } from './common/session.ts';
+import { print } from './common/print.ts';
+import { withDatabase } from './common/session.ts';
 
 /** Collection in the output of the command line. */
 interface Collection {
@@ -88,11 +88,7 @@ any other. A line without an id is rejected, and makes the exit code 1.`,
 
 async function create(id: string, { name, json }: { name: string; json?: boolean }): Promise<void> {
   await withDatabase((sql) => createCollection(sql, id, name));
-  print(
-    json,
-    { id, name },
-    `Collection ${id} (${name}) created. Add hotels: hotel-api collections add ${id} FILE`,
-  );
+  print(json, { id, name });
 }
 
 /** Creates a collection without hotels. Throws a `Failure` if the id exists. */
@@ -106,24 +102,18 @@ export async function createCollection(sql: Sql, id: string, name: string): Prom
 }
 
 async function list({ json }: Options): Promise<void> {
-  const collections = await withDatabase((sql) => read(sql));
-  const none = 'There are no collections yet. Create one: hotel-api collections create ID --name NAME';
-  print(json, collections, collections.length === 0 ? none : collections.map(describe).join('\n'));
+  print(json, await withDatabase((sql) => read(sql)));
 }
 
 async function show(id: string, { json }: Options): Promise<void> {
-  const collection = await withDatabase((sql) => readOne(sql, id));
-  print(json, collection, describe(collection));
+  print(json, await withDatabase((sql) => readOne(sql, id)));
 }
 
 /** Runs `collections add ID FILE` and `collections remove ID FILE`. The exit code is 1 if a line was rejected. */
 async function change(action: 'add' | 'remove', id: string, path: string, { json }: Options): Promise<void> {
   const { changed, unchanged, unknown, rejected } = await changeMembers(id, path, action);
   const done = action === 'add' ? 'added' : 'removed';
-  const counts = `${changed} ${done}, ${unchanged} unchanged, ${unknown} unknown, ${rejected} rejected`;
-  const note =
-    unknown > 0 && action === 'add' ? '\nA hotel that gets an unknown id becomes visible at once.' : '';
-  print(json, { id, [done]: changed, unchanged, unknown, rejected }, counts + note);
+  print(json, { id, [done]: changed, unchanged, unknown, rejected });
   if (rejected > 0) process.exitCode = 1;
 }
 
@@ -134,9 +124,7 @@ async function remove(id: string, { json }: Options): Promise<void> {
     await sql`delete from collections where id = ${id}`;
     return last;
   });
-  const { name, hotels, unknown, keys } = collection;
-  const note = keys > 0 ? `\n${keys} keys belong to it. They see no hotels until it is created again.` : '';
-  print(json, collection, `Collection ${id} (${name}) with ${hotels + unknown} hotels is deleted.${note}`);
+  print(json, collection);
 }
 
 /** Returns all collections, or the one with this id, ordered by id. */
@@ -160,9 +148,4 @@ async function read(sql: Sql, id: string | null = null): Promise<Collection[]> {
 async function readOne(sql: Sql, id: string): Promise<Collection> {
   await requireCollection(sql, id);
   return (await read(sql, id))[0]!;
-}
-
-function describe({ id, name, hotels, unknown, keys }: Collection): string {
-  const more = unknown > 0 ? `, ${unknown} unknown` : '';
-  return `${id}  ${oneLine(name)}  ${hotels} hotels${more}, ${keys} keys`;
 }

@@ -1,6 +1,6 @@
 import { readConfig, redact } from '../config/config.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/session.ts';
+import { print } from './common/print.ts';
 
 export function addCommand(program: CliCommand): void {
   program
@@ -11,9 +11,7 @@ export function addCommand(program: CliCommand): void {
     .action(showConfig);
 }
 
-/** Runs `config`: prints the effective configuration as environment variables, with passwords replaced. */
+/** Runs `config`: prints the effective configuration, with passwords replaced. */
 function showConfig({ json }: { json?: boolean }): void {
-  const shown = redact(readConfig(process.env));
-  const lines = Object.entries(shown).map(([name, value]) => `${name}=${value}`);
-  print(json, shown, lines.join('\n'));
+  print(json, redact(readConfig(process.env)));
 }

@@ -8,8 +8,9 @@ import type { Sql } from 'postgres';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { Failure } from '../lib/failure.ts';
 import type { CliCommand } from './common/help.ts';
+import { print } from './common/print.ts';
 import { count, Progress } from './common/progress.ts';
-import { print, withDatabase } from './common/session.ts';
+import { withDatabase } from './common/session.ts';
 
 /** Hotels read and written at a time; memory does not grow with the table. */
 const ROWS = 1_000;
@@ -46,7 +47,7 @@ async function exportHotels(file: string, { json }: { json?: boolean }): Promise
     if (toOutput) return;
     // the file appears under its name when it is complete
     await rename(partial, file);
-    print(json, { exported, file }, `${count('hotel')(exported)} in ${file}`);
+    print(json, { exported, file });
   } catch (error) {
     if (!toOutput) await rm(partial, { force: true });
     const { code, message, syscall } = error as NodeJS.ErrnoException;

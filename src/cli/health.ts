@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { readConfig } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/session.ts';
+import { print } from './common/print.ts';
 
 const DEADLINE_MS = 2_000;
 
@@ -44,5 +44,5 @@ async function health({ json }: { json?: boolean }): Promise<void> {
     throw new Failure(`${url}: ${reason}. Is the service running, with the same ADMIN_PORT?`);
   }
   if (status !== 200) throw new Failure(`${url}: ${status} ${body}`);
-  print(json, { url, status }, 'ok');
+  print(json, { url, status });
 }

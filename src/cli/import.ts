@@ -1,7 +1,8 @@
 import { Failure } from '../lib/failure.ts';
 import { parseAmount, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { print, withDatabase } from './common/session.ts';
+import { print } from './common/print.ts';
+import { withDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
 import { detectFormat } from './import/format.ts';
 import { Importer, type ImportOptions } from './import/importer.ts';

@@ -8,14 +8,13 @@ import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { requireCollection } from './collections/members.ts';
 import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { oneLine } from './common/printable.ts';
-import { print, withDatabase } from './common/session.ts';
-import { limitOf, written } from './keys/limit.ts';
-import { list } from './keys/list.ts';
-import { unknownKey } from './keys/unknown-key.ts';
+import { print } from './common/print.ts';
+import { withDatabase } from './common/session.ts';
+import { limitOf, unknownKey, written } from './keys/key.ts';
 import { addUsageCommand } from './keys/usage.ts';
 
 const DAY_S = 86_400;
+const SHOWN_ONCE = 'The key is shown only now: only its hash is stored.';
 
 /** New key as printed once. `expires_at` is an ISO time in UTC or null. */
 interface NewKey {
@@ -134,7 +133,7 @@ async function create(options: {
     if (collection !== undefined) await requireCollection(sql, collection);
     return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection, note });
   });
-  print(json, key, describe(key));
+  print(json, key, SHOWN_ONCE);
 }
 
 /** Creates a key and stores its hash. Only the return value contains the key itself. */
@@ -157,18 +156,38 @@ export async function createKey(
   };
 }
 
-function describe({ id, name, key, scopes, expires_at, rate_limit, collection }: NewKey): string {
-  return [
-    `id       ${id}`,
-    `name     ${name}`,
-    `scopes   ${scopes.join(', ') || 'none'}`,
-    `expires  ${expires_at ?? 'never'}`,
-    ...(rate_limit ? [`limit    ${rate_limit}`] : []),
-    ...(collection === undefined ? [] : [`sees     collection ${oneLine(collection)}`]),
-    `key      ${key}`,
-    '',
-    'The key is shown only now: only its hash is stored.',
-  ].join('\n');
+/** Prints all keys: to a person without those facts that only `--json` has room for. */
+async function list({ json }: { json?: boolean }): Promise<void> {
+  const rows = await withDatabase(
+    (sql) => sql`
+      select *, (select max(last_used_at) from hotel_api_usage where key_id = id) as last_used_at,
+        case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
+        when rotated_to is not null then 'rotated' else 'active' end as state
+      from api_keys order by created_at, id`,
+  );
+  const keys = rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    created_at: isoTime(row.created_at),
+    expires_at: isoTime(row.expires_at),
+    revoked_at: isoTime(row.revoked_at),
+    rate_limit: written(limitOf(row)),
+    collection: row.collection_id,
+    rotated_to: row.rotated_to,
+    created_by: row.created_by,
+    created_note: row.created_note,
+    revoked_by: row.revoked_by,
+    revoked_note: row.revoked_note,
+    // within the last 90 days, to the minute
+    last_used_at: isoTime(row.last_used_at),
+    state: row.state,
+  }));
+  const shown = keys.map(({ id, name, scopes, rate_limit, collection, ...rest }) => {
+    const { expires_at, last_used_at, state, rotated_to } = rest;
+    return { id, name, scopes, rate_limit, collection, expires_at, last_used_at, state, rotated_to };
+  });
+  print(json, keys, '', shown);
 }
 
 /** Revokes a key; revoking it again changes nothing. */
@@ -180,30 +199,21 @@ async function revoke(id: string, { note, json }: { note?: string; json?: boolea
     const [found] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
     return found ?? unknownKey(id);
   });
-  const revoked = { id, name: row.name, revoked_at: isoTime(row.revoked_at), rotated_to: row.rotated_to };
-  const successor = revoked.rotated_to
-    ? `\nIt was rotated to ${revoked.rotated_to}, which remains valid unless it is revoked too.`
-    : '';
-  print(json, revoked, `Key ${id} (${revoked.name}) was revoked at ${revoked.revoked_at}.${successor}`);
+  const { name, revoked_at, rotated_to } = row;
+  const successor = rotated_to ? `The key ${rotated_to} remains valid unless it is revoked too.` : '';
+  print(json, { id, name, revoked_at: isoTime(revoked_at), rotated_to }, successor);
 }
 
+/** Sets the rate limit of a key; null removes it. */
 async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?: boolean }): Promise<void> {
-  const limited = await withDatabase((sql) => limitKey(sql, id, rateLimit));
-  const now = limited.rate_limit ? `may be used ${limited.rate_limit}` : 'may be used without limit';
-  print(json, limited, `Key ${id} (${limited.name}) ${now}.`);
-}
-
-/** Sets the rate limit of a key; null removes it. Throws a `Failure` for an unknown id. */
-export async function limitKey(
-  sql: Sql | TransactionSql,
-  id: string,
-  rateLimit: RateLimit | null,
-): Promise<{ id: string; name: string; rate_limit: string | null }> {
-  const [row] = await sql`
-    update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
-      rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
-    where id = ${id} returning name`;
-  return { id, name: (row ?? unknownKey(id)).name, rate_limit: written(rateLimit) };
+  const name = await withDatabase(async (sql) => {
+    const [row] = await sql`
+      update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
+        rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
+      where id = ${id} returning name`;
+    return (row ?? unknownKey(id)).name;
+  });
+  print(json, { id, name, rate_limit: written(rateLimit) });
 }
 
 /**
@@ -244,5 +254,5 @@ async function rotate(
       return [successor, isoTime(row!.expires_at)] as const;
     }),
   );
-  print(json, created, `${describe(created)}\n\nThe old key ${id} remains valid until ${validUntil}.`);
+  print(json, created, `${SHOWN_ONCE}\nThe old key ${id} remains valid until ${validUntil}.`);
 }

@@ -1,7 +1,8 @@
 import { isOpenToAllLogins, knownVersion, migrate } from '../postgres/migrate.ts';
 import { makeServingLogin } from '../postgres/serving-login.ts';
 import type { CliCommand } from './common/help.ts';
-import { print, withDatabase } from './common/session.ts';
+import { print } from './common/print.ts';
+import { withDatabase } from './common/session.ts';
 
 /** Printed while CONNECT is granted to PUBLIC. */
 export const OPEN_TO_ALL_LOGINS =
@@ -33,10 +34,6 @@ async function run({ json, servingLogin }: { json?: boolean; servingLogin?: stri
     return migrated;
   });
   const known = await knownVersion();
-  const newer = result.version > known ? `, newer than this release (${known}), which supports it` : '';
-  const applied = result.applied.map((name) => `applied ${name}`);
-  const made =
-    servingLogin === undefined ? [] : [`The login ${servingLogin} may serve, behind a pooler too.`];
-  const lines = [...applied, `The schema is at version ${result.version}${newer}.`, ...made];
-  print(json, result, lines.join('\n'));
+  const newer = `The schema is newer than this release (${known}), which supports it.`;
+  print(json, result, result.version > known ? newer : '');
 }

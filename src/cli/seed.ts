@@ -4,8 +4,9 @@ import { Failure } from '../lib/failure.ts';
 import { parseWhole } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
 import type { CliCommand } from './common/help.ts';
+import { print } from './common/print.ts';
 import { count, Progress } from './common/progress.ts';
-import { print, withDatabase } from './common/session.ts';
+import { withDatabase } from './common/session.ts';
 import { hotelAt } from './seed/hotel.ts';
 
 const BATCH = 500;
@@ -75,11 +76,8 @@ async function runSeed(options: {
   const { hotels } = options;
   const today = new Date().toISOString().slice(0, 10);
   const progress = new Progress('seeding', hotels, count('hotel'));
-  const startedAtMs = performance.now();
   const inserted = await withDatabase((sql) =>
     seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
   ).finally(() => progress.stop());
-  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  const sentence = `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`;
-  print(options.json, { inserted, seed: options.seed, today }, sentence);
+  print(options.json, { inserted, seed: options.seed, today });
 }

@@ -102,7 +102,10 @@ describe('health', () => {
     const server = createServer((_, response) => response.writeHead(status).end('draining'));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
-    expect(await hotelApi(['health'], { env })).toMatchObject({ code: 0, stdout: 'ok\n' });
+    expect(await hotelApi(['health'], { env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^status +200$/m),
+    });
     const { code, stdout } = await hotelApi(['health', '--json'], { env });
     expect({ code, ...JSON.parse(stdout) }).toEqual({
       code: 0,
@@ -130,7 +133,7 @@ describe('health', () => {
     if (hasIpv6) addresses.push(await listen(onIpv6, [{ port: 0, host: '::1' }]));
     for (const { address, port } of addresses) {
       const env = { ADMIN_HOST: address, ADMIN_PORT: String(port) };
-      expect(await hotelApi(['health'], { env })).toMatchObject({ code: 0, stdout: 'ok\n', stderr: '' });
+      expect(await hotelApi(['health'], { env })).toMatchObject({ code: 0, stderr: '' });
     }
     for (const each of [server, onIpv6]) each.close();
   });
@@ -274,7 +277,7 @@ describe('keys', () => {
       { id: made.id, ...revoked, revoked_note: 'found in a repository', last_used_at: null },
       { id: next.id, created_note: 'yearly', revoked_by: null, last_used_at: '2026-01-02T03:04:05.000Z' },
     ]);
-    expect((await hotelApi(['keys', 'list'])).stdout).toMatch(/2026-01-02T03:04 +active$/m);
+    expect((await hotelApi(['keys', 'list'])).stdout).toMatch(/2026-01-02T03:04:05.000Z +active +-$/m);
     const usage = async (...args: string[]) =>
       JSON.parse((await hotelApi(['keys', 'usage', ...args, '--json'])).stdout);
     expect(await usage(next.id, '--days', '2')).toMatchObject([
@@ -283,9 +286,7 @@ describe('keys', () => {
     ]);
     expect(await usage()).toHaveLength(4);
     expect(await usage(made.id)).toEqual([]);
-    expect((await hotelApi(['keys', 'usage', '--days', '1'])).stdout).toMatch(
-      /^\S+ +key_gone +deleted +2 +2 +2$/m,
-    );
+    expect((await hotelApi(['keys', 'usage', '--days', '1'])).stdout).toMatch(/^\S+ +key_gone +- +2 +2 +2$/m);
     await sql`truncate hotel_api_usage`;
   });
 

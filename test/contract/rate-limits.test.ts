@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createKey, limitKey } from '../../src/cli/keys.ts';
+import { createKey } from '../../src/cli/keys.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
@@ -90,7 +90,10 @@ it('a limit that is set, changed or removed is effective in every worker', async
     [{ requests: 9_000, windowMs: 60_000 }, '"default";q=9000;w=60'],
     [null, 'undefined'],
   ] as const) {
-    await limitKey(service.sql, id, limit);
+    const { requests = null, windowMs = null } = limit ?? {};
+    await service.sql`
+      update api_keys set rate_limit_requests = ${requests}, rate_limit_window_s = ${windowMs && windowMs / 1000}
+      where id = ${id}`;
     await expect.poll(policies).toEqual(new Set([policy]));
   }
 });

@@ -57,7 +57,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
     );
   expect((await young.admin('/livez')).status).toBe(200);
   expect(await ofNew.types('hotel-api migrate')).toBe(
-    `applied ${Object.keys(EXPAND)[0]}\nThe schema is at version ${present + 1}.\n`,
+    `applied  ${Object.keys(EXPAND)[0]}\nversion  ${present + 1}\n`,
   );
   await expect.poll(isReady(young)).toBe(true);
   const both = await AllWorkers.of(old, young);
@@ -68,7 +68,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   // rollback: its migrate has nothing to do, and a new instance of the old release takes over
   await young.stop();
   expect(await ofOld.types('hotel-api migrate')).toBe(
-    `The schema is at version ${present + 1}, newer than this release (${present}), which supports it.\n`,
+    `applied  -\nversion  ${present + 1}\nThe schema is newer than this release (${present}), which supports it.\n`,
   );
   const back = await startService(beside);
   await database.sql`update hotels set name = 'back again' where id = 'chaos-500'`;

@@ -4,7 +4,6 @@ import { Failure } from '../../lib/failure.ts';
 import { openDatabase } from '../../postgres/connect.ts';
 import { openDetected } from '../../postgres/pooler.ts';
 import { requireOperatorSettings } from '../../postgres/serving-login.ts';
-import { printable } from './printable.ts';
 
 /**
  * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable.
@@ -52,9 +51,4 @@ function isWriteAfterLoss(error: Error): boolean {
     /reading 'write'/.test(error.message) &&
     /\bnextWrite\b/.test(error.stack ?? '')
   );
-}
-
-/** Prints a command's result on standard output: one JSON document, or lines of text. */
-export function print(asJson: boolean | undefined, result: unknown, human: string): void {
-  process.stdout.write(`${printable(asJson ? JSON.stringify(result, null, 2) : human)}\n`);
 }

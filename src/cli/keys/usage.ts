@@ -1,10 +1,9 @@
 import type { Sql } from 'postgres';
 import { parseWhole } from '../common/arguments.ts';
-import { columns } from '../common/columns.ts';
 import type { CliCommand } from '../common/help.ts';
-import { oneLine } from '../common/printable.ts';
-import { print, withDatabase } from '../common/session.ts';
-import { unknownKey } from './unknown-key.ts';
+import { print } from '../common/print.ts';
+import { withDatabase } from '../common/session.ts';
+import { unknownKey } from './key.ts';
 
 /** Days for which the use of keys is kept. */
 const MAX_DAYS = 90;
@@ -42,9 +41,7 @@ sent.`,
 }
 
 async function usage(id: string | undefined, { days, json }: Options): Promise<void> {
-  const used = await withDatabase((sql) => read(sql, id, days));
-  const none = days === 1 ? 'No use today.' : `No use in the last ${days} days.`;
-  print(json, used, used.length === 0 ? none : table(used));
+  print(json, await withDatabase((sql) => read(sql, id, days)));
 }
 
 async function read(sql: Sql, id: string | undefined, days: number): Promise<DayOfUse[]> {
@@ -58,16 +55,4 @@ async function read(sql: Sql, id: string | undefined, days: number): Promise<Day
     if (known.length === 0) unknownKey(id);
   }
   return [...rows];
-}
-
-function table(used: DayOfUse[]): string {
-  const rows = used.map(({ day, id, name, requests, hotels, bytes }) => [
-    day,
-    id,
-    name === null ? 'deleted' : oneLine(name),
-    String(requests),
-    String(hotels),
-    String(bytes),
-  ]);
-  return columns(['DAY (UTC),ID,NAME,REQUESTS,HOTELS,BYTES'.split(','), ...rows]);
 }

@@ -1,0 +1,24 @@
+import { oneLine, printable } from './printable.ts';
+
+/**
+ * Prints the result of a command on standard output. With `asJson` that is one JSON document; for a person it is a table, or
+ * lines of names and values, and then the note. `shown` is what a person sees of the result.
+ */
+export function print(asJson: boolean | undefined, result: object, note = '', shown = result): void {
+  const text = asJson ? JSON.stringify(result, null, 2) : `${rowsOf(shown)}${note && `\n${note}`}`;
+  process.stdout.write(`${printable(text)}\n`);
+}
+
+/** Returns an object as lines of its names and values, and an array of objects as a table. */
+function rowsOf(result: object): string {
+  if (!Array.isArray(result)) return inColumns(Object.entries(result));
+  if (result.length === 0) return 'none';
+  return inColumns([Object.keys(result[0]), ...result.map((each: object) => Object.values(each))]);
+}
+
+function inColumns(rows: unknown[][]): string {
+  const cells = rows.map((row) => row.map((value) => oneLine(String(value ?? '')) || '-'));
+  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)));
+  const lines = cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '));
+  return lines.map((line) => line.trimEnd()).join('\n');
+}
