@@ -1,8 +1,11 @@
 import { writeDocuments } from '../api-docs/documents.ts';
 import { UsageWriter } from '../auth/usage-writer.ts';
 import { openDatabase } from '../postgres/connect.ts';
+import { loginOf } from '../redis/store.ts';
 import { followLog } from './follow-log.ts';
+import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
+import { prefixOf } from './redis-prefix.ts';
 import { Workers } from './workers.ts';
 
 /** Margin for the drain of the workers beyond its deadline. */
@@ -34,6 +37,11 @@ export async function startWorkers(
     events.usageNotRecorded,
   );
   shutdown.push('use of keys', () => usage.close());
+  const redis =
+    config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context, config.REDIS_TIMEOUT_MS)?.redis : undefined;
+  context.onAddressChange((name) => {
+    if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
+  });
   const started = new Workers(
     config.WORKERS,
     (number, mayWarmUp) => ({
@@ -49,9 +57,7 @@ export async function startWorkers(
     metrics,
     events,
     (used) => usage.add(used),
-    config.RATE_LIMIT_SCOPE === 'redis' && log.redis
-      ? (name, use) => log.redis!.countWindow(`${log.prefix()}:l:${name}`, use)
-      : undefined,
+    redis && ((name, use) => redis.countWindow(`${prefixOf(log.applied)}:l:${name}`, use)),
   );
   workers = started;
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;

@@ -169,7 +169,6 @@ beforeEach(() => {
       if (each.rows.length > 0) heard.push(`news of ${idsOf(each.rows)}`);
     },
     onLearned: (rows, floor) => learned.push({ ids: idsOf(rows), floor }),
-    onSequenced: (rows) => heard.push(`sequenced ${idsOf(rows)}`),
     onReachable: hear('reachable'),
     maxAgeMs: MAX_AGE_MS,
     metrics,
@@ -350,7 +349,7 @@ it('a restart of the server is told once, before its first news', async () => {
   database.append('hotels', ['a']);
   await until(() => heard.includes('news of a'));
   await polled();
-  expect(heard).toEqual(['history first from 0, start 1', 'restart, start 2', 'news of a', 'sequenced a']);
+  expect(heard).toEqual(['history first from 0, start 1', 'restart, start 2', 'news of a']);
 });
 
 describe('a connection', () => {

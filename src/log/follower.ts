@@ -39,8 +39,6 @@ interface FollowerOptions {
   onNews: (news: News) => void;
   /** rows from before the place at which the instance began; everything after `floor` is known then */
   onLearned: (rows: LogRow[], floor: number) => void;
-  /** rows that this instance has just sequenced, among others */
-  onSequenced: (rows: LogRow[]) => void;
   /** PostgreSQL answers again */
   onReachable: () => void;
   /** maximum age in ms of what may be cached outside of this process */
@@ -132,7 +130,6 @@ export class LogFollower {
     const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);
     await this.#apply(connection, poll, sequencedMs);
     this.#options.metrics.logSequenced.inc();
-    if (poll.rows.length > 0) this.#options.onSequenced(poll.rows);
     return true;
   }
 

@@ -263,13 +263,6 @@ export const MUTATIONS: Mutation[] = [
     2,
   ),
   mutation(
-    'the prefill states that all changed hotels are gone',
-    'src/cache/prefill.ts',
-    "if (gone.length > 0) await this.#redis.rememberAbsent('id', gone, label);",
-    "await this.#redis.rememberAbsent('id', ids, label);",
-    1,
-  ),
-  mutation(
     'a key in Redis is not compared with the window',
     'src/auth/api-key-cache.ts',
     "const found = read && this.#window.covers('key', sha256, read.label) ? read : undefined;",
