@@ -4,13 +4,11 @@ import type { Entry } from '../hotels/entry.ts';
 import type { HotelRow } from '../hotels/row.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Postgres } from '../postgres/client.ts';
-import { AFFECTED, changesQuery, type StateWords, walkQuery } from './log-queries.ts';
+import { changesQuery, type StateWords, walkQuery } from './log-queries.ts';
 import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
-/** Rows of a page that one event-loop iteration reads and encodes, in 2 ms: a page of the default limit and one more. */
-const ROWS_AT_ONCE = 101;
 
 const CHANGES = changesQuery(null);
 const CHANGES_OF_COLLECTION = changesQuery('$3');
@@ -95,21 +93,14 @@ export class ChangeLog {
   ): Promise<LogPage> {
     const found: Omit<LogPage, 'state'> = { changes: [], queued: [], isCut: false, readTo: undefined };
     const text = collection === null ? CHANGES : CHANGES_OF_COLLECTION;
-    const state = await this.#read<ChangeRow>(
-      text,
-      [position, limit],
-      limit,
-      collection,
-      owner,
-      (row, hotel) => {
-        const { changed_id: id, log_position, log_transaction, read_to, read_transaction } = row;
-        found.isCut = row.is_cut;
-        if (read_to !== null) found.readTo = { position: read_to, transaction: read_transaction! };
-        if (id === null) return;
-        if (log_position === null) found.queued.push({ id, hotel });
-        else found.changes.push({ id, hotel, position: log_position, transaction: log_transaction! });
-      },
-    );
+    const state = await this.#read<ChangeRow>(text, [position, limit], collection, owner, (row, hotel) => {
+      const { changed_id: id, log_position, log_transaction, read_to, read_transaction } = row;
+      found.isCut = row.is_cut;
+      if (read_to !== null) found.readTo = { position: read_to, transaction: read_transaction! };
+      if (id === null) return;
+      if (log_position === null) found.queued.push({ id, hotel });
+      else found.changes.push({ id, hotel, position: log_position, transaction: log_transaction! });
+    });
     found.changes.sort((a, b) => a.position - b.position);
     return { state, ...found };
   }
@@ -125,51 +116,25 @@ export class ChangeLog {
     const hotels: Change[] = [];
     const text = collection === null ? WALK : WALK_OF_COLLECTION;
     const from = [token?.position ?? null, limit, id];
-    const state = await this.#read<Row>(text, from, limit, collection, owner, (row, hotel) => {
+    const state = await this.#read<Row>(text, from, collection, owner, (row, hotel) => {
       if (row.id !== null) hotels.push({ id: row.id, hotel });
     });
     return { state, hotels };
-  }
-
-  /**
-   * Returns those of the tokens of collections that changes after them concern, and the state up to which none concerns
-   * the others. Throws `Unavailable`.
-   */
-  async affected(tokens: Token[]): Promise<{ state: LogState; affected: Token[] }> {
-    const parameters = [
-      tokens.map(({ collection }) => collection),
-      tokens.map(({ position }) => String(position)),
-      tokens.map(({ transaction }) => transaction),
-      tokens.map((token) => String(token.isOrphaned)),
-    ];
-    const rows = await this.#postgres.rows<Row & { affected: string[] }>(AFFECTED, parameters, '', 'changes');
-    const { state } = this.#stateOf(rows);
-    const numbers = new Set(rows[0]!.affected.map(Number));
-    const isPast = ({ history, position }: Token) => history !== state.history || position < state.oldest;
-    const isAffected = (token: Token, i: number) => state.isBusy || numbers.has(i + 1) || isPast(token);
-    return { state, affected: tokens.filter(isAffected) };
   }
 
   /** Passes on the rows of a page with their hotels. Returns the state. */
   async #read<R extends Row>(
     text: string,
     from: (number | string | null)[],
-    limit: number,
     collection: string | null,
     owner: string,
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogState> {
     const all = collection === null ? from : [...from, collection];
-    let read: { state: LogState; dayMs: number } | undefined;
-    const takeAll = (rows: R[]) => {
-      read ??= this.#stateOf(rows);
-      const { state, dayMs } = read;
-      for (const row of rows) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
-    };
-    // portions cost a round trip more
-    if (limit <= ROWS_AT_ONCE) takeAll(await this.#postgres.rows<R>(text, all, owner, 'changes'));
-    else await this.#postgres.portions(text, all, ROWS_AT_ONCE, takeAll, owner, 'changes');
-    return (read ?? this.#stateOf([])).state;
+    const rows = await this.#postgres.rows<R>(text, all, owner, 'changes');
+    const { state, dayMs } = this.#stateOf(rows);
+    for (const row of rows) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
+    return state;
   }
 
   /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */

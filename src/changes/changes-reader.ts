@@ -8,7 +8,6 @@ import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
-import { WakeFilter } from './wake-filter.ts';
 
 /** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
 const SETTLE_MS = 250;
@@ -75,7 +74,6 @@ interface Read {
 export class ChangesReader {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
-  readonly #wakeFilter: WakeFilter;
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
@@ -85,7 +83,6 @@ export class ChangesReader {
     this.eventLoop = eventLoop;
     this.#log = log;
     this.#watch = watch;
-    this.#wakeFilter = new WakeFilter(log);
   }
 
   /** Returns the number of positions that the client has not seen; undefined during the walk, or before it. */
@@ -93,21 +90,17 @@ export class ChangesReader {
     return token?.walkedTo === null ? this.#watch.behind(token.position) : undefined;
   }
 
-  /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
+  /**
+   * Returns the page without a query if the client holds one snapshot and no change was announced beyond its position; else
+   * undefined.
+   */
   upToDate({
     token,
     view,
     collection,
   }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): Page | undefined {
-    if (!token || !this.isUpToDate(token, view, collection)) return undefined;
-    return pageOf({ changes: [], next: token, more: false });
-  }
-
-  /** Returns true if no change was announced beyond the position of a client that holds one snapshot. */
-  isUpToDate(token: Token, view: View, collection: string | null): boolean {
-    return (
-      token.isWhole && token.view === view && token.collection === collection && this.#watch.isLast(token)
-    );
+    if (!token?.isWhole || token.view !== view || token.collection !== collection) return undefined;
+    return this.#watch.isLast(token) ? pageOf({ changes: [], next: token, more: false }) : undefined;
   }
 
   /**
@@ -118,8 +111,6 @@ export class ChangesReader {
     const { limit, collection, owner } = request;
     let { view } = request;
     let empty: Page | undefined;
-    /** of a mirror that the announced changes do not concern */
-    let unaffected: Page | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
     const untilMs = monotonicMs() + request.waitMs;
@@ -130,8 +121,7 @@ export class ChangesReader {
     for (let round = 0; ; round++) {
       const from = token?.position;
       const wasBehind = from !== undefined && this.#watch.behind(from) > 0;
-      const known = unaffected ?? (token && this.upToDate({ token, view, collection }));
-      unaffected = undefined;
+      const known = token && this.upToDate({ token, view, collection });
       const page =
         known ??
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
@@ -168,12 +158,7 @@ export class ChangesReader {
       if (rights === null) return 'unauthorized';
       if (rights.collection !== collection) return 'expired';
       if (page !== 'full') empty = page;
-      if (rights.view === view) {
-        if (page === 'full' || !token) continue;
-        unaffected = await this.#unaffected(token);
-        if (unaffected) token = unaffected.next;
-        continue;
-      }
+      if (rights.view === view) continue;
       view = rights.view;
       empty = undefined;
       token = token && { ...token, view, walkedTo: '', isWhole: false };
@@ -185,17 +170,6 @@ export class ChangesReader {
     const wait = this.#watch.laterThan(position, timeoutMs);
     client.whenMade(wait.cancel);
     return wait.over;
-  }
-
-  /** Returns an empty page if no change after the token concerns its collection. */
-  async #unaffected(token: Token): Promise<Page | undefined> {
-    if (token.collection === null || !token.isWhole || this.isUpToDate(token, token.view, token.collection))
-      return undefined;
-    const place = await this.#wakeFilter.unaffectedUpTo(token).catch((error) => {
-      if (error instanceof Unavailable) return undefined;
-      throw error;
-    });
-    return place && pageOf({ changes: [], next: { ...token, ...place }, more: false });
   }
 
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {

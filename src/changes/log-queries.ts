@@ -5,9 +5,6 @@ import { SERVER } from '../postgres/label.ts';
 const MAX_IDS_OF_ROW = 1000;
 /** Rows of the queue beyond which a query reads no more, and states that there are more. */
 const MAX_QUEUED = 2000;
-/** Positions beyond which `AFFECTED` compares no more, and every mirror must read a page. */
-const MAX_COMPARED = 1000;
-
 /** True or null. A subquery with a limit is not planned as a join or a hash, which would read the whole table. */
 const any = (from: string) => `(select true from ${from} limit 1)`;
 
@@ -133,35 +130,3 @@ export function walkQuery(collection: '$4' | null, maxRows: number): string {
     ) as hotel on true
     order by hotel.place collate "C"`;
 }
-
-/**
- * Of the mirrors of collections ($1: collections, $2: positions, $3: their transactions, $4: whether orphaned) returns those
- * that changes after their positions concern, by number. A hotel that changed concerns the collections that it is in;
- * more than 1000 positions concern all. So does a change of the collection itself, and a position of a lost future.
- */
-export const AFFECTED = `with ${LOG}, since as materialized (
-    select min(position) as position from unnest($2::bigint[]) as position
-  ), changed as materialized (
-    select collection_id, case when kind <> 'members' then id end as hotel_id, max(place) as position
-    from (
-      select kind, collection_id, id, log.position - cardinality(ids) + number as place
-      from since, hotel_api_log as log, unnest(ids) with ordinality as changed (id, number)
-      where log.position > since.position and log.position <= since.position + ${MAX_COMPARED}
-        and kind in ('hotels', 'listed', 'members')
-    ) as changed
-    group by collection_id, case when kind <> 'members' then id end
-  )
-  select state, array(
-    select mirror.number from unnest($1::text[], $2::bigint[], $3::text[], $4::text[]) with ordinality
-      as mirror (collection, position, transaction, is_orphaned, number)
-    where exists (select from newest, since where newest.position > since.position + ${MAX_COMPARED})
-      or mirror.is_orphaned::boolean <> ${isOrphaned('mirror.collection')}
-      or mirror.transaction is distinct from (
-        select transaction::text from hotel_api_log where position >= mirror.position order by position limit 1
-      )
-      or exists (
-        select from changed where position > mirror.position and case when hotel_id is null
-          then collection_id = mirror.collection else ${isMember('mirror.collection', 'changed.hotel_id')} end
-      )
-  )::text[] as affected
-  from (${stateOf('null', 'null::text')}) as state`;

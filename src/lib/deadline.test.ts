@@ -1,33 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { fakeTimers, realClocks } from './clock.fixture.ts';
 import { onIteration, setTimer } from './clock.ts';
-import { Deadline, DeadlineExceeded, withDeadline } from './deadline.ts';
-
-const never = new Promise<never>(() => {});
+import { DeadlineExceeded, withDeadline } from './deadline.ts';
 
 beforeEach(() => fakeTimers());
 afterEach(realClocks);
-
-it('a deadline begins again when it is restarted, unless it has passed', async () => {
-  const deadline = new Deadline(100);
-  let isOver = false;
-  const bounded = deadline.bound(never).catch((error) => {
-    isOver = true;
-    return error;
-  });
-  for (let i = 0; i < 10; i++) {
-    await vi.advanceTimersByTimeAsync(80);
-    deadline.restart();
-  }
-  await vi.advanceTimersByTimeAsync(99);
-  expect(isOver).toBe(false);
-  await vi.advanceTimersByTimeAsync(2);
-  expect(await bounded).toBeInstanceOf(DeadlineExceeded);
-  deadline.restart();
-  await expect(deadline.bound(never)).rejects.toThrow('not done within 100 ms');
-  deadline.end();
-  expect(vi.getTimerCount()).toBe(0);
-});
 
 describe('withDeadline', () => {
   it('settles as the work does and leaves no timer', async () => {

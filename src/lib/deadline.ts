@@ -1,28 +1,20 @@
 import { cancelIteration, clearTimer, onIteration, setTimer, type Timer } from './clock.ts';
 
-/** Bounds waiting for another process, at times in several steps. */
+/** Bounds waiting for another process, in several steps. */
 export class Deadline {
-  readonly #timeoutMs: number;
   readonly #over = Promise.withResolvers<never>();
-  #timer: Timer | undefined;
+  readonly #timer: Timer;
   #check: Timer | undefined;
 
   /** Starts the deadline. `end` must be called. */
   constructor(timeoutMs: number) {
-    this.#timeoutMs = timeoutMs;
     this.#over.promise.catch(() => {});
-    this.restart();
-  }
-
-  /** Allows the whole time again, unless the deadline has passed. */
-  restart(): void {
-    this.end();
     this.#timer = setTimer(() => {
       // a result that arrived in time is read first
       this.#check = onIteration(() =>
-        this.#over.reject(new DeadlineExceeded(`not done within ${Math.round(this.#timeoutMs)} ms`)),
+        this.#over.reject(new DeadlineExceeded(`not done within ${Math.round(timeoutMs)} ms`)),
       );
-    }, this.#timeoutMs);
+    }, timeoutMs);
   }
 
   /** Settles as `work` does, or rejects with `DeadlineExceeded` when the deadline passes. `work` itself is not cancelled. */

@@ -4,7 +4,7 @@ import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { Deadline, DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { WaitQueue } from '../lib/wait-queue.ts';
-import { completed, withoutHoles } from './connect.ts';
+import { completed } from './connect.ts';
 import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
 import { type Lane, openLanes, Queries } from './lanes.ts';
 
@@ -23,8 +23,7 @@ const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
 
-/** Runs one query. `onPortion` must be called when a part of its result has arrived. */
-type Run<T> = (sql: Sql, onPortion: () => void) => PromiseLike<T>;
+type Run<T> = (sql: Sql) => PromiseLike<T>;
 
 /**
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
@@ -115,38 +114,6 @@ export class Postgres {
       owner,
       lane,
     );
-  }
-
-  /**
-   * Runs one query like `rows` and passes on its rows, at most `maxRows` at a time. PostgreSQL sends the next ones when
-   * `take` has returned, so a large result never occupies an event-loop iteration. The deadline applies to each portion.
-   */
-  async portions<Row>(
-    text: string,
-    parameters: unknown[],
-    maxRows: number,
-    take: (rows: Row[]) => void,
-    owner?: string,
-    lane?: Lane,
-  ): Promise<void> {
-    let isOver = false;
-    let hasBegun = false;
-    const run: Run<unknown> = async (sql, onPortion) => {
-      // a repetition would take the first rows again
-      if (hasBegun) throw Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
-      return await sql
-        .unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true })
-        .cursor(maxRows, (rows) => {
-          // ends the query
-          if (isOver) throw new Error('the deadline has passed');
-          hasBegun = true;
-          onPortion();
-          take(withoutHoles(rows));
-        });
-    };
-    await this.#query(run, owner, lane).finally(() => {
-      isOver = true;
-    });
   }
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
@@ -261,14 +228,10 @@ export class Postgres {
   async #attempt<T>(run: Run<T>, deadline: Deadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
-    const onPortion = () => {
-      this.#noteReply();
-      deadline.restart();
-    };
     this.#watch();
     let succeeded = false;
     try {
-      const result = completed(await deadline.bound(run(sql, onPortion)));
+      const result = completed(await deadline.bound(run(sql)));
       this.#timeouts = 0;
       succeeded = true;
       this.#noteReply();

@@ -170,10 +170,5 @@ export function completed<Rows>(rows: Rows): Rows {
     throw Object.assign(new Error('the connection was lost before the query was sent'), {
       code: 'CONNECTION_CLOSED',
     });
-  return !Array.isArray(rows) || length === count ? rows : (withoutHoles(rows) as Rows);
-}
-
-/** Returns the rows without the holes of `completed`. */
-export function withoutHoles<Row>(rows: readonly Row[]): Row[] {
-  return rows.filter(() => true);
+  return !Array.isArray(rows) || length === count ? rows : (rows.filter(() => true) as Rows);
 }

@@ -10,7 +10,6 @@ const CONNECT_TIMEOUT_MS = 2_000;
 interface Asked {
   text: string;
   parameters: readonly unknown[];
-  cursor: { maxRows: number; take: (rows: object[]) => void } | undefined;
   resolve: (rows: unknown) => void;
   reject: (error: Error) => void;
 }
@@ -20,7 +19,6 @@ class Query implements PromiseLike<unknown> {
   readonly #pool: Pool;
   readonly #text: string;
   readonly #parameters: readonly unknown[];
-  #cursor: Asked['cursor'];
   #result: Promise<unknown> | undefined;
 
   constructor(pool: Pool, text: string, parameters: readonly unknown[]) {
@@ -33,17 +31,12 @@ class Query implements PromiseLike<unknown> {
     return this;
   }
 
-  cursor(maxRows: number, take: (rows: object[]) => void): this {
-    this.#cursor = { maxRows, take };
-    return this;
-  }
-
   // biome-ignore lint/suspicious/noThenProperty: as in postgres.js
   then<A = unknown, B = never>(
     done?: ((rows: unknown) => A | PromiseLike<A>) | null,
     failed?: ((error: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
-    this.#result ??= this.#pool.ask(this.#text, this.#parameters, this.#cursor);
+    this.#result ??= this.#pool.ask(this.#text, this.#parameters);
     return this.#result.then(done, failed);
   }
 
@@ -122,18 +115,8 @@ class PoolConnection {
   }
 
   #answer(rows: object[]): void {
-    const { cursor, resolve, reject } = this.asked!;
-    if (!cursor) {
-      this.#end(() => resolve(rows));
-      return;
-    }
-    try {
-      for (let at = 0; at < Math.max(1, rows.length); at += cursor.maxRows)
-        cursor.take(rows.slice(at, at + cursor.maxRows));
-      this.#end(() => resolve([]));
-    } catch (error) {
-      this.#end(() => reject(error as Error));
-    }
+    const { resolve } = this.asked!;
+    this.#end(() => resolve(rows));
   }
 
   #answerFault(fault: SqlFault): void {
@@ -186,13 +169,13 @@ class Pool {
     this.#connections = Array.from({ length: connections }, () => new PoolConnection(this));
   }
 
-  ask(text: string, parameters: readonly unknown[], cursor: Asked['cursor']): Promise<unknown> {
+  ask(text: string, parameters: readonly unknown[]): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     if (this.isEnded) {
       reject(Object.assign(new Error('connection ended'), { code: 'CONNECTION_ENDED' }));
       return promise;
     }
-    this.#queue.push({ text, parameters, cursor, resolve, reject });
+    this.#queue.push({ text, parameters, resolve, reject });
     this.next();
     return promise;
   }

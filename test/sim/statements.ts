@@ -1,4 +1,4 @@
-import { AFFECTED, changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
+import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
 import { Fault, type PgServer } from './postgres.ts';
 import { type Data, indexAfter, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
@@ -7,7 +7,6 @@ import { type Data, indexAfter, newestOf, poll, queued, rowOf, sortedHotels } fr
 const MAX_CHANGES = 1000;
 const MAX_IDS_OF_ROW = 1000;
 const MAX_QUEUED = 2000;
-const MAX_COMPARED = 1000;
 const CHANGES = changesQuery(null);
 const CHANGES_OF_COLLECTION = changesQuery('$3');
 const WALK = walkQuery(null, MAX_CHANGES + 1);
@@ -43,7 +42,6 @@ export function execute(
     return changes(server, parameters[0] as number, parameters[1] as number, parameters[2] as string);
   if (text === WALK || text === WALK_OF_COLLECTION)
     return walk(server, parameters as [number | null, number, string, string?]);
-  if (text === AFFECTED) return affected(server, parameters as [string[], string[], string[], string[]]);
   throw new Error(`the model of PostgreSQL does not know this statement: ${text}`);
 }
 
@@ -295,45 +293,4 @@ function walk(
     .slice(0, limit);
   if (hotels.length === 0) return [{ state, id: null }];
   return hotels.map((hotel) => ({ state, place: hotel.id, ...copyOf(hotel) }));
-}
-
-/** `AFFECTED` of src/changes/log-queries.ts. */
-function affected(
-  server: PgServer,
-  [collections, positions, transactions, orphaned]: string[][] & [string[], string[], string[], string[]],
-): object[] {
-  const { data } = server.folder;
-  const newest = newestOf(data);
-  const since = Math.min(...positions.map(Number));
-  const changed = new Map<string, { collection: string | null; hotel: string | null; position: number }>();
-  const to = indexAfter(data.log, since + MAX_COMPARED);
-  for (const row of data.log.slice(indexAfter(data.log, since), to)) {
-    if (!row.ids || !['hotels', 'listed', 'members'].includes(row.kind)) continue;
-    for (const [i, id] of row.ids.entries()) {
-      const hotel = row.kind === 'members' ? null : id;
-      changed.set(`${row.collection} ${hotel}`, {
-        ...{ collection: row.collection, hotel },
-        position: row.position - row.ids.length + i + 1,
-      });
-    }
-  }
-  const numbers = collections.flatMap((collection, i) => {
-    const position = Number(positions[i]);
-    const ofToken = data.log.find((row) => row.position >= position);
-    const concerns = [...changed.values()].some(
-      (change) =>
-        change.position > position &&
-        (change.hotel === null
-          ? change.collection === collection
-          : (data.members.get(collection)?.has(change.hotel) ?? false)),
-    );
-    const isAffected =
-      newest.position > since + MAX_COMPARED ||
-      String(isOrphaned(data, collection)) !== orphaned[i] ||
-      (ofToken ? String(ofToken.transaction) : null) !== transactions[i] ||
-      concerns;
-    return isAffected ? [String(i + 1)] : [];
-  });
-  // the state for any collection
-  return [{ state: stateOf(server, null, ''), affected: numbers }];
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
-import { AFFECTED, changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
+import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
@@ -219,7 +219,6 @@ async function readsAt(position: number, transaction: string) {
     ['changes of a collection', changesQuery('$3'), [position, 10, 'north']],
     ['walk', walkQuery(null, 1_001), [position, 3, '']],
     ['walk of a collection', walkQuery('$4', 1_001), [null, 3, '', 'north']],
-    ['affected', AFFECTED, [['north'], [String(position)], [transaction], ['false']]],
   ];
   return [...reads, ...changes];
 }
