@@ -1,25 +1,33 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { VirtualClock } from '../lib/clock.fixture.ts';
+import { pause, useClock } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
-import { WarmUp } from './warm-up.ts';
+import { WarmUp, type WarmUpResult } from './warm-up.ts';
 
 const SLOW_MS = 200;
 const IDS = Array.from({ length: 50 }, (_, i) => `h${String(i).padStart(2, '0')}`);
 
+let clock: VirtualClock;
+beforeEach(() => {
+  clock = new VirtualClock();
+});
+afterEach(() => useClock());
+
 /** Warms a cache of 1 MiB, 8 hotels a load, of which these, from 0, are slow or fail. */
-function warmed(
+async function warmed(
   slow: number[],
   failing: number[] = [],
   options: { listed?: number | undefined; everyMs?: number; slowMs?: number } = { listed: IDS.length },
-) {
+): Promise<WarmUpResult> {
   const { listed, everyMs = 0, slowMs = SLOW_MS } = options;
   let loads = 0;
-  return new WarmUp({
+  let result: WarmUpResult | undefined;
+  const warmUp = new WarmUp({
     local: { arena: new CacheArena(1024 ** 2) },
     reader: {
       load: async (_, ids) => {
         const load = loads++;
-        await sleep(slow.includes(load) ? SLOW_MS + 50 : everyMs);
+        await pause(slow.includes(load) ? SLOW_MS + 50 : everyMs);
         if (failing.includes(load)) throw new Error('invalid page in block 7');
         return ids.map(() => null);
       },
@@ -40,7 +48,12 @@ function warmed(
     isStopping: () => false,
     number: 1,
     workers: 1,
-  }).run(30_000);
+  });
+  void warmUp.run(30_000).then((ended) => {
+    result = ended;
+  });
+  await clock.until(() => result !== undefined);
+  return result!;
 }
 
 it('a warm-up ends after a slow load, unless it is the first, which compiles the code', async () => {
@@ -49,10 +62,9 @@ it('a warm-up ends after a slow load, unless it is the first, which compiles the
 });
 
 it('a warm-up that is late does not wait for a negative time, of which Node 24 warns', async () => {
-  const timers = vi.spyOn(globalThis, 'setTimeout');
+  const timers = vi.spyOn(clock, 'setTimer');
   await warmed([0]);
-  const delays = timers.mock.calls.map(([, delayMs]) => delayMs!);
-  timers.mockRestore();
+  const delays = timers.mock.calls.map(([, delayMs]) => delayMs);
   // one a load, at least
   expect(delays.length).toBeGreaterThan(IDS.length / 8);
   expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
@@ -61,13 +73,10 @@ it('a warm-up that is late does not wait for a negative time, of which Node 24 w
 it('a warm-up ends after a second that added less than a twentieth of the list, which is long if it is not counted', async () => {
   // each load takes longer than a second, and is not slow
   const steady = { everyMs: 1_050, slowMs: 60_000 };
-  const [all, longer, unknown] = await Promise.all([
-    warmed([], [], { ...steady, listed: 8 * 20 }),
-    warmed([], [], { ...steady, listed: 8 * 20 + 1 }),
-    warmed([], [], { ...steady, listed: undefined }),
-  ]);
-  expect(all).toMatchObject({ hotels: IDS.length, end: 'complete' });
-  for (const result of [longer, unknown]) expect(result).toMatchObject({ hotels: 2 * 8, end: 'small gain' });
+  const complete = { hotels: IDS.length, end: 'complete' };
+  expect(await warmed([], [], { ...steady, listed: 8 * 20 })).toMatchObject(complete);
+  for (const listed of [8 * 20 + 1, undefined])
+    expect(await warmed([], [], { ...steady, listed })).toMatchObject({ hotels: 2 * 8, end: 'small gain' });
 });
 
 it('a warm-up that fails reports why, and the worker starts', async () => {

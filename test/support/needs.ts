@@ -16,16 +16,6 @@ export async function needs(...names: Need[]): Promise<void> {
   if (sentence) (globalThis as Record<symbol, unknown>)[MISSING] = sentence;
 }
 
-/** Installs requirements of a file. If that fails, the tests are skipped with a message. In CI that is an error. */
-export async function needsInstalled(what: string, install: () => Promise<void>): Promise<void> {
-  try {
-    await install();
-  } catch (error) {
-    if (process.env.CI) throw error;
-    (globalThis as Record<symbol, unknown>)[MISSING] = `${what} could not be installed.`;
-  }
-}
-
 /** Does the same for one block of a file: `describe.skipIf(await lacks('…'))`. */
 export async function lacks(...names: Need[]): Promise<boolean> {
   const sentence = await sentenceOnMissing(names);

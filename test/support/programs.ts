@@ -11,12 +11,6 @@ interface Wanted {
   package: string;
 }
 
-/** Library of Debian's own Python, `/usr/bin/python3`. */
-const pythonLibrary = (name: string) => ({
-  files: [`/usr/lib/python3/dist-packages/${name}/__init__.py`],
-  package: `python3-${name}`,
-});
-
 /**
  * Programs and libraries that tests need beside Node, and their Debian packages. `test:system` reports the missing
  * ones at its start, and `.ci/run` installs all.
@@ -43,9 +37,6 @@ const PROGRAMS = {
   promtool: { programs: ['promtool'], package: 'prometheus' },
   psql: { programs: ['psql'], package: 'postgresql-client' },
   python3: { programs: ['python3'], package: 'python3' },
-  'python3-aiohttp': pythonLibrary('aiohttp'),
-  'python3-httpx': pythonLibrary('httpx'),
-  'python3-requests': pythonLibrary('requests'),
   'redis-cli': { programs: ['redis-cli'], package: 'redis-tools' },
   script: { programs: ['script'], package: 'bsdutils' },
   setpriv: { programs: ['setpriv'], package: 'util-linux' },

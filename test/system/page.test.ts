@@ -133,14 +133,6 @@ describe('the docs page', () => {
     });
   });
 
-  it('switches between the clients', async () => {
-    await open({ colorScheme: 'light' }, async (page) => {
-      await page.click('#tab-py');
-      expect(await page.locator('#panel-py').isVisible()).toBe(true);
-      expect(await page.locator('#panel-ts').isVisible()).toBe(false);
-    });
-  });
-
   it.each([
     ['every operation', SCREENS[0]!, OPERATIONS],
     ['a read and a batch', SCREENS[3]!, ['Hotels-getHotel', 'Registry-batchHotelsByRegistryId']],

@@ -165,12 +165,3 @@ describe('an unavailable dependency', () => {
     await expect.poll(() => numberOf('hotel_api_log_behind_seconds')).toBeLessThan(1);
   });
 });
-
-it('key look-ups are counted by tier and result', async () => {
-  const metric = 'hotel_api_key_lookups_total';
-  const before = await valuesOf(metric);
-  expect(Object.keys(before).length).toBe(9);
-  await service.get('/hotels/h1', { key: 'no-key-at-all' });
-  await expect.poll(async () => (await numberOf(metric, 'local absent'))! - before['local absent']!).toBe(1);
-  expect((await numberOf(metric, 'local hit'))!).toBeGreaterThan(0);
-});
