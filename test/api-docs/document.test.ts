@@ -121,6 +121,9 @@ describe('the document', () => {
     expect(page).toContain('mailto:keys@example.com');
     for (const [, path] of page.matchAll(/(?:href|src)="(\/[^"]*)"/g))
       expect([path, (await announced.get(path!, withoutKey)).status]).toEqual([path, 200]);
+    expect((await announced.get('/data/v1/hotels?limit=2')).headers.link).toContain(
+      '<https://hotels.example.com/data/v1/hotels?limit=2&offset=0>; rel="first"',
+    );
     expect((await announced.get('/openapi.json', withoutKey)).status).toBe(404);
     await announced.stop();
   });

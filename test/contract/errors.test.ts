@@ -121,6 +121,7 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
     faults: [
       ['body_not_json', ['POST', CHANNEL, '{']],
       ['body_not_json', ['POST', CHANNEL, '']],
+      ['body_not_json', ['POST', CHANNEL, Buffer.from('{"channel_ids":["\xff"]}', 'latin1')]],
       ['channel_ids_missing', ['POST', CHANNEL, '{}']],
       ['channel_id_not_string', ['POST', CHANNEL, '{"channel_ids":[1]}']],
       ['too_many_channel_ids', ['POST', CHANNEL, { channel_ids: new Array(1001).fill('a') }]],
@@ -143,6 +144,7 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
       ['body_not_json', ['POST', REGISTRY, '{']],
       ['registry_ids_missing', ['POST', REGISTRY, '{}']],
       ['registry_id_not_integer', ['POST', REGISTRY, '{"registry_ids":["abc"]}']],
+      ['registry_id_not_integer', ['POST', REGISTRY, '{"registry_ids":[1.5]}']],
       ['too_many_registry_ids', ['POST', REGISTRY, { registry_ids: new Array(1001).fill(1) }]],
     ],
   },
@@ -199,13 +201,13 @@ describe('an unknown path', () => {
 describe('a method that is not allowed', () => {
   const READ = ['GET', 'HEAD'];
   // "batch" is a channel id like any other, and a registry id that is not an integer
-  const BATCH = ['GET', 'HEAD', 'POST'];
+  const OF_BATCH = ['GET', 'HEAD', 'POST'];
 
   it.each([
     ...['/hotels', '/hotels/h1', '/hotels/nowhere', '/hotels/channel', '/hotels/registry', '/changes'],
-    ...['/hotels/channel/CH-1', '/hotels/registry/500001', '/hotels/registry/abc', CHANNEL, REGISTRY],
+    ...['/hotels/channel/CH-1', '/hotels/registry/500001', '/hotels/registry/abc', BATCH, CHANNEL, REGISTRY],
   ])('has 405 before the key is judged: %s', async (path) => {
-    const allowed = path.endsWith('batch') ? BATCH : READ;
+    const allowed = path.endsWith('batch') ? OF_BATCH : READ;
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']) {
       if (allowed.includes(method)) continue;
       for (const key of ['full', 'none']) {

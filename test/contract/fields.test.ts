@@ -84,19 +84,15 @@ describe('the fields of a hotel', () => {
     expect((await one('odd')).json()).toMatchObject(odd);
   });
 
-  it.each([0, 0.5, 1, 3.5, 4, 4.5, 5])('represent a star rating of %s as that number', async (rating) => {
-    const id = await service.insert({ star_rating: rating });
-    expect((await one(id)).text).toContain(`"star_rating":${rating},`);
+  it('represent ratings and coordinates as the stored numbers', async () => {
+    for (const latitude of [0, -0.1278, 1e-7, 90, -89.99999999999999, 48.208_174_123_456_7])
+      for (const star_rating of [0, 0.5, 4, 5]) {
+        const id = await service.insert({ latitude, longitude: latitude * 2, star_rating });
+        const hotel = await one(id);
+        expect(hotel.json()).toMatchObject({ latitude, longitude: latitude * 2 });
+        expect(hotel.text).toContain(`"star_rating":${star_rating},`);
+      }
   });
-
-  it.each([0, -0.1278, 1e-7, 90, -89.99999999999999, 48.208_174_123_456_7])(
-    'represent a latitude of %s as that number',
-    async (latitude) => {
-      const id = await service.insert({ latitude, longitude: latitude * 2 });
-      const hotel = (await one(id)).json();
-      expect([hotel.latitude, hotel.longitude]).toEqual([latitude, latitude * 2]);
-    },
-  );
 
   it.each([['0'], ['-5'], ['9007199254740991'], ['-9007199254740991']])(
     'represent a registry id of %s exactly',
@@ -138,7 +134,6 @@ describe('the two views', () => {
   it('differ in registry_id only for values that look like the end of the JSON', async () => {
     const [full, narrow] = [await one('odd'), await one('odd', 'narrow')];
     expect(narrow.json()).toEqual({ ...full.json(), registry_id: null });
-    expect(full.json().registry_id).toBe(500002);
   });
 });
 

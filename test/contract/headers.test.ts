@@ -26,7 +26,7 @@ beforeAll(async () => {
 const READS = [
   ...['/hotels', '/hotels?limit=1', '/hotels?offset=1000', '/hotels?registry_id=500001', '/hotels/small'],
   ...['/hotels/large', '/hotels/channel/CH-small', '/hotels/channel/CH-large', '/hotels/registry/500001'],
-  '/hotels/registry/500002',
+  ...['/hotels/registry/500002', '/changes', '/key'],
 ];
 const keysFor = (path: string) => (path.includes('registry') ? ['full'] : ['full', 'narrow']);
 
@@ -91,25 +91,14 @@ describe('the tag', () => {
 });
 
 describe('If-None-Match', () => {
-  const conditions: [claim: string, status: number, (tag: string) => string][] = [
+  // src/http/etag.test.ts has every form of the header
+  it.each<[claim: string, status: number, (tag: string) => string]>([
     ['the tag', 304, (tag) => tag],
-    ['the tag as a weak tag', 304, (tag) => `W/${tag.replace('W/', '')}`],
-    ['a list with the tag', 304, (tag) => `"a", ${tag}, "b"`],
-    ['a list without spaces', 304, (tag) => `"a",W/"b",${tag}`],
-    ['a list with a comma within a tag', 304, (tag) => `"a,b", ${tag}`],
-    ['a list with empty elements', 304, (tag) => `, ,${tag},`],
+    ['a list with the tag as a weak tag', 304, (tag) => `"a", W/${tag.replace('W/', '')}, "b"`],
     ['anything', 304, () => '*'],
-    ['another tag', 200, () => '"another"'],
     ['a part of the tag', 200, (tag) => `${tag.slice(0, -2)}"`],
-    ['more than the tag', 200, (tag) => `${tag.slice(0, -1)}x"`],
-    ['the tag in another tag', 200, (tag) => `"${tag.replaceAll('"', '')} "`],
-    ['nothing', 200, () => ''],
-    ['an asterisk in quotes', 200, () => '"*"'],
     ['the tag without quotes', 200, (tag) => tag.replaceAll('"', '')],
-    ['the tag without its last quote', 200, (tag) => tag.slice(0, -1)],
-  ];
-
-  it.each(conditions)('with %s results in %s', async (_, status, condition) => {
+  ])('with %s results in %s', async (_, status, condition) => {
     for (const path of ['/hotels/small', '/hotels/large', '/hotels', '/hotels/registry/500002']) {
       const plain = await good(path);
       const response = await service.get(path, { headers: { 'if-none-match': condition(tagOf(plain)) } });
@@ -151,11 +140,6 @@ describe('If-None-Match', () => {
       expect(await status('/hotels/nowhere')).toBe(404);
     }
   });
-
-  it('has no effect on a batch', async () => {
-    const headers = { 'if-none-match': '*' };
-    expect((await service.post(BATCH, { channel_ids: ['CH-small'] }, { headers })).status).toBe(200);
-  });
 });
 
 describe('x-request-id', () => {
@@ -182,14 +166,6 @@ describe('x-request-id', () => {
     const made = await idFor('/hotels/small', id);
     expect(made).not.toBe(id);
     expect(made).toMatch(MADE);
-  });
-
-  it('is generated if it is missing, differently for each request', async () => {
-    const ids = await Promise.all(
-      Array.from({ length: 50 }, async () => (await service.get('/hotels/small')).headers['x-request-id']),
-    );
-    expect(new Set(ids).size).toBe(50);
-    for (const id of ids) expect(id).toMatch(MADE);
   });
 
   it('is in the log line of a failed request', async () => {
@@ -276,36 +252,17 @@ describe('compression', () => {
     for (const path of [...LARGE, ...SMALL]) expect(await encodingOf(path)).toBe('identity');
   });
 
+  // src/http/compression.test.ts has every form of the header
   it.each([
-    ['gzip', 'gzip'],
-    ['GZIP', 'gzip'],
-    ['gzip, deflate, br, zstd', 'zstd, br or gzip'],
-    ['gzip,br', 'br or gzip'],
-    ['gzip;q=1, br;q=0.5', 'gzip'],
+    ['gzip, deflate, br, zstd', 'zstd'],
     ['gzip;q=0.2, br;q=0.9, zstd;q=0.5', 'br'],
-    ['gzip;q=0.001', 'gzip'],
     ['br;q=0, gzip', 'gzip'],
-    ['zstd;q=0, br;q=0, gzip;q=0', 'identity'],
-    ['gzip;q=0.0', 'identity'],
-    ['gzip ; q=0.5', 'gzip'],
-    ['identity;q=1, gzip;q=0.5', 'identity'],
-    ['gzip, identity;q=0.5', 'gzip'],
-    ['', 'identity'],
-    ['deflate', 'identity'],
-    ['compress, x-unknown', 'identity'],
-    ['gzipp', 'identity'],
     ['*', 'gzip'],
-    ['br, *', 'br'],
-    ['identity, *', 'identity'],
-    ['*;q=0.5, gzip;q=0', 'identity'],
-    ['Zstd;q=0.9, *;q=0.1', 'zstd'],
-    ['br;q=0.5, *', 'gzip'],
-    ['deflate, *;q=0.5', 'gzip'],
-    ['identity;q=0', 'identity'],
+    ['identity;q=1, gzip;q=0.5', 'identity'],
+    ['deflate', 'identity'],
     ['\u00e9', 'identity'],
-    [',,;q=,gzip;q=x;;', 'gzip or identity'],
   ])('responds to Accept-Encoding "%s" with %s', async (accept, expected) => {
-    expect(expected.split(/, | or /)).toContain(await encodingOf('/hotels/large', accept));
+    expect(await encodingOf('/hotels/large', accept)).toBe(expected);
   });
 
   it.each(['/hotels/large', '/hotels'])('keeps conditional requests correct: %s', async (path) => {

@@ -115,10 +115,9 @@ describe('a service of its own', () => {
     await own.stop();
   });
 
-  it('has its base path before every path, and absolute links with PUBLIC_URL', async () => {
-    const env = { PUBLIC_URL: 'https://hotels.example.com', BASE_PATH: '/data/v1' };
+  it('has its base path before every path, and not in its links, which a gateway passes on', async () => {
     const hotels = ['a', 'b', 'c'].map((id, i) => ({ id, channel_id: id, registry_id: i }));
-    const own = await startService({ env, hotels });
+    const own = await startService({ env: { BASE_PATH: '/data/v1' }, hotels });
     for (const path of ['/hotels', '/hotels/b', '/hotels/channel/b', '/hotels/registry/1', '/changes']) {
       expect((await own.get(`/data/v1${path}`)).text).toContain('"id":"b"');
       for (const other of ['', '/data', '/data/v2', '/data/v1/data/v1', '/DATA/v1'])
@@ -128,11 +127,10 @@ describe('a service of its own', () => {
     expect((await own.post(`/data/v1${batch}`, { channel_ids: ['b'] })).text).toContain('"id":"b"');
     expect((await own.post(batch, { channel_ids: ['b'] })).status).toBe(404);
     expect((await own.get(`/data/v1${batch}`, { method: 'PUT' })).headers.allow).toBe('GET, HEAD, POST');
-    const address = 'https://hotels.example.com/data/v1/hotels';
     expect((await own.get('/data/v1/hotels?limit=1&offset=1')).headers.link).toMatch(
-      `<${address}?limit=1&offset=0>; rel="first", <${address}?limit=1&offset=0>; rel="prev", ` +
-        `<${address}?limit=1&offset=2>; rel="next"`,
+      /^<\?limit=1&offset=0>; rel="first", <\?limit=1&offset=0>; rel="prev", <\?limit=1&offset=2>; rel="next"/,
     );
+    expect((await own.get('/data/v1/changes?limit=1')).headers.link).toMatch(/^<\?after=/);
     await own.stop();
   });
 });

@@ -5,25 +5,8 @@ import { type Service, startService } from '../support/service.ts';
 
 /** Ids that require encoding, and ids with a meaning elsewhere. */
 const ODD_IDS = [
-  ...[
-    'a/b',
-    'channel/x',
-    '/',
-    '...',
-    'a..',
-    ' ',
-    'a b',
-    'a+b',
-    '%',
-    '%41',
-    '"',
-    "'",
-    ';--',
-    '\\',
-    '?',
-    '#',
-    '&=',
-  ],
+  ...['a/b', 'channel/x', '/', '...', 'a..', ' ', 'a b', 'a+b', '%', '%41', '"', "'", ';--', '\\', '?'],
+  ...['#', '&='],
   ...['\n', '\u0001', '\u007f', 'é', 'e\u0301', '中文', '😀', '\ufffd', '\ufeff', '\uffff', '__proto__'],
   ...['constructor', 'hasOwnProperty', 'null', 'undefined', 'channel', 'registry', 'batch'],
   ...['x'.repeat(255), '😀'.repeat(255)],

@@ -109,6 +109,13 @@ describe('an e-mail address', () => {
   });
 });
 
+it.each(['.', '..'])('an id that no URL can name is rejected by the table and the import: %s', async (id) => {
+  for (const fields of [{ id }, { channel_id: id }]) {
+    await expectRejected(fields);
+    expect(faultOf(fields)).toMatch(/^(channel_)?id must be /);
+  }
+});
+
 it('a registry id is within the integers that JSON clients represent exactly', async () => {
   for (const registry_id of [-(2 ** 53 - 1), 0, 2 ** 53 - 1]) await expectStored({ registry_id });
   for (const registry_id of ['9007199254740992', '-9007199254740992', '9223372036854775807'])

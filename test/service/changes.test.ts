@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import type { HttpResponse } from '../support/client.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { untilRedisServes } from '../support/redis-use.ts';
@@ -28,12 +29,15 @@ const NO_LOCAL_CACHE = { L1_MAX_BYTES: '0' };
 let service: Service;
 /** needs Redis for every request */
 let bare: Service;
+/** has no Redis */
+let alone: Service;
 let allWorkers: AllWorkers;
 
 beforeAll(async () => {
   service = await startService({ workers: 2, hotels: HOTELS });
   bare = await startBeside(service, { env: NO_LOCAL_CACHE });
-  allWorkers = await AllWorkers.of(service, bare);
+  alone = await startBeside(service, { redis: false });
+  allWorkers = await AllWorkers.of(service, bare, alone);
 });
 
 const isHotel = (id: string) => (response: HttpResponse) =>
@@ -164,4 +168,11 @@ it('a TRUNCATE is served', async () => {
   await allWorkers.until('/hotels?limit=1', ({ text }) => text === '[]');
   await service.insert({ id: 'h3', name: 'after' });
   await allWorkers.until('/hotels/h3', named('after'));
+  await service.sql`truncate api_keys`;
+  await allWorkers.until('/hotels/h3', status(401));
+});
+
+it('a service without Redis logs one warning', () => {
+  const lines = linesOf(alone.logs()).filter(({ level, msg }) => level === 'warn' && /redis/i.test(msg));
+  expect(lines).toHaveLength(1);
 });

@@ -48,6 +48,11 @@ export async function insertKey(
   return key;
 }
 
+/** Changes columns of a key. */
+export async function changeKey(sql: Sql, key: string, change: Record<string, unknown>): Promise<void> {
+  await sql`update api_keys set ${sql(change as never)} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+}
+
 /** Creates a collection of these hotels, which need not exist. */
 export async function insertCollection(sql: Sql, id: string, hotels: string[] = []): Promise<void> {
   await sql`insert into collections (id, name) values (${id}, ${`Collection ${id}`})`;
