@@ -53,9 +53,8 @@ async function listen(server: Server): Promise<string> {
 }
 
 describe('check-freshness', () => {
-  it.each(['full', 'narrow'] as const)('finds no fault in a healthy service (%s key)', async (key) => {
-    const { fullKey, narrowKey } = service;
-    const { code, stderr, report } = await changing(check(key === 'full' ? fullKey : narrowKey));
+  it('finds no fault in a healthy service', async () => {
+    const { code, stderr, report } = await changing(check(service.narrowKey));
     expect([code, stderr]).toEqual([0, '']);
     expect(report.changes).toBeGreaterThan(0);
     expect(report.answers).toBeGreaterThan(0);

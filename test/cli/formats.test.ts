@@ -61,13 +61,9 @@ describe('import', () => {
   });
 
   test.each([
-    ['hotels.ndjson', ndjson],
-    ['hotels.ndjson.gz', gzipSync(ndjson)],
-    ['hotels.csv', csv()],
     ['hotels.csv.gz', gzipSync(csv())],
     ['excel.csv', `\ufeff${csv(';', '\r\n')}`],
-    ['hotels.tsv', csv('\t')],
-    ['turned.csv', csv(',', '\n', IMPORTED_COLUMNS.toReversed())],
+    ['turned.tsv', csv('\t', '\n', IMPORTED_COLUMNS.toReversed())],
     // neither name has the extension of its format
     ['hotels', csv()],
     ['hotels.dat', gzipSync(ndjson)],
@@ -85,27 +81,6 @@ describe('import', () => {
     expect((await sql()`select registry_id from hotels where id = ${made[0]!.id}`)[0]!.registry_id).toBe(
       '9007199254740991',
     );
-  });
-
-  test('IRIs are converted to URIs, and only those of imported hotels are counted', async () => {
-    const [first, wrong] = ['https://größe.de/', 'https://hotel.example/ä<ö'];
-    const images = [{ url: 'https://cdn.example/é.jpg' }, { url: 'https://cdn.example/e.jpg' }];
-    const hotels = [
-      { id: 'a', name: 'A', website_url: first, images },
-      { id: 'b', name: 'B', website_url: 'https://hotel.example/' },
-      { id: 'c', name: 'C', website_url: first, certification_url: wrong },
-    ];
-    const file = await put('iris.ndjson', linesOf(hotels));
-    const plain = await program.run(['import', '--dry-run', file]);
-    expect(plain.stdout).toContain('2 IRIs converted to URIs (percent-encoding, punycode), first in line 1.');
-    expect(await program.json(['import', file])).toEqual(
-      counts({ inserted: 2, rejected: 1, converted_uris: 2 }),
-    );
-    const [row] = await sql()`select website_url, images -> 0 ->> 'url' as image from hotels where id = 'a'`;
-    expect(row).toEqual({
-      website_url: 'https://xn--gre-6ka8i.de/',
-      image: 'https://cdn.example/%C3%A9.jpg',
-    });
   });
 
   test('invalid rows of CSV are reported by line and reason, and written as CSV that can be corrected', async () => {
@@ -191,7 +166,8 @@ describe('import', () => {
 });
 
 describe('export', () => {
-  test.each(['all.ndjson', 'all.ndjson.gz'])('%s can be imported again without a change', async (file) => {
+  test('can be imported again without a change', async () => {
+    const file = 'all.ndjson.gz';
     await fill();
     // values that other systems may store and the importer would reject
     await sql()`
@@ -199,8 +175,7 @@ describe('export', () => {
       ('Ä" \\ \t', 'x', '[{"url":"https://a/b"},{"url":"https://a/c","caption":"c","size":7}]', 1e-7, '0001-01-01'),
       ('z', 'y', '[{"caption":null,"url":"https://a/b"}]', -0.0, null)`;
     expect(await program.json(['export', file])).toEqual({ code: 0, exported: HOTELS + 2, file });
-    const content = await read(file);
-    const lines = String(file.endsWith('.gz') ? gunzipSync(content) : content)
+    const lines = String(gunzipSync(await read(file)))
       .trimEnd()
       .split('\n');
     expect(lines).toHaveLength(HOTELS + 2);
