@@ -5,8 +5,7 @@ import { closeAtEnd } from '../support/cleanup.ts';
 import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
-import { exchange, RawConnection } from '../support/raw-connection.ts';
-import { type Service, startService } from '../support/service.ts';
+import { exchange } from '../support/raw-connection.ts';
 
 await needs('nginx', 'haproxy');
 
@@ -104,31 +103,5 @@ describe.each([
     const answer = await exchange(port, request);
     for (const received of recorder.received) expect(faultOf(received), received).toBeUndefined();
     if (recorder.received.length === 0) expect(answer).toMatch(/^HTTP\/1\.[01] 400 /);
-  });
-});
-
-describe('the service', () => {
-  let service: Service;
-  beforeAll(async () => {
-    service = await startService({ hotels: [{ id: 'h1' }] });
-  });
-
-  it('rejects a malformed host if HAProxy passes it on', async () => {
-    const port = await startHaproxy([service.port], service.adminPort);
-    for (const what of ['an empty host', 'a host with a blank', 'a host with a path'] as const) {
-      const answer = await exchange(port, GAPS[what]);
-      expect(answer, what).toMatch(/^HTTP\/1\.1 400 /);
-    }
-  });
-
-  it('closes the connection of a request with a carriage return in a value, and serves others', async () => {
-    const [pid] = await service.workerPids();
-    const connection = new RawConnection(service.port);
-    await connection.write(GAPS['a carriage return in a value']);
-    expect((await service.get('/hotels/h1')).status).toBe(200);
-    await connection.closed;
-    expect(connection.unread).not.toContain(' 200 ');
-    expect((await service.get('/hotels/h1')).status).toBe(200);
-    expect(await service.workerPids()).toEqual([pid]);
   });
 });

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -93,60 +93,6 @@ async function read(): Promise<void> {
   }
   connection.close();
 }
-
-describe('a request in two parts', () => {
-  const kinds: [kind: string, request: () => Request][] = [
-    ['a GET', () => requestFor(() => 0)],
-    ['a batch', () => requestFor(() => 0.5)],
-    ['a batch in chunks', () => requestFor(() => 0.9)],
-  ];
-
-  it.each(kinds)('is served, or rejected and closed, for a cut at any byte: %s', async (_, request) => {
-    const length = request().text.length;
-    const rejected: string[] = [];
-    // many cuts at once share the wait between the parts
-    for (let start = 1; start < length; start += 100) {
-      const cuts = Array.from({ length: Math.min(100, length - start) }, (_, i) => start + i);
-      const begun = await Promise.all(
-        cuts.map(async (cut) => {
-          const requested = request();
-          const connection = new RawConnection(service.port);
-          await connection.write(requested.text.slice(0, cut));
-          return { cut, requested, connection };
-        }),
-      );
-      await read();
-      const continued = async ({ cut, requested, connection }: (typeof begun)[number]) => {
-        await connection.write(requested.text.slice(cut));
-        const answer = await connection.read();
-        const fault = answer && faultOf(requested, answer);
-        if (fault === undefined && answer && saysClose(answer.head)) {
-          expect(requested.text).toContain('Transfer-Encoding: chunked');
-          connection.close();
-          return;
-        }
-        if (fault === undefined && answer) {
-          // the connection is synchronised: a second request is served too
-          const next = request();
-          await connection.write(next.text);
-          const second = await connection.read();
-          expect(second && faultOf(next, second)).toBeUndefined();
-          connection.close();
-          return;
-        }
-        // the library rejects a version that it has not read completely
-        expect(requested.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
-        rejected.push(requested.text.slice(0, cut).split(' ').at(-1)!);
-        expect(connection.unread + (answer?.head ?? '')).not.toContain('200 OK');
-        connection.close();
-      };
-      for (let i = 0; i < begun.length; i += CONNECTIONS)
-        await Promise.all(begun.slice(i, i + CONNECTIONS).map(continued));
-    }
-    expect(rejected.length).toBeLessThanOrEqual(12);
-    await expectWell();
-  });
-});
 
 it('responses are never mixed between clients, for any cuts of requests and with aborts', async () => {
   const faults: string[] = [];

@@ -268,3 +268,29 @@ it('the serving login counts the use of existing keys, and can neither take back
   ])
     await expect(service.unsafe(statement), statement).rejects.toThrow('permission denied');
 });
+
+it('temporary tables and functions replace none of the schema in a function with its owner’s rights', async () => {
+  const { sql } = await freshDatabase();
+  const functions = await sql<
+    {
+      name: string;
+      returns: string;
+      isOwners: boolean;
+      settings: string[] | null;
+      body: string;
+      forAll: boolean;
+    }[]
+  >`
+    select proname as name, prorettype::regtype::text as returns, prosecdef as "isOwners", proconfig as settings,
+      prosrc as body, has_function_privilege('public', oid, 'execute') as "forAll"
+    from pg_proc where pronamespace = current_schema()::regnamespace`;
+  const ofOwner = functions.filter(({ isOwners }) => isOwners);
+  expect(ofOwner.length).toBeGreaterThan(5);
+  for (const { name, settings, body, forAll } of ofOwner) {
+    expect(forAll, `${name} may be called by PUBLIC`).toBe(false);
+    if (settings === null) expect(body.match(/(?<!\.)\b(?:nextval|regclass)\b/), name).toBeNull();
+    else expect(settings, name).toContain('search_path=public, pg_temp');
+  }
+  // no trigger has the rights of the writer
+  expect(functions.filter(({ returns, isOwners }) => returns === 'trigger' && !isOwners)).toEqual([]);
+});

@@ -3,17 +3,7 @@ import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { ownPostgres } from '../support/own-server.ts';
-import { untilBlocked } from '../support/postgres-client.ts';
-import {
-  idsAfter,
-  insertHotels,
-  logAfter,
-  poll,
-  sequence,
-  sequenceAll,
-  session,
-  stateOf,
-} from './sequenced.ts';
+import { idsAfter, insertHotels, logAfter, sequence, sequenceAll, session, stateOf } from './sequenced.ts';
 
 const WRITERS = 5;
 const RACED_TRANSACTIONS = 60;
@@ -194,71 +184,6 @@ it('neither is lost nor given twice while writers, sequencers and loads race', a
     crew.flatMap((writer) => writer.committed),
     loads,
   );
-});
-
-it('a prepared transaction is sequenced after its commit, however many drains that takes', async () => {
-  const [writer] = writers as [Sql];
-  const from = await sequence(first);
-  await writer`begin`;
-  await insertHotels(writer, ['prepared']);
-  await writer`prepare transaction 'spanning'`;
-  for (const id of ['during-1', 'during-2']) {
-    await insertHotels(second, [id]);
-    await sequence(first);
-  }
-  expect(await idsAfter(first, from)).toEqual(['during-1', 'during-2']);
-  expect(await poll(first)).toMatchObject({ isUnread: false, isDue: false });
-  await second`commit prepared 'spanning'`;
-  expect(await poll(first)).toMatchObject({ isUnread: true, isDue: true });
-  await sequence(first);
-  expect(await idsAfter(first, from)).toEqual(['during-1', 'during-2', 'prepared']);
-});
-
-it('a second sequencer waits for the first, and does what has come since', async () => {
-  const { sql, ownerUrl: url } = await freshDatabase();
-  const [one, two] = [session(url), session(url)];
-  const from = await sequence(sql);
-  await insertHotels(sql, ['before']);
-  await one`begin`;
-  const last = await sequence(one);
-  await insertHotels(sql, ['since']);
-  const other = sequence(two);
-  await untilBlocked(sql);
-  expect(await idsAfter(sql, from)).toEqual([]);
-  await one`commit`;
-  expect(await other).toBeGreaterThan(last);
-  expect(await idsAfter(sql, from)).toEqual(['before', 'since']);
-});
-
-it('positions of a sequencer that is cancelled, killed or rolled back are given out again', async () => {
-  const { sql, ownerUrl: url } = await freshDatabase();
-  const [one, two, holder] = [session(url), session(url), session(url)];
-  const from = await sequence(sql);
-  const before = await stateOf(sql);
-  await insertHotels(sql, ['kept']);
-  for (const how of ['pg_cancel_backend', 'pg_terminate_backend'] as const) {
-    // it has read the queue, and waits at its first row of the log
-    await holder.unsafe('begin; lock table hotel_api_log in share mode').simple();
-    const [{ pid }] = await one<[{ pid: number }]>`select pg_backend_pid() as pid`;
-    const failed = expect(sequence(one)).rejects.toThrow();
-    await untilBlocked(sql);
-    await sql`select ${sql.unsafe(how)}(${pid})`;
-    await failed;
-    await holder`rollback`;
-    expect(await poll(two, before)).toMatchObject({
-      isUnread: true,
-      isContinued: true,
-      rows: [],
-      last: from,
-    });
-  }
-  await two`begin`;
-  const given = await sequence(two);
-  expect(await poll(sql, before)).toMatchObject({ rows: [], last: from });
-  await two`rollback`;
-  expect(await poll(sql, before)).toMatchObject({ rows: [], last: from });
-  expect(await sequence(sql)).toBe(given);
-  expect(await idsAfter(sql, from)).toEqual(['kept']);
 });
 
 it('a sequencer needs a read committed transaction of its own', async () => {

@@ -164,22 +164,6 @@ describe('for a key of a collection, hidden hotels cost the same work as absent 
     }
   });
 
-  it('and are shown as soon as they are members', async () => {
-    const i = await prepare('hidden: cached everywhere');
-    for (const path of paths(i)) expect(await status(path)).toBe(404);
-    await addToCollection(service.sql, 'some', [`h${i}`]);
-    for (const path of paths(i)) await expect.poll(() => status(path)).toBe(200);
-  });
-
-  it('and a member is shown by an id that it has taken over', async () => {
-    const i = await prepare('hidden: cached everywhere');
-    const path = `/hotels/channel/c${i}`;
-    expect(await status(path)).toBe(404);
-    await service.sql`update hotels set channel_id = null where id = ${`h${i}`}`;
-    await service.sql`update hotels set channel_id = ${`c${i}`} where id = 'h1000'`;
-    await expect.poll(() => status(path)).toBe(200);
-  });
-
   it('also by the ids of a former member, and by one that a member has lost to them', async () => {
     await prepare('absent: cached');
     const [left, heir] = await Promise.all([0, 1].map(() => prepare('hidden: cached nowhere')));

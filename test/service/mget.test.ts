@@ -45,12 +45,6 @@ describe('values from Redis', () => {
     ({ connection } = await connectTo(redis.url));
   });
 
-  test('arrive in the order of the keys, null for missing ones', async () => {
-    await redis.client.mset({ one: '1', two: '2' });
-    expect(await texts(readValues(connection, ['two', 'none', 'one', 'two']))).toEqual(['2', null, '1', '2']);
-    expect(await texts(readValues(connection, ['none']))).toEqual([null]);
-  });
-
   test('may contain all bytes, including those of a reply', async () => {
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const alike = Buffer.from('\r\n*1\r\n$-1\r\n-ERR no\r\n');
@@ -62,32 +56,10 @@ describe('values from Redis', () => {
     ]);
   });
 
-  test('are null for values of other types', async () => {
-    await redis.client.rpush('list', 'a');
-    await redis.client.set('string', 'b');
-    expect(await texts(readValues(connection, ['list', 'string']))).toEqual([null, 'b']);
-  });
-
   test('are found under keys of any characters', async () => {
     const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
     for (const key of keys) await redis.client.set(key, `of ${key}`);
     expect(await texts(readValues(connection, keys))).toEqual(keys.map((key) => `of ${key}`));
-  });
-
-  test('belong to their read, for any number of concurrent reads', async () => {
-    const counts = Array.from({ length: 50 }, (_, i) => (i * 37) % 50);
-    const keysOf = (count: number) => Array.from({ length: count + 1 }, (_, i) => `at once:${count}:${i}`);
-    await redis.client.mset(counts.flatMap(keysOf).flatMap((key) => [key, key.repeat(20)]));
-    const order: number[] = [];
-    const reads = counts.map(async (count) => {
-      const values = await texts(readValues(connection, keysOf(count)));
-      order.push(count);
-      return values;
-    });
-    expect(await Promise.all(reads)).toEqual(
-      counts.map((count) => keysOf(count).map((key) => key.repeat(20))),
-    );
-    expect(order).toEqual(counts);
   });
 
   test('are not changed by later replies', async () => {
@@ -97,16 +69,6 @@ describe('values from Redis', () => {
     for (let i = 0; i < 20; i++) await readValues(connection, ['later']);
     await Promise.all(Array.from({ length: 20 }, () => readValues(connection, ['later', 'later'])));
     expect(kept!.equals(stored[0]!)).toBe(true);
-  });
-
-  test('a read without keys is rejected, and the next one succeeds', async () => {
-    await redis.client.set('one', '1');
-    const [rejected, answered] = await Promise.allSettled([
-      readValues(connection, []),
-      texts(readValues(connection, ['one'])),
-    ]);
-    expect(rejected).toMatchObject({ status: 'rejected', reason: { name: 'ReplyError' } });
-    expect(answered).toMatchObject({ value: ['1'] });
   });
 });
 
@@ -225,12 +187,6 @@ describe('on the wire', () => {
     await send(reply('next'));
     expect(await next.values).toEqual(['next']);
     expect(server.connections).toBe(1);
-  });
-
-  test('a completed read leaves no timer', async () => {
-    fakeTimeouts();
-    await expectAnswers();
-    expect(vi.getTimerCount()).toBe(0);
   });
 
   test('a connection silent for more than two deadlines is closed and reopened', async () => {

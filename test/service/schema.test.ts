@@ -42,23 +42,6 @@ it('a migration that fails is rolled back, and repeated by the next migrate', as
   expect((await migrate(sql, folder)).applied).toEqual(['101-one.sql']);
 });
 
-it('the service moves changes from the queue into the log by one function only', async () => {
-  for (const statement of [
-    'delete from hotel_api_queue',
-    'delete from hotel_api_log',
-    'truncate hotel_api_log',
-    "insert into hotel_api_log (position, kind) values (1000, 'all_hotels')",
-    'do $$ begin lock table hotel_api_sequencer in exclusive mode; end $$',
-    'select secret from hotel_api_secrets',
-    'do $$ begin lock table hotel_api_importer in exclusive mode; end $$',
-    'select hotel_api_invalidate()',
-    'select hotel_api_new_history()',
-  ])
-    await expect(service.unsafe(statement), statement).rejects.toMatchObject({ code: '42501' });
-  const [row] = await service`select hotel_api_sequence()::integer as position`;
-  expect(row!.position).toBeGreaterThan(0);
-});
-
 it('migrate leaves statistics of every table, empty ones too, and so the planner overestimates none', async () => {
   const { sql } = await freshDatabase();
   const unknown = () => sql`

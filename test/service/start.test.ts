@@ -142,25 +142,6 @@ describe('a service whose Redis is unavailable at the start', () => {
   });
 });
 
-describe('a malformed environment', () => {
-  it('ends the start with exit code 2, all faults at once, and no secret', async () => {
-    const { code, stdout, stderr } = await startProgram(['serve'], {
-      DATABASE_URL: 'mysql://user:hunter2@host/db',
-      REDIS_URL: 'http://:hunter2@host',
-      PORT: '99999',
-      WORKERS: 'many',
-      LOG_LEVEL: 'hunter2',
-    }).outcome;
-    expect([code, stdout]).toEqual([2, '']);
-    const lines = stderr.trim().split('\n');
-    expect(lines).toHaveLength(5);
-    for (const name of ['DATABASE_URL', 'REDIS_URL', 'PORT', 'WORKERS', 'LOG_LEVEL']) {
-      expect(lines.filter((line) => line.startsWith(`hotel-api: ${name} `))).toHaveLength(1);
-    }
-    expect(stderr).not.toContain('hunter2');
-  });
-});
-
 describe('a port in use', () => {
   it('ends the start with a message if it is the admin port', async () => {
     const { port } = await take();
@@ -176,20 +157,6 @@ describe('a port in use', () => {
       new RegExp(
         `^hotel-api: The admin port cannot be opened: cannot listen on 127\\.0\\.0\\.1:${port}: [^\\n]*\\n$`,
       ),
-    );
-  });
-
-  it('ends the start with a message if it is the public one', async () => {
-    const { port } = await take();
-    const { code, stdout, stderr } = await startProgram(['serve'], {
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
-      HOST: '127.0.0.1',
-      PORT: String(port),
-      ADMIN_PORT: String(await ownPort()),
-    }).outcome;
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toMatch(
-      new RegExp(`^hotel-api: Port ${port} of 127\\.0\\.0\\.1 is in use by another process[^\\n]*\\n$`),
     );
   });
 
