@@ -140,7 +140,7 @@ describe.each([
       );
       expect(again).toBeGreaterThan(at);
       const waitedMs = seen[again]!.atMs - rejected.atMs;
-      expect(waitedMs).toBeGreaterThanOrEqual(rejection === 'cut' ? 50 : rejection.retryAfterS * 1000 - 20);
+      expect(waitedMs).toBeGreaterThanOrEqual(rejection === 'cut' ? 0 : rejection.retryAfterS * 1000 - 20);
     }
   });
 
@@ -249,5 +249,20 @@ describe('the examples with curl', () => {
     expect(JSON.parse(await run('sh', ['-euc', script], url)).id).toBe('htl_sliji9ej');
     expect(seen.map(({ status }) => status)).toEqual([503, 200]);
     expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(980);
+  });
+
+  it.each(['cut', 'cut body'] as const)('repeat a request after: %s', async (fault) => {
+    const { url, seen } = await startFront(service.port, { 1: fault });
+    expect(JSON.parse(await run('sh', ['-euc', sectionOf('curl.sh', 'retries')], url)).id).toBe(
+      'htl_sliji9ej',
+    );
+    expect(seen).toHaveLength(2);
+  });
+
+  it.each(['paging', 'mirror'])('end the loop of %s at a failure', async (section) => {
+    const rejection = { status: 429, retryAfterS: 3_600 };
+    const { url, seen } = await startFront(service.port, { 2: rejection });
+    await expect(run('sh', ['-euc', sectionOf('curl.sh', section)], url)).rejects.toMatchObject({ code: 1 });
+    expect(seen).toHaveLength(2);
   });
 });

@@ -15,6 +15,8 @@ import zlib
 
 MAX_BATCH = 1000
 MAX_WAIT_S = 30
+# longest wait before the second attempt; doubled before each further one
+BACKOFF_S = 0.5
 # what a later attempt may answer otherwise; 502 and 504 come from gateways
 RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -35,7 +37,7 @@ class HotelApiError(Exception):
 class HotelApi:
     """max_wait_s: a longer Retry-After is raised and not waited for."""
 
-    def __init__(self, url, key, max_attempts=6, timeout_s=30, max_wait_s=60):
+    def __init__(self, url, key, max_attempts=5, timeout_s=30, max_wait_s=60):
         self._url, self._key = url.rstrip("/"), key
         self._max_attempts, self._timeout_s, self._max_wait_s = max_attempts, timeout_s, max_wait_s
         self._opener = urllib.request.build_opener(_NoRedirects)
@@ -126,7 +128,7 @@ class HotelApi:
             raise
 
     def _ask(self, path, check, body=None, ids=None):
-        """Retries, because no request changes anything: when the response says so, else after a little longer each time.
+        """Retries, because no request changes anything: after a random time up to the backoff, no sooner than Retry-After.
 
         Returns the body and the `Link` header.
         """
@@ -136,7 +138,7 @@ class HotelApi:
         if body:
             request.add_header("content-type", "application/json")
         for attempt in range(1, self._max_attempts + 1):
-            wait_s = 0.05 * 2**attempt * (1 + random.random())
+            wait_s = BACKOFF_S * 2 ** (attempt - 1) * random.random()
             try:
                 return self._try(request, check, ids)
             except HotelApiError as error:

@@ -32,9 +32,9 @@ export interface HotelApiOptions {
   /** the address before `/hotels` */
   url: string;
   key: string;
-  /** attempts of a request, the first included; default 6 */
+  /** attempts of a request, the first included; default 5 */
   maxAttempts?: number;
-  /** of one attempt; default 30000 */
+  /** of one attempt, its body included; default 30000 */
   timeoutMs?: number;
   /** a longer `Retry-After` is not waited for, but thrown; default 60000 */
   maxWaitMs?: number;
@@ -86,6 +86,8 @@ type Check = (body: unknown) => boolean;
 const MAX_BATCH = 1000;
 const MAX_WAIT_S = 30;
 const BATCHES_AT_ONCE = 4;
+/** Longest wait before the second attempt; doubled before each further one. */
+const BACKOFF_MS = 500;
 /** What a later attempt may answer otherwise; 502 and 504 come from gateways. */
 const RETRIED = [408, 429, 500, 502, 503, 504];
 
@@ -101,7 +103,7 @@ export class HotelApi {
   readonly #options: Required<HotelApiOptions>;
 
   constructor(options: HotelApiOptions) {
-    const defaults = { maxAttempts: 6, timeoutMs: 30_000, maxWaitMs: 60_000 };
+    const defaults = { maxAttempts: 5, timeoutMs: 30_000, maxWaitMs: 60_000 };
     this.#options = { ...defaults, ...options, url: options.url.replace(/\/+$/, '') };
   }
 
@@ -209,14 +211,15 @@ export class HotelApi {
     }
   }
 
-  /** Retries, because no request changes anything: when the response says so, else after a little longer each time. */
+  /** Retries, because no request changes anything: after a random time up to the backoff, and no sooner than `Retry-After`. */
   async #ask(path: string, request: RequestInit, check: Check, ids?: unknown[]): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#try(path, request, check, ids);
       } catch (error) {
         const refused = error instanceof HotelApiError ? error : undefined;
-        const waitMs = Math.max(refused?.retryAfterMs ?? 0, 50 * 2 ** attempt * (1 + Math.random()));
+        const backoffMs = BACKOFF_MS * 2 ** (attempt - 1) * Math.random();
+        const waitMs = Math.max(refused?.retryAfterMs ?? 0, backoffMs);
         const isFinal = refused !== undefined && !RETRIED.includes(refused.status);
         if (isFinal || attempt >= this.#options.maxAttempts || waitMs > this.#options.maxWaitMs) throw error;
         await new Promise((resolve) => setTimeout(resolve, waitMs));

@@ -22,25 +22,33 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
   -d '{"registry_ids":[500011,"500005"]}' "$HOTEL_API_URL/hotels/registry/batch"
 
 ## paging
-# every page, from the first to the last: each names the next in its header Link
-url="$HOTEL_API_URL/hotels?limit=100"
-while [ -n "$url" ]; do
-  curl -sS --fail-with-body -D headers.txt -H "x-api-key: $HOTEL_API_KEY" "$url"
-  next=$(sed -n 's/^[Ll]ink:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
-  case $next in
-    \?*) url=$HOTEL_API_URL/hotels$next ;;
-    *) url=$next ;;
-  esac
-done
+# every page, from the first to the last: each names the next in its header Link; a failure ends it with status 1
+(
+  url="$HOTEL_API_URL/hotels?limit=100"
+  while [ -n "$url" ]; do
+    curl -sS --fail --retry 4 --retry-all-errors --retry-max-time 60 -D headers.txt -o page.json \
+      -H "x-api-key: $HOTEL_API_KEY" "$url" || exit 1
+    cat page.json
+    next=$(sed -n 's/^[Ll]ink:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
+    case $next in
+      \?*) url=$HOTEL_API_URL/hotels$next ;;
+      *) url=$next ;;
+    esac
+  done
+)
 
 ## mirror
-# every page of changes, until there are no more; the last `next` is for the next time
-after=
-until printf %s "${page:-}" | grep -q '"more":false}$'; do
-  page=$(curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/changes?limit=1000${after:+&after=$after}")
-  printf '%s\n' "$page"
-  after=$(printf %s "$page" | sed 's/.*"next":"\([^"]*\)".*/\1/')
-done
+# every page of changes, until there are no more; the last `next` is for the next time; a failure ends it with status 1
+(
+  after=
+  until [ -n "$after" ] && grep -q '"more":false}$' changes.json; do
+    curl -sS --fail --retry 4 --retry-all-errors --retry-max-time 60 -o changes.json \
+      -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/changes?limit=1000${after:+&after=$after}" || exit 1
+    cat changes.json
+    echo
+    after=$(sed 's/.*"next":"\([^"]*\)".*/\1/' changes.json)
+  done
+)
 
 ## conditional request
 # curl keeps the ETag in a file; the second answer is 304, without a body
@@ -53,5 +61,7 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" --etag-compare etag.txt
 curl -sS --fail-with-body --compressed -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels?limit=100"
 
 ## retries
-# waits for the seconds of Retry-After after 429 and 503, and a little longer each time where there is none
-curl -sS --fail --retry 5 -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels/htl_sliji9ej"
+# five attempts, within a minute: after the seconds of Retry-After, else after 1, 2, 4 and 8 s. --retry-all-errors covers lost
+# connections and cut bodies; it repeats 4xx too. -o begins the file anew with each attempt
+curl -sS --fail --retry 4 --retry-all-errors --retry-max-time 60 -o hotel.json \
+  -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels/htl_sliji9ej" && cat hotel.json
