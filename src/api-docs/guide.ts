@@ -13,7 +13,11 @@ import { plain } from './schemas.ts';
 const SOME_ORIGIN = 'https://hotels.example.com';
 
 /** Schema of a field as the document has it, where null is one of its types. */
-type DescribedField = Omit<FieldSchema, 'type'> & { type: string | string[]; description: string };
+type DescribedField = Omit<FieldSchema, 'type'> & {
+  type: string | string[];
+  pattern?: string;
+  description: string;
+};
 
 /** Renders the guide and the reference as HTML. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): string {
@@ -68,10 +72,21 @@ function figure(title: string, code: string): string {
 function fieldTable(): string {
   const rows = Object.entries(plain(Hotel).properties as Record<string, DescribedField>).map(
     ([name, field]) => {
-      const { type, format, minLength = 0, maxLength, minimum, maximum, multipleOf, description } = field;
-      const bounds = [
+      const {
+        type,
         format,
+        pattern,
+        minLength = 0,
+        maxLength,
+        minimum,
+        maximum,
+        multipleOf,
+        description,
+      } = field;
+      const bounds = [
+        format === 'uri' ? 'http or https URI' : (format ?? pattern),
         maxLength !== undefined && `${minLength} to ${maxLength} characters`,
+        maxLength === undefined && minLength > 0 && 'not empty',
         minimum !== undefined && `${minimum} to ${maximum}`,
         multipleOf !== undefined && `in steps of ${multipleOf}`,
       ].filter(Boolean);

@@ -29,8 +29,8 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
         'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}` ' +
         'and a code in the header `x-error-code`; what is not HTTP/1.1, or has more than 4 KiB of headers, gets 400, 431 or ' +
         '505 in HTML, without a code. ' +
-        'Checks run in this order: path and method, framing, key, rate limit, scope, size of the body, values, existence. ' +
-        'Responses may gain fields; nothing is removed without another major version.',
+        'Checks run in this order: framing, path and method, key, rate limit, scope, size of the body, values, existence. ' +
+        'Responses may gain fields; nothing is removed or renamed without a new major version at another address.',
       license: { name: 'MIT', identifier: 'MIT' },
       contact: { name: 'The operator of the service', ...(supportEmail && { email: supportEmail }) },
     },

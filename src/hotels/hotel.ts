@@ -72,11 +72,12 @@ export const Hotel = objectOf({
     type: 'array',
     items: Image,
     maxItems: MAX_IMAGES,
-    description: 'Up to 3 photos; empty when there are none',
+    description: 'Up to 3 photos, each with a `url` and a `caption` or null; empty when there are none',
   },
   certified: {
     type: 'boolean',
-    description: 'True from `certified_from` to `certified_until`, both days included, in UTC',
+    description:
+      'True from `certified_from` to `certified_until`, both days included, in UTC; false if either is null',
   },
   certified_from: orNull(day(), 'Date on which the certification becomes valid'),
   certified_until: orNull(day(), 'Date on which the certification expires'),

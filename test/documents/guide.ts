@@ -6,7 +6,8 @@ const DEPLOYMENT: Deployment = { basePath: '', publicUrl: 'https://hotels.exampl
 const EXAMPLES = '../../src/api-docs/examples/';
 const MADE = '<!-- Made from src/api-docs/page/guide.html by `npm run build:docs`. -->';
 const NOTE = `The page \`/docs\` of a running service is this guide with a reference in which requests can be tried.
-[openapi.json](openapi.json) is the OpenAPI document: every operation, parameter, header and schema.`;
+[openapi.json](openapi.json) is the OpenAPI document: every operation, parameter, header and schema.
+[Guarantees](../guarantees.md) has the bounds of freshness.`;
 /** Longest example that is shown; longer ones are linked. */
 const MAX_LINES = 30;
 
@@ -56,7 +57,7 @@ export function guideFile(): string {
     return [lines[0], `|${'---|'.repeat(rows[0]!.length)}`, ...lines.slice(1)].join('\n');
   };
   const code = (title: string, text: string): string => {
-    const file = /examples\/([\w.]+)"/.exec(title)?.[1];
+    const file = /examples\/([\w.-]+)"/.exec(title)?.[1];
     if (file && text.split('\n').length > MAX_LINES) return `- [${file}](${EXAMPLES}${file})`;
     const language = title === 'json' ? 'json' : file?.endsWith('.ts') ? 'ts' : 'sh';
     return `\`\`\`${language}\n${decoded(text.replace(/<[^>]+>/g, ''))}\n\`\`\``;
@@ -77,7 +78,10 @@ export function guideFile(): string {
       return code(title!, text!);
     }),
   );
-  return `${[MADE, parts[0], NOTE, ...parts.slice(1)].join('\n\n')}\n`.replace(
+  const contents = [...titles].flatMap(([id, title]) =>
+    id && title ? [`[${title}](${link(`#${id}`)})`] : [],
+  );
+  return `${[MADE, parts[0], NOTE, contents.join(' · '), ...parts.slice(1)].join('\n\n')}\n`.replace(
     /^(- \[.*)\n\n(?=- \[)/gm,
     '$1\n',
   );
