@@ -2,7 +2,6 @@ import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import { CONTENT_LENGTH, HOST, TRANSFER_ENCODING } from './header-names.ts';
 import { isHost } from './host.ts';
 
 /**
@@ -17,16 +16,16 @@ interface ReadFraming {
   isCoded: boolean;
 }
 
-/** Checks a GET or HEAD; rejects one without a valid host, or that declares a body in any way. */
+/**
+ * Checks a GET or HEAD; rejects one without one valid host, or that declares a body in any way. All headers are read: of
+ * repeated ones `getHeader` finds the first, and an empty first one would hide a body, whose bytes the library takes for
+ * the next request on a connection that a proxy shares.
+ */
 export function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
-  if (!isHost(request.getHeader(HOST))) {
-    exchange.rejectAndClose(publicErrors.hostInvalid);
-    return false;
-  }
-  const isDeclared = request.getHeader(CONTENT_LENGTH) !== '' || request.getHeader(TRANSFER_ENCODING) !== '';
-  if (!isDeclared) return true;
   readHeaders(request);
-  if (framing() === 'none') return true;
+  if (!hasHost(exchange)) return false;
+  const read = framing();
+  if (read === 'none' || read === 'absent') return true;
   exchange.rejectAndClose(publicErrors.bodyNotAllowed);
   return false;
 }
@@ -37,10 +36,7 @@ export function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
  */
 export function checkFraming(exchange: Exchange, request: HttpRequest): ReadFraming | undefined {
   readHeaders(request);
-  if (hosts !== 1 || !isHost(host)) {
-    exchange.rejectAndClose(publicErrors.hostInvalid);
-    return undefined;
-  }
+  if (!hasHost(exchange)) return undefined;
   const read = framing();
   if (read === 'ambiguous') {
     exchange.rejectAndClose(publicErrors.framingAmbiguous);
@@ -49,6 +45,13 @@ export function checkFraming(exchange: Exchange, request: HttpRequest): ReadFram
   // the library takes trailers, and what a header hides from it, for the next request
   exchange.closesConnection = read === 'chunked' || read === 'absent';
   return { framing: read, isCoded };
+}
+
+/** Rejects a request without one valid host. */
+function hasHost(exchange: Exchange): boolean {
+  if (hosts === 1 && isHost(host)) return true;
+  exchange.rejectAndClose(publicErrors.hostInvalid);
+  return false;
 }
 
 let hosts = 0;

@@ -6,6 +6,7 @@ import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { exchange } from '../support/raw-connection.ts';
+import { startService } from '../support/service.ts';
 
 await needs('nginx', 'haproxy');
 
@@ -104,4 +105,15 @@ describe.each([
     for (const received of recorder.received) expect(faultOf(received), received).toBeUndefined();
     if (recorder.received.length === 0) expect(answer).toMatch(/^HTTP\/1\.[01] 400 /);
   });
+});
+
+it('chunks behind an empty coding are rejected, which HAProxy passes on, and the next client is answered', async () => {
+  const service = await startService({ hotels: [{ id: 'h1' }] });
+  const port = await startHaproxy([service.port], service.adminPort);
+  const chunks = `${get(`Host: a\r\nTransfer-Encoding:\r\n${CHUNKED}`)}5\r\nabcde\r\n0\r\n\r\n`;
+  for (let i = 0; i < 10; i++) {
+    expect(await exchange(port, chunks)).toMatch(/^HTTP\/1\.1 400 /);
+    const next = get(`Host: a\r\nx-api-key: ${service.fullKey}\r\n`);
+    expect(await exchange(port, next)).toMatch(/^HTTP\/1\.1 200 /);
+  }
 });
