@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { expect, it } from 'vitest';
-import { shared } from './admin.ts';
+import { freePort } from '../demo/servers/port.ts';
+import { MAX_CONNECTIONS, openAdmin, shared } from './admin.ts';
 
 /** Waits until all promises and immediates that are ready have run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -26,4 +29,20 @@ it('scrapes that arrive while metrics are gathered share the next result', async
   await settled();
   begun[2]!.resolve('again');
   expect(await last).toBe('again');
+});
+
+it('connections without a request keep no probe out', async () => {
+  const port = await freePort();
+  const source = { isReady: () => true, metrics: async () => '', contentType: 'text/plain' };
+  const admin = await openAdmin('127.0.0.1', port, source);
+  try {
+    const idle = Array.from({ length: MAX_CONNECTIONS }, () => connect(port, '127.0.0.1'));
+    await Promise.all(idle.map((socket) => once(socket, 'connect')));
+    const closed = Promise.race(idle.map((socket) => once(socket, 'close')));
+    expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+    await closed;
+    expect(idle.filter((socket) => socket.closed)).toHaveLength(1);
+  } finally {
+    await admin.close();
+  }
 });

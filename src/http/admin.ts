@@ -1,8 +1,12 @@
 import { createServer } from 'node:http';
+import type { Socket } from 'node:net';
 import { monotonicMs, pause } from '../lib/clock.ts';
 
-/** Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. */
-const MAX_CONNECTIONS = 128;
+/**
+ * Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. A further one
+ * closes the oldest, so that connections without a request keep no probe out.
+ */
+export const MAX_CONNECTIONS = 128;
 
 interface Admin {
   close(): Promise<void>;
@@ -65,7 +69,15 @@ export function openAdmin(
         return send(404, 'not found: /livez, /readyz and /metrics are here\n');
     }
   });
-  server.maxConnections = MAX_CONNECTIONS;
+  const connections = new Set<Socket>();
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+    if (connections.size <= MAX_CONNECTIONS) return;
+    const [oldest] = connections;
+    connections.delete(oldest!);
+    oldest!.destroy();
+  });
   return new Promise((resolve, reject) => {
     server.once('error', (error) => reject(new Error(`cannot listen on ${host}:${port}: ${error.message}`)));
     server.listen(port, host, () => {
