@@ -67,3 +67,10 @@ test('an invalid row of CSV does not affect its neighbours', () => {
     { id: 'd', name: 'D' },
   ]);
 });
+
+test('a long cell of digits is no number, in time in proportion to its length', () => {
+  const digits = `${'1'.repeat(300_000)}x`;
+  expect(below('id,name,latitude')!.read([`a,A,${digits}`])).toEqual([
+    { id: 'a', name: 'A', latitude: digits },
+  ]);
+});

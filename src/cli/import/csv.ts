@@ -12,7 +12,8 @@ const NUMBERS = new Set<string>(
     return type === 'number' || (type === 'integer' && format !== 'int64');
   }),
 );
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+/** A digit belongs to one part only: two that may take it would take quadratic time of a long cell. */
+const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 /** Texts of databases and spreadsheets for null. */
 const NULLS = new Set(['NULL', '\\N']);
 
@@ -30,6 +31,8 @@ export function csvBelow(line: Line & { text: string }): (Format & { columns: st
         header: `${line.text}\n`,
         mark: { number: line.number, start: line.end + 1 },
         opener: 'a quote',
+        // a quote that is not closed ends at the next one, so no line is followed twice
+        maxLines: Infinity,
         opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
         isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
         read: (texts) => readRows(texts, delimiter, columns),

@@ -26,3 +26,8 @@ test.each([
 ])('%j is unchanged', (text) => {
   expect(toUri(text)).toBe(text);
 });
+
+test('blanks within a long IRI are encoded in time in proportion to its length', () => {
+  const blanks = 300_000;
+  expect(toUri(` https://a/${' '.repeat(blanks)}b `)).toBe(`https://a/${'%20'.repeat(blanks)}b`);
+});

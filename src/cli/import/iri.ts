@@ -11,7 +11,8 @@ const HOST = /^(https?:\/\/(?:[^/?#@]*@)?)([^/?#:@]+)/i;
  * are dropped, as browsers do. All else is unchanged, valid or not. Returns an IRI without a valid domain unchanged.
  */
 export function toUri(iri: string): string {
-  const trimmed = iri.replace(/^ +| +$/g, '');
+  // the second expression begins at the first of several blanks only: at each it would take quadratic time
+  const trimmed = iri.replace(/^ +|(?<! ) +$/g, '');
   const [start = '', before = '', host = ''] = HOST.exec(trimmed) ?? [];
   const isDomainInAscii = host.search(BEYOND_ASCII) < 0;
   const domain = isDomainInAscii ? host : domainToASCII(host);

@@ -10,6 +10,7 @@ export const NDJSON: Format = {
   header: '',
   mark: BEGINNING,
   opener: 'a brace',
+  maxLines: 1_000,
   opens(text) {
     const [, indent] = /^(\s*)\{\s*$/.exec(text) ?? [];
     if (indent === undefined) return undefined;

@@ -104,3 +104,22 @@ test('an object of JSON may span lines, as printers with indentation write array
     [2, 2, '{\n}'],
   ]);
 });
+
+test('an open brace of JSON is followed for a thousand lines', async () => {
+  let searched = 0;
+  const opens = (text: string) => {
+    const closes = NDJSON.opens(text);
+    return (
+      closes &&
+      ((line: string) => {
+        searched++;
+        return closes(line);
+      })
+    );
+  };
+  const braces = Array.from({ length: 30 }, (_, i) => `${' '.repeat(i)}{\n`).join('');
+  const records = await texts(`${braces}${'x\n'.repeat(9_000)}`, { ...NDJSON, opens });
+  expect(records[0]).toEqual([1, 1, 'a brace is not closed: it would swallow 1,000 lines after it']);
+  expect(records).toHaveLength(9_030);
+  expect(searched).toBeLessThanOrEqual(30 * 1_000);
+});

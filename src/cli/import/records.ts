@@ -13,6 +13,8 @@ export interface Format {
   mark: Mark;
   /** what opens a record of several lines */
   opener: string;
+  /** maximum number of lines of a record: each line that opens one is followed so far */
+  maxLines: number;
   /** returns the test for the last line of the record that this line begins; undefined if the line is a whole record */
   opens(text: string): ((text: string) => boolean) | undefined;
   /** returns false for joined lines that are no record */
@@ -55,7 +57,7 @@ export async function* readRecords(source: Source, format: Format): AsyncGenerat
  */
 export async function* joinLines(
   chunks: AsyncIterable<Line[]>,
-  format: Pick<Format, 'opener' | 'opens' | 'isRecord'>,
+  format: Pick<Format, 'opener' | 'maxLines' | 'opens' | 'isRecord'>,
 ): AsyncGenerator<Line[]> {
   let held: Line[] = [];
   /** Returns the records of the held lines, and keeps the last lines if their record may continue. */
@@ -68,7 +70,10 @@ export async function* joinLines(
         if (first.text?.trim() !== '') records.push(first);
         continue;
       }
-      const fits = (line: Line) => line.text !== undefined && line.end - first.start <= LINE_LIMIT_BYTES;
+      const fits = (line: Line) =>
+        line.text !== undefined &&
+        line.end - first.start <= LINE_LIMIT_BYTES &&
+        line.number - first.number < format.maxLines;
       let last = at + 1;
       while (last < held.length && fits(held[last]!) && !closes(held[last]!.text!)) last++;
       const end = held[last];
