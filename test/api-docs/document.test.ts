@@ -65,7 +65,7 @@ describe('the document', () => {
 
   it('has correct examples of keys', async () => {
     const examples = Object.values<{ value: KeyDetails }>(
-      document.find('GET', '/key').operation.responses[200].content['application/json'].examples,
+      document.find('GET', '/key')!.operation.responses[200].content['application/json'].examples,
     );
     expect(examples.length).toBeGreaterThan(0);
     for (const { value } of examples) {
