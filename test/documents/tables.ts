@@ -97,6 +97,7 @@ async function metrics(): Promise<string> {
 function alerts(): string {
   interface Rule {
     alert?: string;
+    expr: string;
     for?: string;
     labels: { severity: string };
     annotations: { summary: string; description: string };
@@ -105,16 +106,28 @@ function alerts(): string {
   return groups
     .flatMap(({ rules }) => rules)
     .filter(({ alert }) => alert !== undefined)
-    .map(({ alert, labels, annotations, ...rule }) => {
+    .map(({ alert, expr, labels, annotations, ...rule }) => {
       const severity = labels.severity.replace(/^./, (letter) => letter.toUpperCase());
       const pending = rule.for ? `after ${rule.for}` : 'at once';
+      const limits = thresholdsOf(expr).map(code).join(', ');
       const summary = plain(annotations.summary)
         .replace(/\{\{ with .*\{\{ end \}\}/, '')
         .replace(/\{\{[^}]*?\$labels\.(\w+).*?\}\}/g, (_, label: string) => label.toUpperCase())
         .replace(/\{\{.*?\}\}/g, 'N');
-      return `### ${code(alert!)}\n\n${severity}, ${pending}: *${summary}.* ${plain(annotations.description)}`;
+      return `### ${code(alert!)}\n\n${severity}, ${pending}${limits && `, if ${limits}`}: *${summary}.* ${plain(annotations.description)}`;
     })
     .join('\n\n');
+}
+
+/** Returns the distinct comparisons of an expression with a number other than 0, such as `> 0.0144`. */
+function thresholdsOf(expr: string): string[] {
+  const found = [...expr.matchAll(/(?<=\s)([<>]=?) (\d[\d.]*)(?: \* ([\d.]+))?/g)].flatMap(
+    ([, sign, limit, factor = '1']) => {
+      const value = Number((Number(limit) * Number(factor)).toPrecision(6));
+      return value === 0 ? [] : [`${sign} ${value}`];
+    },
+  );
+  return [...new Set(found)];
 }
 
 function errorCodes(): string {
