@@ -7,7 +7,7 @@ import { TITLES } from './targets/target.ts';
 
 const PERCENT = 100;
 /** Below this the server did not saturate its core: the generator, Redis or another program was the bottleneck. */
-const SATURATED = 0.9;
+export const SATURATED = 0.9;
 
 /** Returns the tables of a run as text. */
 export function report(results: Results): string {

@@ -37,7 +37,7 @@ const PROMISED = ['get', 'batch-1000'];
 const QUICK = ['get', 'batch-10', 'batch-1000'];
 /** Servers that are started anew with the service, because their GETs differ from its own by little. */
 const ANEW = ['limit', 'bare'];
-/** Number of processes of each: two of one program differ by up to 5 %, because each has another layout of memory. */
+/** Number of processes of each: two of one program differ by up to 15 %, because each has another layout of memory. */
 const PROCESSES = 4;
 const PACE: Record<'quick' | 'usual' | 'grouped' | 'promised', Pace> = {
   quick: { rounds: 3, seconds: 1 },

@@ -1,5 +1,6 @@
 import { median, significant, whole } from '../../bench/figures.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
+import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
@@ -10,6 +11,7 @@ const results = (): Results => JSON.parse(read('bench/results/latest.json'));
 const SERVERS = ['service', 'service-redis', 'nginx', 'nginx-redis', 'fastify', 'limit'];
 
 interface Measured {
+  /** with ~ where the server was not the bottleneck */
   rate: string;
   processor: string;
   /** p50 and p99 in milliseconds */
@@ -20,8 +22,9 @@ function measured(scenario: string, target: string): Measured | undefined {
   const rounds = results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
   if (!rounds) return undefined;
   const ms = (us: number[]) => significant(median(us) / 1000);
+  const mark = median(rounds.map(({ busy }) => busy)) < SATURATED ? '~' : '';
   return {
-    rate: whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
+    rate: mark + whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
     processor: significant(median(rounds.map(({ processorUs }) => processorUs))),
     latency: `${ms(rounds.map(({ p50Us }) => p50Us))} / ${ms(rounds.map(({ p99Us }) => p99Us))}`,
   };
@@ -142,7 +145,7 @@ export function ratios(): string {
       bound(aim),
     ];
   });
-  return table(['Ratio', 'Times faster, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1);
+  return table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1);
 }
 
 export function latency(): string {
