@@ -150,7 +150,6 @@ export function buildWorker(
     slowMs: config.ACCESS_LOG_SLOW_MS,
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
-  shutdown.push('access log', () => accessLog.close());
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
   const usage = new UsageCounter(sendUsage);
   const pipeline: RequestPipeline = new RequestPipeline(

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Unavailable } from '../errors.ts';
-import { clearTimer, random, setTimer, type Timer } from '../lib/clock.ts';
+import { monotonicMs, random } from '../lib/clock.ts';
 import type { CountedMethod, Route } from './request-histogram.ts';
 
 /** Reasons for a line about a request. Requests without a line are counted by the same reasons. */
@@ -23,8 +23,8 @@ interface LoggedRequest {
 }
 
 /**
- * Logs requests that failed (5xx), were slow, or belong to the sample. Lines suppressed in a flood are counted in a
- * line a second later and in the metrics.
+ * Logs requests that failed (5xx), were slow, or belong to the sample. Lines suppressed in a flood are counted
+ * in the metrics.
  */
 export class AccessLog {
   readonly #log: Logger;
@@ -32,8 +32,7 @@ export class AccessLog {
   readonly #sample: number;
   readonly #slowSeconds: number;
   #written: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
-  #suppressed: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
-  #second: Timer | undefined;
+  #secondBeganAtMs = -Infinity;
 
   /** `sample`: share of all requests to be logged, from 0 to 1. `slowMs`: duration from which a request is slow. */
   constructor(
@@ -59,12 +58,6 @@ export class AccessLog {
     this.#write('failed', request, 0, undefined, 0);
   }
 
-  /** Logs the number of suppressed lines. */
-  close(): void {
-    clearTimer(this.#second);
-    this.#beginSecond();
-  }
-
   #write(
     kind: Unlogged,
     request: LoggedRequest,
@@ -72,9 +65,12 @@ export class AccessLog {
     seconds: number | undefined,
     bytes: number,
   ): void {
-    this.#second ??= setTimer(() => this.#beginSecond(), 1_000).unref();
+    const nowMs = monotonicMs();
+    if (nowMs - this.#secondBeganAtMs >= 1_000) {
+      this.#secondBeganAtMs = nowMs;
+      this.#written = { failed: 0, slow: 0, sampled: 0 };
+    }
     if (this.#written[kind] >= LINES_PER_SECOND[kind]) {
-      this.#suppressed[kind]++;
       this.#onSuppressed(kind);
       return;
     }
@@ -95,14 +91,5 @@ export class AccessLog {
     else if (fault instanceof Unavailable)
       this.#log.warn({ ...line, reason: fault.message }, 'request rejected');
     else this.#log.error({ ...line, err: fault }, 'request failed');
-  }
-
-  #beginSecond(): void {
-    const suppressed = this.#suppressed;
-    this.#second = undefined;
-    this.#written = { failed: 0, slow: 0, sampled: 0 };
-    this.#suppressed = { failed: 0, slow: 0, sampled: 0 };
-    if (suppressed.failed + suppressed.slow + suppressed.sampled > 0)
-      this.#log.warn({ suppressed }, 'request log lines suppressed');
   }
 }
