@@ -1,8 +1,7 @@
 #!/usr/bin/env node
-import { styleText } from 'node:util';
 import { addCommands } from './cli/commands.ts';
 import { explainError } from './cli/common/explain-error.ts';
-import { CliCommand, HELP, pointToHelp } from './cli/common/help.ts';
+import { CliCommand, pointToHelp } from './cli/common/help.ts';
 import { printable } from './cli/common/printable.ts';
 import { withAddressFiles } from './config/address-files.ts';
 
@@ -15,7 +14,6 @@ const program = new CliCommand('hotel-api')
     'The hotel API and its operation. Environment variables configure every command; see: hotel-api config',
   )
   .exitOverride()
-  .configureHelp(HELP)
   .addHelpText(
     'after',
     '\nExit codes: 0 done, 1 failed, 2 wrong usage.\nHelp for a command: hotel-api COMMAND --help',
@@ -38,8 +36,7 @@ try {
   } else {
     const [{ DATABASE_URL }] = withAddressFiles(process.env);
     const { lines, exitCode } = explainError(error, DATABASE_URL);
-    const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
-    for (const line of lines) process.stderr.write(`${prefix} ${printable(line)}\n`);
+    for (const line of lines) process.stderr.write(`hotel-api: ${printable(line)}\n`);
     // A server that is still executing a statement would keep the process until its end.
     process.exit(exitCode);
   }

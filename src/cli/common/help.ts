@@ -1,21 +1,4 @@
-import { styleText } from 'node:util';
-import { Command, type HelpConfiguration } from 'commander';
-
-type Style = Parameters<typeof styleText>[0];
-
-// commander removes the colours if the output is no terminal or NO_COLOR is set
-const paint = (style: Style) => (text: string) => styleText(style, text, { validateStream: false });
-
-/** Format of the help: commands in the order of their first use, colours on a terminal. */
-export const HELP: HelpConfiguration = {
-  sortSubcommands: false,
-  showGlobalOptions: false,
-  styleTitle: paint('bold'),
-  styleCommandText: paint('bold'),
-  styleSubcommandText: paint('cyan'),
-  styleOptionText: paint('cyan'),
-  styleArgumentText: paint('yellow'),
-};
+import { Command } from 'commander';
 
 /** Command with the parts that most commands have. */
 export class CliCommand extends Command {
@@ -25,8 +8,7 @@ export class CliCommand extends Command {
 
   /** Adds examples as the last part of the help: lines that can be run. */
   examples(...lines: string[]): this {
-    const title = paint('bold')('Examples:');
-    return this.addHelpText('after', ['', title, ...lines.map((line) => `  ${line}`)].join('\n'));
+    return this.addHelpText('after', ['', 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n'));
   }
 
   /** Adds the option `--json`, whose document has this form. */
