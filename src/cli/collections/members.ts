@@ -1,6 +1,5 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import { copyIn, copyRow } from '../common/copy.ts';
 import { BEGINNING, type Line, readLines } from '../common/lines.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
 import { withDatabase } from '../common/session.ts';
@@ -61,52 +60,47 @@ async function change(
   collection: string,
   action: 'add' | 'remove',
 ): Promise<Outcome> {
+  const rejected = new Map<number, string>();
+  /** the ids, with their first lines */
+  const lineOf = new Map<string, number>();
+  for await (const lines of readLines(source.read(0), BEGINNING)) {
+    progress.at(source.positionBytes);
+    for (const line of lines) {
+      if (line.text?.trim() === '') continue;
+      const { id, fault } = readId(line);
+      if (id === undefined) rejected.set(line.number, fault!);
+      else if (!lineOf.has(id)) lineOf.set(id, line.number);
+    }
+  }
+  const ids = [...lineOf.keys()];
   const outcome = await sql.begin(async (transaction) => {
     await transaction`set local statement_timeout = 0`;
     await requireCollection(transaction, collection);
-    await transaction`create temporary table named (line bigint, fault text, id text) on commit drop`;
-    await copyIn(transaction, 'copy named from stdin', () => rowsOf(source, progress));
-    await transaction`analyze named`;
-    /** Prints the first lines with a fault; returns the number of all. */
-    const report = async (lines: string) => {
-      const query = `select line, fault, count(*) over ()::float8 as all from ${lines} order by line limit ${FIRST_LINES}`;
-      const rows = await transaction.unsafe<{ line: string; fault: string; all: number }[]>(query);
-      for (const { line, fault } of rows) progress.log(`line ${line}: ${fault}`);
-      const all = rows[0]?.all ?? 0;
-      if (all > rows.length) progress.log(`and ${count('more line')(all - rows.length)}`);
-      return all;
-    };
-    const rejected = await report('named where fault is not null');
-    const unknown = await report(`(
-      select distinct on (id) line, 'no hotel has the id ' || to_json(id)::text as fault
-      from named where id is not null and not exists (select from hotels where hotels.id = named.id) order by id, line
-    ) as without_hotel`);
-    const [{ all }] = await transaction<[{ all: number }]>`
-      select count(distinct id)::float8 as all from named where id is not null`;
+    const unknown = await transaction<{ id: string }[]>`
+      select id from unnest(${ids}::text[]) as named (id) where not exists (select from hotels where hotels.id = named.id)`;
     const { count: changed } = await (action === 'add'
       ? transaction`
           insert into collection_hotels (collection_id, hotel_id)
-          select distinct ${collection}, id from named where id is not null order by id on conflict do nothing`
+          select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
       : transaction`
-          delete from collection_hotels where collection_id = ${collection} and hotel_id in (select id from named)`);
-    return { changed, unchanged: all - changed, unknown, rejected };
+          delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
+    report(progress, rejected);
+    report(
+      progress,
+      new Map(unknown.map(({ id }) => [lineOf.get(id)!, `no hotel has the id ${JSON.stringify(id)}`])),
+    );
+    const counts = { unknown: unknown.length, rejected: rejected.size };
+    return { changed, unchanged: ids.length - changed, ...counts };
   });
   // until it is analyzed, lists of a large new collection sort all of its members
   if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
   return outcome;
 }
 
-/** Reads the lines as rows of the table `named`. */
-async function* rowsOf(source: Source, progress: Progress): AsyncGenerator<string> {
-  for await (const lines of readLines(source.read(0), BEGINNING)) {
-    progress.at(source.positionBytes);
-    const given = lines.filter(({ text }) => text?.trim() !== '');
-    const rows = given.map((line) => {
-      const { id, fault } = readId(line);
-      return copyRow([line.number, fault, id]);
-    });
-    if (rows.length > 0) yield rows.join('');
-  }
+/** Prints the first lines with a fault, and how many there are besides. */
+function report(progress: Progress, faults: Map<number, string>): void {
+  for (const [line, fault] of [...faults].slice(0, FIRST_LINES)) progress.log(`line ${line}: ${fault}`);
+  if (faults.size > FIRST_LINES) progress.log(`and ${count('more line')(faults.size - FIRST_LINES)}`);
 }
 
 /** Reads the id of a hotel, which is the `id` of a JSON object or the trimmed line itself, or the fault of the line. */
