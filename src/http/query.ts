@@ -1,7 +1,7 @@
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { readToken, type Token } from '../changes/token.ts';
 import type { ErrorCode } from '../errors.ts';
-import { byteAt, percentDecode } from '../lib/percent-decoded.ts';
+import { percentDecode } from '../lib/percent-decoded.ts';
 import { readRegistryId } from './ids.ts';
 
 export const MIN_LIMIT = 1;
@@ -12,10 +12,6 @@ export const DEFAULT_OFFSET = 0;
 export const DEFAULT_CHANGES = 100;
 export const MAX_WAIT_S = 30;
 export const DEFAULT_WAIT_S = 0;
-
-const PERCENT = 0x25;
-const AMPERSAND = 0x26;
-const EQUALS = 0x3d;
 
 export interface ChangesQuery {
   /** undefined: from the beginning */
@@ -62,32 +58,25 @@ export function readChangesQuery(query: string): ChangesQuery | { error: ErrorCo
   return { token, limit, waitS };
 }
 
+/** Patterns of parameters, by name. Each character of the name may be percent-encoded. */
+const PATTERNS = Object.fromEntries(
+  ['registry_id', 'limit', 'offset', 'after', 'wait'].map((name) => {
+    const either = (character: string) =>
+      `(?:${character}|%${character
+        .charCodeAt(0)
+        .toString(16)
+        .replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`)})`;
+    return [name, new RegExp(`(?:^|&)${[...name].map(either).join('')}(?:=([^&]*))?(?![^&])`)];
+  }),
+);
+
 /**
  * Returns the decoded value of the first parameter of this name in a raw query string; undefined: there is none, null: it
  * cannot be decoded. The other parameters are not decoded, whatever they are.
  */
 export function parameterOf(query: string, name: string): string | null | undefined {
-  for (let start = 0; start < query.length; ) {
-    const nameEnd = endOfName(query, start, name);
-    let end = nameEnd < 0 ? start : nameEnd;
-    // without a call of `indexOf` for each of thousands of empty parameters
-    while (end < query.length && query.charCodeAt(end) !== AMPERSAND) end++;
-    if (nameEnd >= 0) return percentDecode(query.slice(nameEnd + 1, end).replaceAll('+', ' ')) ?? null;
-    start = end + 1;
-  }
-  return undefined;
-}
-
-/** Returns the offset behind the name, of ASCII characters, of the parameter at `at`; -1 if it has another name. */
-function endOfName(query: string, at: number, name: string): number {
-  for (let i = 0; i < name.length; i++) {
-    const code = query.charCodeAt(at);
-    const isEscaped = code === PERCENT;
-    if ((isEscaped ? byteAt(query, at) : code) !== name.charCodeAt(i)) return -1;
-    at += isEscaped ? 3 : 1;
-  }
-  const isEnd = at === query.length || query.charCodeAt(at) === AMPERSAND || query.charCodeAt(at) === EQUALS;
-  return isEnd ? at : -1;
+  const found = PATTERNS[name]!.exec(query);
+  return found ? (percentDecode((found[1] ?? '').replaceAll('+', ' ')) ?? null) : undefined;
 }
 
 function readCount(query: string, name: string, fallback: number): number | undefined {
