@@ -10,7 +10,7 @@ export function print(asJson: boolean | undefined, result: object, note = '', sh
 }
 
 /** Returns an object as lines of its names and values, and an array of objects as a table. */
-function rowsOf(result: object): string {
+export function rowsOf(result: object): string {
   if (!Array.isArray(result)) return inColumns(Object.entries(result));
   if (result.length === 0) return 'none';
   return inColumns([Object.keys(result[0]), ...result.map((each: object) => Object.values(each))]);
@@ -18,7 +18,9 @@ function rowsOf(result: object): string {
 
 function inColumns(rows: unknown[][]): string {
   const cells = rows.map((row) => row.map((value) => oneLine(String(value ?? '')) || '-'));
-  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)));
+  const widths = cells[0]!.map(() => 0);
+  for (const row of cells)
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column]!, cell.length);
   const lines = cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '));
   return lines.map((line) => line.trimEnd()).join('\n');
 }

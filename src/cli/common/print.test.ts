@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest';
+import { rowsOf } from './print.ts';
+
+it('prints objects as a table, and one object as its names and values', () => {
+  const rows = [
+    { id: 'a', note: null },
+    { id: 'long', note: 'two\nlines' },
+  ];
+  expect(rowsOf(rows)).toBe('id    note\na     -\nlong  two lines');
+  expect(rowsOf({ id: 'a', name: 'A' })).toBe('id    a\nname  A');
+  expect(rowsOf([])).toBe('none');
+});
+
+it('prints more rows than a call may have arguments', () => {
+  const rows = Array.from({ length: 200_000 }, (_, id) => ({ id }));
+  expect(rowsOf(rows).split('\n')).toHaveLength(200_001);
+});
