@@ -27,7 +27,7 @@ class Tiers {
   };
   #held: Promise<void> | undefined;
   prefixes: { prefix: string }[] = [];
-  readonly mayLookUp = vi.fn<() => boolean | Promise<boolean>>(() => true);
+  readonly mayLookUp = vi.fn<() => boolean>(() => true);
 
   readonly redisCache = {
     read: async (sha256: string) => {
@@ -290,11 +290,11 @@ describe('beyond the limit of unknown keys', () => {
   });
 
   it('concurrent requests with one key count once, however long the lookup takes', async () => {
-    tiers.mayLookUp.mockResolvedValue(true);
+    tiers.mayLookUp.mockReturnValue(true);
     expect(await Promise.all([apiKeys.load(key), apiKeys.load(key)])).toEqual([null, null]);
     expect(tiers.mayLookUp).toHaveBeenCalledTimes(1);
     expect(tiers.requested.postgres).toBe(1);
-    tiers.mayLookUp.mockResolvedValue(false);
+    tiers.mayLookUp.mockReturnValue(false);
     await expect(waited(apiKeys.load(makeKey()))).rejects.toThrow(/too many lookups/);
   });
 

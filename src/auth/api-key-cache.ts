@@ -33,7 +33,7 @@ interface ApiKeyCacheOptions {
   /** counts of lookups; absent: the key is rejected. A method call for each would cost a cached request 1 % of its time */
   counts: LookupCounter['counts'];
   /** whether one more key that is not known may be looked up */
-  mayLookUp: () => boolean | Promise<boolean>;
+  mayLookUp: () => boolean;
 }
 
 /** What a lookup found, and the time before it began. */

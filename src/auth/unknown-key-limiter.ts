@@ -12,6 +12,12 @@ export const PREFIX_DIGITS = 12;
 const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
 const ADMIT_AGAIN_MS = 25;
+/**
+ * Lookups of unknown keys in a window, in all workers of an instance: at most 48 in any second, because a second overlaps six
+ * windows. Each worker has an equal share, and at least one.
+ */
+const MAX_LOOKUPS = 8;
+const WINDOW_MS = 200;
 /** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
 const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', {
   rejection: 'unknown_key_limit',
@@ -19,13 +25,13 @@ const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys'
 
 /** Limits lookups of unknown keys, so that forged keys do not keep Redis and PostgreSQL busy. */
 export class UnknownKeyLimiter {
-  readonly #mayLookUp: () => boolean | Promise<boolean>;
+  readonly #mayLookUp: () => boolean;
   /** hash prefixes of keys that are or were in the table; possibly incomplete */
   readonly #expected = new Set<number>();
   #waiting = 0;
 
   /** `mayLookUp`: whether one more unknown key may be looked up. */
-  constructor(mayLookUp: () => boolean | Promise<boolean>) {
+  constructor(mayLookUp: () => boolean) {
     this.#mayLookUp = mayLookUp;
   }
 
@@ -39,15 +45,10 @@ export class UnknownKeyLimiter {
    * lookups wait, because the key may be new and its change announced shortly.
    */
   admit(sha256: string): true | Promise<void> {
-    if (this.#isExpected(sha256)) return true;
-    const may = this.#mayLookUp();
-    if (may === true) return true;
-    if (may === false && this.#waiting >= MAX_WAITING) return Promise.reject(TOO_MANY_UNKNOWN_KEYS);
-    return this.#admitLater(may, sha256);
+    return this.#isExpected(sha256) || this.#mayLookUp() ? true : this.#admitLater(sha256);
   }
 
-  async #admitLater(may: false | Promise<boolean>, sha256: string): Promise<void> {
-    if (await may) return;
+  async #admitLater(sha256: string): Promise<void> {
     if (this.#waiting >= MAX_WAITING) throw TOO_MANY_UNKNOWN_KEYS;
     this.#waiting++;
     try {
@@ -55,7 +56,7 @@ export class UnknownKeyLimiter {
       do {
         if (monotonicMs() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
         await pause(ADMIT_AGAIN_MS);
-      } while (!this.#isExpected(sha256) && !(await this.#mayLookUp()));
+      } while (!this.#isExpected(sha256) && !this.#mayLookUp());
     } finally {
       this.#waiting--;
     }
@@ -68,4 +69,19 @@ export class UnknownKeyLimiter {
 
 function prefixOf(sha256: string): number {
   return Number.parseInt(sha256.slice(0, PREFIX_DIGITS), 16);
+}
+
+/** Returns a function that returns true if this worker may look up one more unknown key in the present window. */
+export function unknownKeyWindow(workers: number): () => boolean {
+  const limit = Math.max(1, Math.floor(MAX_LOOKUPS / workers));
+  let endsAtMs = -Infinity;
+  let left = 0;
+  return () => {
+    const nowMs = monotonicMs();
+    if (nowMs >= endsAtMs) {
+      endsAtMs = nowMs + WINDOW_MS;
+      left = limit;
+    }
+    return left-- > 0;
+  };
 }

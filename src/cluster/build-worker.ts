@@ -1,5 +1,6 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { unknownKeyWindow } from '../auth/unknown-key-limiter.ts';
 import { type KeyUsage, UsageCounter } from '../auth/usage.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
@@ -27,7 +28,7 @@ import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
-import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
+import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { LogApplier } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
@@ -39,11 +40,6 @@ import { Timers } from './timers.ts';
 /** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
 const TURNOVER_EVERY_MS = 1_000;
-/**
- * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
- * windows.
- */
-const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
 /** Share of the local cache's bytes for ids of the list, the same for its compressed pages, both in addition; the minimum. */
 const LIST_SHARE = 1 / 32;
 const MIN_LIST_BYTES = 1024 ** 2;
@@ -124,16 +120,13 @@ export function buildWorker(
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const hotelList = new HotelList(repository.list, () => freshness.mayServePositions(), listBytes);
   const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
-  const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
+  const limiter = new RateLimiter(config.WORKERS, requestLeases);
   const apiKeys = new ApiKeyCache({
     ...{ origin, history, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
     counts: metrics.keyLookups.counts,
-    mayLookUp: () => {
-      const decision = limiter.take(UNKNOWN_KEYS_ID, UNKNOWN_KEYS);
-      return decision instanceof Promise ? decision.then(({ admitted }) => admitted) : decision.admitted;
-    },
+    mayLookUp: unknownKeyWindow(config.WORKERS),
   });
   const logPositions = new PositionWatch(isCurrent);
   const logApplier = new LogApplier(

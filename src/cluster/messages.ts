@@ -54,8 +54,6 @@ export type ToWorker =
   | { type: 'reachable' }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: LeaseGrant[] }
-  /** grants of shared windows to another worker, sent before that worker gets them */
-  | { type: 'grants of others'; grants: LeaseGrant[] }
   | { type: 'drain' };
 
 /** Messages from a worker to the primary. */

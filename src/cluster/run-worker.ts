@@ -97,9 +97,6 @@ export function runWorker(
       case 'grant':
         limiter.receive(message.grants);
         break;
-      case 'grants of others':
-        limiter.receiveOfOthers(message.grants);
-        break;
     }
   };
   return { parts, start, receive, warmedUp: () => warmedUp };

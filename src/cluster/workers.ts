@@ -7,7 +7,6 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { type CountWindow, RateLimitCoordinator } from '../rate-limit/coordinator.ts';
-import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
@@ -147,20 +146,6 @@ export class Workers {
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
   }
 
-  #grant(handle: WorkerHandle, requests: LeaseRequest[]): void {
-    const grants = this.#rateLimits.grant(handle.number, requests);
-    if (grants instanceof Promise) void grants.then((granted) => this.#pass(handle, granted));
-    else this.#pass(handle, grants);
-  }
-
-  #pass(handle: WorkerHandle, grants: LeaseGrant[]): void {
-    const shared = grants.filter((grant) => grant.shared);
-    if (shared.length > 0)
-      for (const other of this.#handles)
-        if (other !== handle) send(other.worker, { type: 'grants of others', grants: shared });
-    send(handle.worker, { type: 'grant', grants });
-  }
-
   #receive(handle: WorkerHandle, message: ToPrimary): void {
     if (message.type !== 'up') handle.dueAtMs = this.#checkedMs + SILENT_MS;
     switch (message.type) {
@@ -182,7 +167,9 @@ export class Workers {
         this.#onUsage(message.usage);
         break;
       case 'leases':
-        this.#grant(handle, message.requests);
+        void this.#rateLimits
+          .grant(message.requests)
+          .then((grants) => send(handle.worker, { type: 'grant', grants }));
         break;
       case 'failed':
         this.#events.workerFailed(handle.worker.process.pid!, message.reason);

@@ -1,21 +1,12 @@
 import { monotonicMs } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { WindowCount, WindowUse } from '../redis/store.ts';
-import {
-  type LeaseGrant,
-  type LeaseRequest,
-  type RateLimit,
-  SWEEP_AT,
-  UNKNOWN_KEYS_ID,
-} from './rate-limit.ts';
+import { type LeaseGrant, type LeaseRequest, type RateLimit, SWEEP_AT } from './rate-limit.ts';
 
 interface Window {
   limit: RateLimit;
   endsAtMs: number;
   used: number;
-  /** the worker that asked first */
-  worker: number;
-  shared: boolean;
 }
 
 /** Timeout of Redis, half of the workers' timeout of the primary. */
@@ -42,29 +33,23 @@ export class RateLimitCoordinator {
     return this.#windows.size;
   }
 
-  /** Grants a worker the requested numbers of requests, or what is left. */
-  grant(worker: number, requests: LeaseRequest[]): LeaseGrant[] | Promise<LeaseGrant[]> {
+  /** Grants the requested numbers of requests, or what is left. */
+  async grant(requests: LeaseRequest[]): Promise<LeaseGrant[]> {
     const count = this.#count;
-    if (!count) return requests.map((request) => this.#grantAlone(worker, request));
-    const grants = requests.map((request) =>
-      request.id === UNKNOWN_KEYS_ID
-        ? this.#grantAlone(worker, request)
-        : this.#grantShared(worker, request, count),
-    );
-    return Promise.all(grants);
+    if (!count) return requests.map((request) => this.#grantAlone(request));
+    return Promise.all(requests.map((request) => this.#grantShared(request, count)));
   }
 
-  #grantAlone(worker: number, { id, limit, wanted }: LeaseRequest): LeaseGrant {
+  #grantAlone({ id, limit, wanted }: LeaseRequest): LeaseGrant {
     const nowMs = monotonicMs();
-    const window = this.#windowOf(id, limit, nowMs, worker);
-    if (window.worker !== worker) window.shared = true;
+    const window = this.#windowOf(id, limit, nowMs);
     const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));
     window.used += granted;
     const left = Math.max(0, limit.requests - window.used);
-    return { id, granted, left, resetInMs: window.endsAtMs - nowMs, shared: window.shared };
+    return { id, granted, left, resetInMs: window.endsAtMs - nowMs };
   }
 
-  async #grantShared(worker: number, request: LeaseRequest, count: CountWindow): Promise<LeaseGrant> {
+  async #grantShared(request: LeaseRequest, count: CountWindow): Promise<LeaseGrant> {
     const { id, limit, wanted } = request;
     // a window of another length is another window
     const counting = count(`${limit.windowMs}:${id}`, {
@@ -74,24 +59,23 @@ export class RateLimitCoordinator {
     });
     // a late count is used up here in place of one that Redis does not know
     const counted = await withDeadline(counting, COUNT_TIMEOUT_MS).catch(() => undefined);
-    if (!counted) return this.#grantAlone(worker, request);
+    if (!counted) return this.#grantAlone(request);
     const nowMs = monotonicMs();
-    const window = this.#windowOf(id, limit, nowMs, worker);
-    window.shared = true;
+    const window = this.#windowOf(id, limit, nowMs);
     window.used = limit.requests - counted.left;
     window.endsAtMs = nowMs + counted.resetInMs;
-    return { id, ...counted, shared: true };
+    return { id, ...counted };
   }
 
-  #windowOf(id: string, limit: RateLimit, nowMs: number, worker: number): Window {
+  #windowOf(id: string, limit: RateLimit, nowMs: number): Window {
     let window = this.#windows.get(id);
     if (window?.limit.windowMs !== limit.windowMs) {
       if (this.#windows.size >= this.#sweepAt) this.#sweep(nowMs);
-      window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0, worker, shared: false };
+      window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0 };
       this.#windows.set(id, window);
     } else if (nowMs >= window.endsAtMs) {
       const beganMs = nowMs - window.endsAtMs < limit.windowMs ? window.endsAtMs : nowMs;
-      Object.assign(window, { worker, shared: false, used: 0, endsAtMs: beganMs + limit.windowMs });
+      Object.assign(window, { used: 0, endsAtMs: beganMs + limit.windowMs });
     }
     window.limit = limit;
     return window;

@@ -17,8 +17,6 @@ interface Lease {
   tokens: number;
   /** requests left at the primary, as of its last message */
   left: number;
-  /** true if other workers admit requests of the window too */
-  shared: boolean;
   isRequested: boolean;
   /** grants that are still to come after their timeout: the worker has admitted its share instead */
   late: number;
@@ -28,8 +26,6 @@ interface Lease {
 
 /** Share of a limit that the workers lease at a time, in all. */
 const STEP = 0.05;
-/** The same where instances share the limit: the workers of all together hold more of it. */
-const SHARED_STEP = 0.02;
 /** Timeout of the primary. After it, each worker applies an equal share of the limit. */
 const LEASE_TIMEOUT_MS = 100;
 
@@ -41,19 +37,15 @@ const LEASE_TIMEOUT_MS = 100;
  */
 export class RateLimiter {
   readonly #workers: number;
-  readonly #step: number;
   readonly #send: (requests: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
   #sweepAt = SWEEP_AT;
   /** leases requested in this event-loop iteration, which are sent as one message */
   #toRequest: Lease[] = [];
 
-  /**
-   * `send` passes requests to the primary; its grants come to `receive`. `isShared`: instances share the limits.
-   */
-  constructor(workers: number, send: (requests: LeaseRequest[]) => void, isShared = false) {
+  /** `send` passes requests to the primary; its grants come to `receive`. */
+  constructor(workers: number, send: (requests: LeaseRequest[]) => void) {
     this.#workers = workers;
-    this.#step = isShared ? SHARED_STEP : STEP;
     this.#send = send;
   }
 
@@ -68,7 +60,6 @@ export class RateLimiter {
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
       lease.tokens = 0;
-      lease.shared = false;
       lease.left = limit.requests;
     }
     if (lease.tokens > 0) {
@@ -94,20 +85,6 @@ export class RateLimiter {
     }
   }
 
-  /**
-   * Receives grants to other workers, which the primary sends before it grants. The remainder of a shared window that a
-   * client receives therefore grows only if it comes from a worker that has not read them yet.
-   */
-  receiveOfOthers(grants: LeaseGrant[]): void {
-    const nowMs = monotonicMs();
-    for (const { id, left, resetInMs } of grants) {
-      const lease = this.#leases.get(id);
-      if (!lease) continue;
-      if (nowMs >= lease.endsAtMs) lease.tokens = 0;
-      Object.assign(lease, { left, endsAtMs: nowMs + resetInMs, shared: true });
-    }
-  }
-
   #leaseOf(id: string, limit: RateLimit, nowMs: number): Lease {
     const known = this.#leases.get(id);
     if (known) {
@@ -117,14 +94,13 @@ export class RateLimiter {
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
     const counts = { endsAtMs: 0, tokens: 0, left: 0, late: 0 };
-    const flags = { shared: false, isRequested: false };
-    const lease: Lease = { id, limit, ...counts, ...flags, waiting: [], deadline: undefined };
+    const lease: Lease = { id, limit, ...counts, isRequested: false, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
   }
 
   #stepOf({ requests }: RateLimit): number {
-    return Math.floor((this.#step * requests) / this.#workers);
+    return Math.floor((STEP * requests) / this.#workers);
   }
 
   #requestLease(lease: Lease): void {
@@ -141,14 +117,13 @@ export class RateLimiter {
     });
   }
 
-  #grant(lease: Lease, { granted, left, resetInMs, shared }: Omit<LeaseGrant, 'id'>): void {
+  #grant(lease: Lease, { granted, left, resetInMs }: Omit<LeaseGrant, 'id'>): void {
     const nowMs = monotonicMs();
     clearTimer(lease.deadline);
     lease.deadline = undefined;
     lease.isRequested = false;
     lease.tokens += granted;
     lease.left = left;
-    lease.shared = shared;
     lease.endsAtMs = nowMs + resetInMs;
     const admitted = lease.waiting.splice(0, lease.tokens);
     lease.tokens -= admitted.length;
@@ -166,7 +141,7 @@ export class RateLimiter {
     const { requests, windowMs } = lease.limit;
     lease.late++;
     const share = Math.max(1, Math.floor(requests / this.#workers));
-    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs, shared: true });
+    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs });
   }
 
   #sweep(nowMs: number): void {
@@ -177,13 +152,11 @@ export class RateLimiter {
 }
 
 function decisionOn(
-  { limit, tokens, left, shared, endsAtMs }: Lease,
+  { limit, tokens, left, endsAtMs }: Lease,
   admitted: boolean,
   nowMs: number,
 ): RateLimitDecision {
   // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
-  // for a shared window every worker reports the requests that no worker has leased
-  const remaining = shared ? left : admitted ? tokens + left : 0;
-  return { admitted, remaining, resetInMs };
+  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };
 }

@@ -18,12 +18,7 @@ export interface LeaseGrant {
   /** requests left in the window after this grant */
   left: number;
   resetInMs: number;
-  /** true if several workers have asked for requests of the window */
-  shared: boolean;
 }
 
 /** Number of limits in a table above which those that have ended are removed. */
 export const SWEEP_AT = 1_000;
-
-/** Id of the limit of lookups of unknown keys, which no key has. Each instance has this limit by itself. */
-export const UNKNOWN_KEYS_ID = 'unknown keys';
