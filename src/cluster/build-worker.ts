@@ -35,7 +35,6 @@ import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
-import { Timers } from './timers.ts';
 
 /** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
@@ -55,7 +54,6 @@ export function buildWorker(
   const { config, shutdown, metrics } = context;
   const applied = { history: '', server: '', position: 0 };
   const history = () => applied.history;
-  const timers = new Timers(shutdown);
   const outage = { ofPostgres: false };
   const freshness = new Freshness(() => outage.ofPostgres, onLateAnswer);
   const isCurrent = () => freshness.isCurrent();
@@ -71,7 +69,7 @@ export function buildWorker(
       outage.ofPostgres = isOpen;
     },
   });
-  timers.repeat(() => {
+  context.repeat(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
@@ -173,9 +171,8 @@ export function buildWorker(
     onRejected: () => metrics.connectionsRejected.inc(),
   });
   shutdown.push('connections', () => server.close());
-  timers.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
+  context.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
   return {
-    timers,
     postgres,
     origin,
     redis: redisCache?.redis,

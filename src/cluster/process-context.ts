@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
 import { type Config, readConfig } from '../config/config.ts';
+import { clearTimer, every } from '../lib/clock.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
@@ -24,6 +25,12 @@ export class ProcessContext {
     this.events = new Events(this.log);
     const stop = watchAddressFiles(this.config, (name, isNew) => this.#useAddress(name, isNew));
     this.shutdown.push('address files', stop);
+  }
+
+  /** Calls back again and again, until the process stops. */
+  repeat(callback: () => void, intervalMs: number): void {
+    const timer = every(callback, intervalMs);
+    this.shutdown.push('timer', () => clearTimer(timer));
   }
 
   /**

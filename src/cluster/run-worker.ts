@@ -1,5 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, onClockStep, pause, toSystemMs, wallMs } from '../lib/clock.ts';
+import { fromSystemMs, onClockStep, pause, setTimer, toSystemMs, wallMs } from '../lib/clock.ts';
 import { loginOf } from '../redis/store.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
@@ -33,7 +33,7 @@ export function runWorker(
     (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
     (usage) => send({ type: 'usage', usage }),
   );
-  const { timers, postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
+  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
@@ -50,8 +50,7 @@ export function runWorker(
   logApplier.start(log);
   if (lateAnswerMs !== undefined) freshness.answered(fromSystemMs(lateAnswerMs));
 
-  const preloadKeys = () =>
-    apiKeys.preload().catch(() => timers.once('preload', preloadKeys, PRELOAD_RETRY_MS));
+  const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
   let warmedUp: WarmUpResult | undefined;
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([

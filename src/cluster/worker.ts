@@ -35,8 +35,8 @@ function startWorker(start: Start): (message: ToWorker) => void {
       type: 'metrics',
       metrics: [...(await metrics.registry.getMetricsAsJSON()), ...(await readDefaults())],
     });
-  worker.parts.timers.repeat(() => send({ type: 'alive' }), REPORT_EVERY_MS);
-  worker.parts.timers.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
+  context.repeat(() => send({ type: 'alive' }), REPORT_EVERY_MS);
+  context.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();
