@@ -1,11 +1,4 @@
-import { Hotel } from '../hotels/hotel.ts';
-
-/** A hotel without values besides its id and name. */
-const EMPTY = Object.fromEntries(
-  Object.keys(Hotel.properties)
-    .slice(2)
-    .map((field) => [field, field === 'images' ? [] : field === 'certified' ? false : null]),
-) as unknown as Omit<Hotel, 'id' | 'name'>;
+import type { Hotel } from '../hotels/hotel.ts';
 
 /**
  * Returns a hotel for the examples of the document, as a key with the `registry` scope sees it. `seed` generates a hotel with
@@ -15,7 +8,6 @@ export function exampleHotel(year: number): Hotel {
   return {
     id: 'htl_sliji9ej',
     name: 'Grand Hotel Meridian',
-    ...EMPTY,
     description:
       'A quiet house by the river, ten minutes from the old town. Breakfast is served until eleven.',
     address: '12 Rue du Quai, 45750 Saint-Pryvé-Saint-Mesmin',
@@ -25,8 +17,10 @@ export function exampleHotel(year: number): Hotel {
     latitude: 47.883581,
     longitude: 1.869862,
     language: 'fr',
+    star_rating: null,
     room_count: 66,
     website_url: 'https://meridian.example.com/',
+    email: null,
     images: [
       { url: 'https://cdn.example.com/hotels/htl_sliji9ej/1.jpg', caption: 'Terrace in the evening' },
       { url: 'https://cdn.example.com/hotels/htl_sliji9ej/2.jpg', caption: null },
