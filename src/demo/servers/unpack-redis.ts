@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -19,17 +19,16 @@ export async function unpackRedis(
   log: (sentence: string) => void,
   { cache = CACHE, signal }: { cache?: string; signal?: AbortSignal | undefined } = {},
 ): Promise<string | undefined> {
-  const system = await readSystem();
-  // programs of one distribution may not run on another that shares the folder
-  const target = join(cache, `redis-${system.id}-${system.version}-${process.arch}`);
+  const target = join(cache, `redis-${process.arch}`);
   const program = join(target, 'redis-server');
+  // that of another distribution, which shares the folder, may not run here
   if (await runs(program)) return program;
   const [sh, ...tools] = await Promise.all(['sh', 'apt-get', 'dpkg-deb'].map((name) => findProgram([name])));
   if (!sh || tools.includes(undefined)) {
     log('No redis-server or valkey-server on the PATH, and no apt-get to fetch its package with.');
     return undefined;
   }
-  log(`Fetching Redis from the packages of ${system.name} (once, into node_modules/.cache) …`);
+  log('Fetching Redis from the packages of this distribution (once, into node_modules/.cache) …');
   const reason = await runScript(sh, cache, target, signal).catch((error: Error) => error.message);
   if (reason === undefined) return program;
   log(`Redis could not be fetched: ${reason}`);
@@ -76,12 +75,4 @@ function runs(program: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Reads the distribution from os-release(5). */
-async function readSystem(): Promise<{ id: string; version: string; name: string }> {
-  const text = await readFile('/etc/os-release', 'utf8').catch(() => '');
-  const read = (key: string) => new RegExp(`^${key}="?([^"\n]*)`, 'm').exec(text)?.[1];
-  const id = read('ID') ?? process.platform;
-  return { id, version: read('VERSION_ID') ?? 'rolling', name: read('PRETTY_NAME') ?? id };
 }
