@@ -6,18 +6,6 @@ import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
 
-/** Collection in the output of the command line. */
-interface Collection {
-  id: string;
-  name: string;
-  /** members that exist as hotels, which a key of the collection sees */
-  hotels: number;
-  /** members without a hotel */
-  unknown: number;
-  /** its keys that are neither revoked nor expired */
-  keys: number;
-}
-
 interface Options {
   json?: boolean;
 }
@@ -128,8 +116,8 @@ async function remove(id: string, { json }: Options): Promise<void> {
 }
 
 /** Returns all collections, or the one with this id, ordered by id. */
-async function read(sql: Sql, id: string | null = null): Promise<Collection[]> {
-  const rows = await sql<Collection[]>`
+async function read(sql: Sql, id: string | null = null): Promise<object[]> {
+  const rows = await sql`
     select id, name, hotels::float8, (members - hotels)::float8 as unknown, keys::float8
     from collections,
       lateral (
@@ -142,10 +130,10 @@ async function read(sql: Sql, id: string | null = null): Promise<Collection[]> {
       ) as of_keys
     where ${id}::text is null or id = ${id}
     order by id collate "C"`;
-  return [...rows];
+  return rows;
 }
 
-async function readOne(sql: Sql, id: string): Promise<Collection> {
+async function readOne(sql: Sql, id: string): Promise<object> {
   await requireCollection(sql, id);
   return (await read(sql, id))[0]!;
 }

@@ -10,7 +10,7 @@ import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } f
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
-import { limitOf, unknownKey, written } from './keys/key.ts';
+import { unknownKey } from './keys/unknown-key.ts';
 import { addUsageCommand } from './keys/usage.ts';
 
 const DAY_S = 86_400;
@@ -119,19 +119,15 @@ export function addCommand(program: CliCommand): void {
   addUsageCommand(keys);
 }
 
-async function create(options: {
-  name: string;
-  scope: string[];
-  expires?: string;
-  rateLimit: RateLimit | null;
-  collection?: string;
-  note?: string;
-  json?: boolean;
-}): Promise<void> {
-  const { name, scope, expires, rateLimit, collection, note, json } = options;
+async function create({
+  scope,
+  expires,
+  json,
+  ...options
+}: KeyOptions & { scope: string[]; expires?: string; json?: boolean }): Promise<void> {
   const key = await withDatabase(async (sql) => {
-    if (collection !== undefined) await requireCollection(sql, collection);
-    return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection, note });
+    if (options.collection) await requireCollection(sql, options.collection);
+    return createKey(sql, { ...options, scopes: scope, expiresAt: expires ?? null });
   });
   print(json, key, SHOWN_ONCE);
 }
@@ -148,46 +144,35 @@ export async function createKey(
       collection_id, created_note)
     values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt},
       ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000}, ${collection}, ${note})
-    returning expires_at`;
+    returning expires_at, ${rateLimitIn(sql)} as rate_limit`;
   return {
     ...{ id, name, key, scopes, expires_at: isoTime(row!.expires_at) },
-    ...(rateLimit && { rate_limit: written(rateLimit)! }),
+    ...(rateLimit && { rate_limit: row!.rate_limit }),
     ...(collection !== null && { collection }),
   };
 }
 
 /** Prints all keys: to a person without those facts that only `--json` has room for. */
 async function list({ json }: { json?: boolean }): Promise<void> {
-  const rows = await withDatabase(
+  const keys = await withDatabase(
     (sql) => sql`
-      select *, (select max(last_used_at) from hotel_api_usage where key_id = id) as last_used_at,
+      select id, name, scopes, created_at, expires_at, revoked_at, ${rateLimitIn(sql)} as rate_limit, collection_id as collection,
+        rotated_to, created_by, created_note, revoked_by, revoked_note,
+        (select max(last_used_at) from hotel_api_usage where key_id = id) as last_used_at,
         case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
-        when rotated_to is not null then 'rotated' else 'active' end as state
-      from api_keys order by created_at, id`,
+          when rotated_to is not null then 'rotated' else 'active' end as state
+      from api_keys order by api_keys.created_at, id`,
   );
-  const keys = rows.map((row) => ({
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    created_at: isoTime(row.created_at),
-    expires_at: isoTime(row.expires_at),
-    revoked_at: isoTime(row.revoked_at),
-    rate_limit: written(limitOf(row)),
-    collection: row.collection_id,
-    rotated_to: row.rotated_to,
-    created_by: row.created_by,
-    created_note: row.created_note,
-    revoked_by: row.revoked_by,
-    revoked_note: row.revoked_note,
-    // within the last 90 days, to the minute
-    last_used_at: isoTime(row.last_used_at),
-    state: row.state,
-  }));
   const shown = keys.map(({ id, name, scopes, rate_limit, collection, ...rest }) => {
     const { expires_at, last_used_at, state, rotated_to } = rest;
     return { id, name, scopes, rate_limit, collection, expires_at, last_used_at, state, rotated_to };
   });
   print(json, keys, '', shown);
+}
+
+/** Selects the rate limit of a key as the command line takes it, such as 200/s. */
+function rateLimitIn(sql: Sql | TransactionSql) {
+  return sql`rate_limit_requests || '/' || case rate_limit_window_s when 1 then 's' when 60 then 'm' else 'h' end`;
 }
 
 /** Revokes a key; revoking it again changes nothing. */
@@ -196,24 +181,23 @@ async function revoke(id: string, { note, json }: { note?: string; json?: boolea
     await sql`
       update api_keys set revoked_at = now(), revoked_by = session_user, revoked_note = ${note ?? null}
       where id = ${id} and revoked_at is null`;
-    const [found] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
+    const [found] = await sql`select id, name, revoked_at, rotated_to from api_keys where id = ${id}`;
     return found ?? unknownKey(id);
   });
-  const { name, revoked_at, rotated_to } = row;
-  const successor = rotated_to ? `The key ${rotated_to} remains valid unless it is revoked too.` : '';
-  print(json, { id, name, revoked_at: isoTime(revoked_at), rotated_to }, successor);
+  const successor = row.rotated_to ? `The key ${row.rotated_to} remains valid unless it is revoked too.` : '';
+  print(json, row, successor);
 }
 
 /** Sets the rate limit of a key; null removes it. */
 async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?: boolean }): Promise<void> {
-  const name = await withDatabase(async (sql) => {
+  const limited = await withDatabase(async (sql) => {
     const [row] = await sql`
       update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
         rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
-      where id = ${id} returning name`;
-    return (row ?? unknownKey(id)).name;
+      where id = ${id} returning id, name, ${rateLimitIn(sql)} as rate_limit`;
+    return row ?? unknownKey(id);
   });
-  print(json, { id, name, rate_limit: written(rateLimit) });
+  print(json, limited);
 }
 
 /**
@@ -230,6 +214,7 @@ async function rotate(
         select *, revoked_at is not null as revoked, coalesce(expires_at <= now(), false) as expired
         from api_keys where id = ${id} for update`;
       const old = found ?? unknownKey(id);
+      const { rate_limit_requests: requests } = old;
       if (old.revoked) throw new Failure(`Key ${id} is revoked. Create a new one: hotel-api keys create`);
       if (old.rotated_to)
         throw new Failure(
@@ -243,7 +228,7 @@ async function rotate(
         name: old.name,
         scopes: old.scopes,
         expiresAt: isoTime(old.expires_at),
-        rateLimit: limitOf(old),
+        rateLimit: requests && { requests, windowMs: 1000 * old.rate_limit_window_s },
         collection: old.collection_id,
         note,
       });

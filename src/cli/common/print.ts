@@ -5,7 +5,10 @@ import { oneLine, printable } from './printable.ts';
  * lines of names and values, and then the note. `shown` is what a person sees of the result.
  */
 export function print(asJson: boolean | undefined, result: object, note = '', shown = result): void {
-  const text = asJson ? JSON.stringify(result, null, 2) : `${rowsOf(shown)}${note && `\n${note}`}`;
+  const text = asJson
+    ? JSON.stringify(result, null, 2)
+    : // times as in JSON
+      `${rowsOf(JSON.parse(JSON.stringify(shown)))}${note && `\n${note}`}`;
   process.stdout.write(`${printable(text)}\n`);
 }
 

@@ -3,20 +3,10 @@ import { parseWhole } from '../common/arguments.ts';
 import type { CliCommand } from '../common/help.ts';
 import { print } from '../common/print.ts';
 import { withDatabase } from '../common/session.ts';
-import { unknownKey } from './key.ts';
+import { unknownKey } from './unknown-key.ts';
 
 /** Days for which the use of keys is kept. */
 const MAX_DAYS = 90;
-
-/** Use of a key on one day (UTC). `name`: null if the key was deleted. */
-interface DayOfUse {
-  day: string;
-  id: string;
-  name: string | null;
-  requests: number;
-  hotels: number;
-  bytes: number;
-}
 
 interface Options {
   days: number;
@@ -44,8 +34,8 @@ async function usage(id: string | undefined, { days, json }: Options): Promise<v
   print(json, await withDatabase((sql) => read(sql, id, days)));
 }
 
-async function read(sql: Sql, id: string | undefined, days: number): Promise<DayOfUse[]> {
-  const rows = await sql<DayOfUse[]>`
+async function read(sql: Sql, id: string | undefined, days: number): Promise<object[]> {
+  const rows = await sql`
     select day::text, key_id as id, name, requests::float8, hotels::float8, bytes::float8
     from hotel_api_usage left join api_keys on api_keys.id = key_id
     where day > (now() at time zone 'UTC')::date - ${days}::integer and (${id ?? null}::text is null or key_id = ${id ?? null})
@@ -54,5 +44,5 @@ async function read(sql: Sql, id: string | undefined, days: number): Promise<Day
     const known = await sql`select from api_keys where id = ${id}`;
     if (known.length === 0) unknownKey(id);
   }
-  return [...rows];
+  return rows;
 }
