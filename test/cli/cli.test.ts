@@ -258,25 +258,11 @@ describe('keys', () => {
 });
 
 describe('seed and import', () => {
-  const checksum = async () => {
-    const [row] = await sql`
-      select count(*)::int as count, md5(string_agg((to_jsonb(h) - 'certified_from' - 'certified_until')::text, '' order by id)) as sum
-      from hotels h`;
-    return row;
-  };
-
-  test('the same seed and day create the same hotels, and a table with hotels is not seeded', async () => {
+  // src/cli/seed/hotel.test.ts: a hotel depends on its index, the seed and the day alone
+  test('a table with hotels is not seeded', async () => {
     const args = ['seed', '--hotels', '2000'];
     expect(await json(args)).toMatchObject({ code: 0, inserted: 2000, seed: 1 });
-    const first = await checksum();
-    expect(first!.count).toBe(2000);
     await expectFailure(args, 'not empty');
-    await sql`truncate hotels`;
-    await hotelApi(args);
-    expect(await checksum()).toEqual(first);
-    await sql`truncate hotels`;
-    await hotelApi([...args, '--seed', '2']);
-    expect((await checksum())!.sum).not.toBe(first!.sum);
   });
 
   describe('with few hotels', () => {

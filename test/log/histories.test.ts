@@ -1,8 +1,6 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
-import { ownReplica } from '../support/own-replica.ts';
-import { ownPostgres } from '../support/own-server.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
 import { idsAfter, insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
 
@@ -120,16 +118,6 @@ it('an older log, put back, begins another history as soon as an instance that w
   expect(await stateOf(sql)).toEqual(begun);
 });
 
-it('another future with the same position is told by its transaction', async () => {
-  const { sql, before } = await withLog();
-  await sql`delete from hotel_api_log where position > ${before.position - 2}`;
-  await sql`delete from hotel_api_queue`;
-  await insertHotels(sql, ['another']);
-  await sequence(sql);
-  expect(await stateOf(sql)).toMatchObject({ position: before.position, history: before.history });
-  expect(await poll(sql, before)).toMatchObject({ isContinued: false });
-});
-
 it('another future is told although its transactions have the same numbers, as behind an older data folder', async () => {
   const { sql, before } = await withLog();
   const last = before.position + 1;
@@ -182,23 +170,4 @@ it('what commits while a history begins is read in it', async () => {
   expect(await poll(sql)).toMatchObject({ isUnread: true, isDue: true });
   await sequence(sql);
   expect(await idsAfter(sql, begun.position)).toEqual(['between', 'open']);
-});
-
-it('a replica is not followed; promoted, it begins a history of its own', async () => {
-  const { ownerUrl } = await ownPostgres(40);
-  const primary = session(ownerUrl);
-  await sequence(primary);
-  await insertHotels(primary, ['one']);
-  await sequence(primary);
-  const replica = await ownReplica(ownerUrl);
-  const standby = session(Object.assign(new URL(ownerUrl), { port: String(replica.port) }).href);
-  const before = await stateOf(primary);
-  await expect.poll(() => stateOf(standby)).toEqual(before);
-  await expect(poll(standby)).rejects.toThrow('this server is a replica');
-  await expect(poll(standby, before)).rejects.toThrow('this server is a replica');
-  await expect(sequence(standby)).rejects.toThrow();
-  const secret = await secretOf(primary);
-  await standby`select pg_promote()`;
-  await expect.poll(() => standby`select pg_is_in_recovery() as is_replica`).toEqual([{ is_replica: false }]);
-  await expectAnother(standby, before, secret);
 });

@@ -6,7 +6,6 @@ import {
   blocksOf,
   insertHotels,
   logAfter,
-  poll,
   queueSingly,
   sequence,
   sequenceAll,
@@ -147,20 +146,3 @@ it.each(PLANS)(
     await holder`rollback`;
   },
 );
-
-it('rolled back rows of the queue make nothing due', async () => {
-  const { sql, ownerUrl } = await freshDatabase();
-  const one = session(ownerUrl);
-  const last = await sequence(sql);
-  await one`begin`;
-  await queueSingly(one, 40_000, 'undone-');
-  await one`rollback`;
-  expect(await poll(sql)).toMatchObject({ isUnread: false, isDue: false, last });
-  expect(await sequence(sql)).toBe(last);
-  await insertHotels(sql, ['h']);
-  await sequence(sql);
-  const { position, transaction } = await stateOf(sql);
-  const idle = `select * from hotel_api_poll(${position}, ${transaction}, 100)`;
-  await blocksOf(one, idle);
-  expect(await blocksOf(one, idle)).toBeLessThanOrEqual(3 * A_FEW);
-});

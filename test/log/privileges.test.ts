@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { expect, inject, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
 import { insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
@@ -173,11 +173,9 @@ it('a login that may write hotels changes and locks hotels, and nothing else', a
   await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
 });
 
-it('a serving login with settings of its own sequences durably, and in the order of commits', async () => {
-  const { sql, name } = await freshDatabase();
-  const login = `serves_${randomBytes(4).toString('hex')}`;
-  const password = randomBytes(8).toString('hex');
-  await sql.unsafe(`create role ${login} login password '${password}' in role hotel_api_serve`);
+it('a session with settings of its own sequences durably, and in the order of commits', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  const one = session(ownerUrl);
   for (const setting of [
     'synchronous_commit = off',
     `default_transaction_isolation = 'serializable'`,
@@ -186,46 +184,20 @@ it('a serving login with settings of its own sequences durably, and in the order
     `TimeZone = 'Pacific/Kiritimati'`,
     `DateStyle = 'SQL, DMY'`,
     `search_path = 'pg_catalog'`,
-    'jit_above_cost = 0',
   ])
-    await sql.unsafe(`alter role ${login} set ${setting}`);
-  const address = Object.assign(new URL(inject('servers').ownerUrl + name), {
-    username: login,
-    password,
-  }).href;
-  const { openDatabase } = await import('../../src/postgres/connect.ts');
-  const { LogConnection } = await import('../../src/log/log-connection.ts');
-  const connection = new LogConnection(
-    openDatabase(address.replace(/\?.*/, ''), 1, { kind: 'follow', pooled: false }),
-  );
-  try {
-    const schema = (await sql`select current_schema() as name`)[0]!.name;
-    await sql.unsafe(`alter role ${login} set search_path = ${schema}`);
-    const from = await sequence(sql);
-    await insertHotels(sql, ['h']);
-    const found = await connection.sequenceAndPoll(undefined);
-    expect(found).toMatchObject({ isDue: false, isUnread: false });
-    expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
-    const [{ day }] = await sql<[{ day: string }]>`select (now() at time zone 'UTC')::date::text as day`;
-    expect((await stateOf(sql)).day).toBe(day);
-    const service = session(address);
-    // behind a pooler that passes no settings, it is an error and not a second position
-    await insertHotels(sql, ['h2']);
-    await expect(service`select hotel_api_sequence()`).rejects.toThrow('read committed');
-    await service
-      .unsafe(
-        'begin isolation level read committed; select hotel_api_sequence(); show synchronous_commit; commit',
-      )
-      .simple()
-      .then((results) =>
-        expect((results as unknown as object[][])[2]).toEqual([{ synchronous_commit: 'on' }]),
-      );
-    expect(await logAfter(sql, from)).toMatchObject([{ id: 'h' }, { id: 'h2' }]);
-    await service.end();
-  } finally {
-    await connection.end(1);
-    await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
-  }
+    await one.unsafe(`set ${setting}`);
+  const from = await sequence(sql);
+  await insertHotels(sql, ['h1']);
+  await insertHotels(sql, ['h2']);
+  const results = await one
+    .unsafe(
+      'begin isolation level read committed; select public.hotel_api_sequence(); show synchronous_commit; commit',
+    )
+    .simple();
+  expect((results as unknown as object[][])[2]).toEqual([{ synchronous_commit: 'on' }]);
+  expect(await logAfter(sql, from)).toMatchObject([{ id: 'h1' }, { id: 'h2' }]);
+  const [{ day }] = await sql<[{ day: string }]>`select (now() at time zone 'UTC')::date::text as day`;
+  expect((await stateOf(sql)).day).toBe(day);
 });
 
 it('the serving login counts the use of existing keys, and can neither take back nor read what was counted', async () => {

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { idsAfter, logAfter, poll, type Sequenced, sequence, session, stateOf } from './sequenced.ts';
+import { logAfter, poll, type Sequenced, sequence, session } from './sequenced.ts';
 
 const TABLES = {
   hotels: { key: 'id', kind: 'hotels' },
@@ -187,48 +187,4 @@ it('what a subscription applies is in the log', async () => {
     await subscriber.unsafe('alter subscription applied set (slot_name = none)');
     await subscriber.unsafe('drop subscription applied');
   }
-});
-
-it('changes and positions survive a crash with synchronous_commit = off', async () => {
-  const { server, ownerUrl } = await ownPostgres(40, undefined, {
-    fsync: 'on',
-    synchronous_commit: 'off',
-    // nothing is written by itself
-    wal_writer_delay: '10s',
-    wal_writer_flush_after: '1GB',
-    max_prepared_transactions: '5',
-  });
-  const crash = async () => {
-    await server.kill();
-    await server.restart();
-  };
-  // a session for each life of the server
-  let sql = session(ownerUrl);
-  expect(await sql`show synchronous_commit`).toEqual([{ synchronous_commit: 'off' }]);
-  await sql.unsafe(SEED).simple();
-  await sql`begin`;
-  await sql`update hotels set name = 'changed' where id = 'h1'`;
-  await sql.unsafe(`set local synchronous_commit = off; commit`).simple();
-  await crash();
-
-  sql = session(ownerUrl);
-  const changed = () => sql`select id from hotels where name = 'changed' order by id`.values();
-  expect(await changed()).toEqual([['h1']]);
-  const last = await sequence(sql);
-  await crash();
-
-  sql = session(ownerUrl);
-  const { history, position } = await stateOf(sql);
-  expect(position).toBe(last);
-  await sql
-    .unsafe(`begin; update hotels set name = 'changed' where id = 'h2'; prepare transaction 'p'`)
-    .simple();
-  await sql`commit prepared 'p'`;
-  await crash();
-
-  sql = session(ownerUrl);
-  expect(await changed()).toEqual([['h1'], ['h2']]);
-  await sequence(sql);
-  expect(await stateOf(sql)).toMatchObject({ history });
-  expect(await idsAfter(sql, last)).toEqual(['h2']);
 });

@@ -12,7 +12,11 @@ import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
-const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
+/** Their constraints call functions. */
+const CHECKED = { website_url: 'https://a.example', images: [{ url: 'https://a.example/1.jpg' }] };
+const HOTELS = Array.from({ length: 200 }, (_, i) => ({
+  ...{ id: `h${i}`, channel_id: `C${i}`, name: 'dumped', ...CHECKED },
+}));
 
 const BESIDE = [
   'createdb --maintenance-db="$MAINTENANCE_URL" --owner="$OWNER" hotels_restored',
@@ -123,26 +127,4 @@ describe('PostgreSQL', () => {
         await allWorkers.until(`/hotels/${id}`, named('after the restore'));
     },
   );
-});
-
-it('pg_restore --data-only brings deleted hotels back under a running service', async () => {
-  const server = await ownPostgres(100, programs);
-  const sql = postgresClient(server.ownerUrl, { max: 2 });
-  // whose constraints call functions
-  const checked = { website_url: 'https://a.example', images: [{ url: 'https://a.example/1.jpg' }] };
-  await insertHotels(
-    sql,
-    HOTELS.map((hotel) => ({ ...hotel, ...checked })),
-  );
-  const database = databaseAt(server.url, server.ownerUrl, sql);
-  const service = await startService({ workers: 2, database });
-  const allWorkers = await AllWorkers.of(service);
-  const operator = await Operator.set({ OWNER_URL: server.ownerUrl });
-  await operator.types('pg_dump --format=custom --data-only --table=hotels --file=rows.dump "$OWNER_URL"');
-  await allWorkers.until('/hotels/h7', named('dumped'));
-  await sql`delete from hotels`;
-  await allWorkers.until('/hotels/h7', status(404));
-  await operator.types('pg_restore --data-only --dbname="$OWNER_URL" rows.dump');
-  await allWorkers.until('/hotels/h7', named('dumped'));
-  await allWorkers.until('/hotels/h199', named('dumped'));
 });

@@ -3,9 +3,7 @@ import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
-import { untilRedisServes } from '../support/redis-use.ts';
 import {
   addToCollection,
   insertCollection,
@@ -22,8 +20,6 @@ const HOTELS = Array.from({ length: 20 }, (_, i) => ({
   channel_id: `C${i}`,
   registry_id: i + 1,
 }));
-/** Hotels that keep their ids. */
-const BATCH = { channel_ids: HOTELS.slice(6).map(({ channel_id }) => channel_id) };
 const NO_LOCAL_CACHE = { L1_MAX_BYTES: '0' };
 
 let service: Service;
@@ -122,22 +118,6 @@ describe('a commit is served by every worker of every instance:', () => {
     await service.sql`truncate collection_hotels`;
     await seen(404);
   });
-});
-
-it('an instance that starts uses what others have stored in Redis, as far as no change of it is known', async () => {
-  await untilRedisServes(bare, BATCH);
-  await service.sql`update hotels set name = 'changed' where id = 'h7'`;
-  await allWorkers.until('/hotels/h7', named('changed'));
-  await untilApplied(bare);
-  await untilRedisServes(bare, BATCH);
-  const late = await startBeside(service, { env: NO_LOCAL_CACHE });
-  const names = (await late.post('/hotels/channel/batch', BATCH))
-    .json()
-    .map(({ name }: { name: string }) => name);
-  expect(names[1]).toBe('changed');
-  // it learns the log backwards behind its start
-  await untilRedisServes(late, BATCH);
-  await late.stop();
 });
 
 it('rows that were written with triggers disabled are served once `hotel_api_invalidate()` is called', async () => {

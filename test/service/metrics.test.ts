@@ -164,25 +164,6 @@ describe('requests', () => {
     expect(text).not.toMatch(/[0-9a-f]{32}/);
   });
 
-  it('are exported beside the metrics of each process', async () => {
-    const samples = samplesOf(await service.metrics());
-    for (const name of [
-      'process_cpu_seconds_total',
-      'process_resident_memory_bytes',
-      'process_start_time_seconds',
-      'process_open_fds',
-      'nodejs_heap_size_used_bytes',
-    ]) {
-      const found = samples.filter((sample) => sample.name === name);
-      const workers = new Set(found.map(({ labels }) => labels.worker));
-      expect([...workers].sort(), name).toEqual(['1', '2', '3', 'primary']);
-      for (const { value } of found) expect(value, name).toBeGreaterThanOrEqual(0);
-    }
-    // one of each process, neither summed nor averaged
-    const memory = samples.filter(({ name }) => name === 'process_resident_memory_bytes');
-    for (const { value } of memory) expect(value).toBeLessThan(2 ** 30);
-  });
-
   it('of exited workers stay counted at all times', async () => {
     const total = await totalOf(service);
     const before = await service.workerPids();

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { Redis as Client } from 'ioredis';
@@ -9,10 +8,6 @@ import { readValues } from '../../src/redis/mget.fixture.ts';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import type { Values } from '../../src/redis/reply-parser.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { type FreshRedis, freshRedis } from '../support/database.ts';
-import { needs } from '../support/needs.ts';
-
-await needs('redis');
 
 /** Tests of late replies have a separate clock, and nothing else may use it. */
 const DEADLINE_MS = 10_000;
@@ -32,45 +27,10 @@ const fakeTimeouts = () => fakeTimers(() => 0, { toFake: ['setTimeout', 'clearTi
 /** Ignores errors on the way there. */
 const nextReady = (client: Client) => new Promise<void>((resolve) => client.once('ready', resolve));
 
-const list = (values: Values) => Array.from({ length: values.length }, (_, i) => values.value(i));
-
-const texts = async (values: Promise<Values>) => list(await values).map((value) => value && `${value}`);
-
-describe('values from Redis', () => {
-  let redis: FreshRedis;
-  let connection: MgetConnection;
-
-  beforeAll(async () => {
-    redis = await freshRedis();
-    ({ connection } = await connectTo(redis.url));
-  });
-
-  test('may contain all bytes, including those of a reply', async () => {
-    const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
-    const alike = Buffer.from('\r\n*1\r\n$-1\r\n-ERR no\r\n');
-    await redis.client.mset('every byte', everyByte, 'alike', alike);
-    expect(list(await readValues(connection, ['alike', 'every byte', 'alike']))).toEqual([
-      alike,
-      everyByte,
-      alike,
-    ]);
-  });
-
-  test('are found under keys of any characters', async () => {
-    const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
-    for (const key of keys) await redis.client.set(key, `of ${key}`);
-    expect(await texts(readValues(connection, keys))).toEqual(keys.map((key) => `of ${key}`));
-  });
-
-  test('are not changed by later replies', async () => {
-    const stored = [randomBytes(3_000), randomBytes(3_000)];
-    await redis.client.mset('kept', stored[0]!, 'later', stored[1]!);
-    const kept = (await readValues(connection, ['kept'])).value(0);
-    for (let i = 0; i < 20; i++) await readValues(connection, ['later']);
-    await Promise.all(Array.from({ length: 20 }, () => readValues(connection, ['later', 'later'])));
-    expect(kept!.equals(stored[0]!)).toBe(true);
-  });
-});
+async function texts(read: Promise<Values>): Promise<(string | null)[]> {
+  const values = await read;
+  return Array.from({ length: values.length }, (_, i) => values.value(i)).map((value) => value && `${value}`);
+}
 
 describe('on the wire', () => {
   let server: FakeServer;
@@ -159,17 +119,6 @@ describe('on the wire', () => {
       await send(two.slice(9));
       expect(await second.values).toEqual(['second']);
     });
-  });
-
-  test('an error reply rejects with the name ReplyError, and the next read succeeds', async () => {
-    const { values } = await read('a');
-    await send('-LOADING Redis is loading the dataset in memory\r\n');
-    await expect(values).rejects.toMatchObject({
-      name: 'ReplyError',
-      message: 'LOADING Redis is loading the dataset in memory',
-    });
-    await expectAnswers();
-    expect(server.connections).toBe(1);
   });
 
   test('a late reply is never used for the next read', async () => {

@@ -19,15 +19,6 @@ export async function startNginx(
   return (await OwnServer.start(order, NGINX_READY)).port;
 }
 
-/** nginx defaults except for the version of HTTP, because the service does not support 1.0. */
-export const byDefault = (port: number, ports: number[]): string => `
-  upstream hotels { ${ports.map((each) => `server 127.0.0.1:${each};`).join(' ')} }
-  server {
-    listen 127.0.0.1:${port} backlog=1024;
-    location / { proxy_pass http://hotels; proxy_http_version 1.1; }
-  }
-`;
-
 /** Configuration of the operators' documentation, with these instances. */
 export const documented = (port: number, ports: number[]): string => {
   const [, block] = /^```nginx\n([\s\S]*?)^```/m.exec(PAGE)!;
