@@ -53,7 +53,7 @@ async function importHotels(path: string, options: ImportOptions): Promise<void>
     const format = await detectFormat(source);
     const work = new Importer(source, format, options);
     const summary = await withDatabase((sql) => work.run(sql));
-    print(options.json, summary, describe(summary, options.dryRun));
+    print(options.json, summary, describe(summary, options.dryRun), null);
     if (summary.failed) process.exitCode = 1;
   } finally {
     await source.close();

@@ -242,16 +242,6 @@ describe('looked-up keys', () => {
     });
   });
 
-  it('are hits and absences of Redis after a change has stored them', async () => {
-    await service.sql`update hotels set name = 'Changed' where id = 'hotel-secret-11'`;
-    await service.sql`delete from hotels where id = 'hotel-secret-12'`;
-    await untilApplied(service);
-    await expect.poll(async () => (await service.redis!.keys('*h:hotel-secret-1[12]')).length).toBe(2);
-    await expectRise(() => service.get('/hotels/hotel-secret-11'), { 'local miss': 1, 'redis hit': 1 });
-    await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local miss': 1, 'redis absent': 1 });
-    await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local absent': 1 });
-  });
-
   it('that no hotel can have are decided by the worker alone', async () => {
     await expectRise(() => service.get('/hotels/registry/99999999999999999999'), { 'local miss': 1 });
   });

@@ -1,14 +1,17 @@
 import { oneLine, printable } from './printable.ts';
 
 /**
- * Prints the result of a command on standard output. With `asJson` that is one JSON document; for a person it is a table, or
- * lines of names and values, and then the note. `shown` is what a person sees of the result.
+ * Prints the result of a command on standard output. With `asJson` that is one JSON document; for a person it is `shown` as a
+ * table, or as lines of names and values, and then the note.
  */
-export function print(asJson: boolean | undefined, result: object, note = '', shown = result): void {
-  const text = asJson
-    ? JSON.stringify(result, null, 2)
-    : // times as in JSON
-      `${rowsOf(JSON.parse(JSON.stringify(shown)))}${note && `\n${note}`}`;
+export function print(
+  asJson: boolean | undefined,
+  result: object,
+  note = '',
+  shown: object | null = result,
+): void {
+  const lines = [...(shown === null ? [] : [rowsOf(shown)]), ...(note === '' ? [] : [note])];
+  const text = asJson ? JSON.stringify(result, null, 2) : lines.join('\n');
   process.stdout.write(`${printable(text)}\n`);
 }
 
