@@ -1,14 +1,12 @@
+import type { Origin } from './origin.ts';
 import type { Compression } from './probes/compression.ts';
 import type { Probe } from './probes/probe.ts';
 import type { Cell } from './rounds.ts';
 import type { SweepPoint } from './sweep.ts';
 
 /** All figures of a run: the content of bench/results/latest.json and quick.json. */
-export interface Results {
-  at: string;
-  commit: string;
+export interface Results extends Origin {
   quick: boolean;
-  machine: { processor: string; cores: number; kernel: string; node: string };
   hotels: number;
   meanHotelBytes: number;
   sentences: string[];

@@ -1,10 +1,9 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { cpus, release } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { checkWithAutocannon } from './autocannon-check.ts';
+import { originOf } from './origin.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
 import { before } from './probes/before.ts';
 import { cold } from './probes/cold.ts';
@@ -99,7 +98,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   const [service] = targets as [Target];
   await warmUp(world, targets, log);
 
-  const results = emptyResults(world, quick);
+  const results = await emptyResults(world, quick);
   const paceOf = (name: keyof typeof PACE) => {
     const usual = PACE[quick ? 'quick' : name];
     return { ...usual, rounds: rounds ?? usual.rounds };
@@ -201,17 +200,10 @@ async function startTargets(world: World, beside: string[]): Promise<Target[]> {
   return targets;
 }
 
-function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results {
+async function emptyResults({ hotels, cores, tools, sql, redis }: World, quick: boolean): Promise<Results> {
   return {
-    at: new Date().toISOString(),
-    commit: commitOf(RESULTS),
+    ...(await originOf(sql, redis)),
     quick,
-    machine: {
-      processor: modelOfProcessor(),
-      cores: cpus().length,
-      kernel: release(),
-      node: process.version.slice(1),
-    },
     hotels: hotels.length,
     meanHotelBytes: hotels.reduce((sum, { fullBytes }) => sum + fullBytes, 0) / hotels.length,
     sentences: [
@@ -227,26 +219,6 @@ function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results 
     compression: [],
     autocannon: [],
   };
-}
-
-function modelOfProcessor(): string {
-  const { model } = cpus()[0] ?? { model: '' };
-  return model || (/model name\s*: (.*)/.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown');
-}
-
-/** Returns the commit of a folder, with `+` if it has uncommitted changes. */
-function commitOf(folder: string): string {
-  try {
-    const git = (...args: string[]) =>
-      execFileSync('git', args, {
-        cwd: folder,
-        encoding: 'utf8',
-        stdio: ['ignore', 'pipe', 'ignore'],
-      }).trim();
-    return git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', '../../src') ? '+' : '');
-  } catch {
-    return 'unknown';
-  }
 }
 
 async function write(results: Results, out: string, name: 'latest' | 'quick' | 'partial'): Promise<void> {

@@ -5,6 +5,7 @@ import { Redis } from 'ioredis';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { childrenOf } from '../test/support/processes.ts';
 import { readHotels } from './hotels.ts';
+import { type Origin, originOf } from './origin.ts';
 import { readMetric } from './targets/service.ts';
 import { warm } from './warm.ts';
 import { startAlone, untilSequenced } from './world.ts';
@@ -16,8 +17,7 @@ export const QUEUE_ROWS = 2_000;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
 /** Memory of a number of hotels and speed of the log. Bytes are per hotel unless stated otherwise. */
-export interface Sizes {
-  at: string;
+export interface Sizes extends Origin {
   hotels: number;
   jsonBytes: number;
   localCacheBytes: number;
@@ -68,7 +68,7 @@ async function measure(count: number, shutdown: Shutdown): Promise<Sizes> {
   const [connected] = await sql`
     select count(*)::int as count from pg_stat_activity where application_name like 'hotel-api %' and usename <> 'postgres'`;
   const sizes = {
-    at: new Date().toISOString(),
+    ...(await originOf(sql, redis)),
     hotels: count,
     jsonBytes: hotels.reduce((sum, { fullBytes }) => sum + fullBytes, 0) / count,
     localCacheBytes: (cacheAfter - cacheBefore) / count,

@@ -1,4 +1,5 @@
 import { median, significant, whole } from '../../bench/figures.ts';
+import type { Origin } from '../../bench/origin.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
@@ -28,6 +29,23 @@ function measured(scenario: string, target: string): Measured | undefined {
     processor: significant(median(rounds.map(({ processorUs }) => processorUs))),
     latency: `${ms(rounds.map(({ p50Us }) => p50Us))} / ${ms(rounds.map(({ p99Us }) => p99Us))}`,
   };
+}
+
+/** What the two files of results say of their runs. */
+export function runs(): string {
+  const row = (tables: string, { at, commit, machine }: Partial<Origin>) => [
+    tables,
+    at!.slice(0, 10),
+    ...[commit, machine?.processor, machine?.kernel, machine?.node].map((value) => value ?? ''),
+    ...[machine?.postgres, machine?.redis, machine?.nginx, machine?.wrk].map((value) => value ?? ''),
+  ];
+  return table(
+    ['Figures', 'Date', 'Commit', 'Processor', 'Linux', 'Node', 'PostgreSQL', 'Redis', 'nginx', 'wrk'],
+    [
+      row('this page', results()),
+      row('[sizes](operations/sizing.md#what-was-measured)', JSON.parse(read('bench/results/sizing.json'))),
+    ],
+  );
 }
 
 export function performance(): string {
