@@ -97,12 +97,6 @@ function changed(row: Partial<KeyRow> | null = {}, of = key): void {
   window.raise('key', hashOf(of), tiers.position);
   apiKeys.changed(hashOf(of));
 }
-/** Applies a change of any key. */
-function anythingChanged(): void {
-  tiers.position++;
-  window.raiseFloor(tiers.position);
-  apiKeys.clear();
-}
 /** Stops to follow the log. */
 function loseLog(): void {
   isLogFollowed = false;
@@ -166,14 +160,6 @@ describe('a key', () => {
       expect(apiKeys.find(text)).toBeNull();
   });
 
-  it('is looked up once if it is well-formed', async () => {
-    tiers.put(key, { scopes: ['registry'] });
-    expect(apiKeys.find(key)).toBeUndefined();
-    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
-    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
-    expect(tiers.requested).toEqual({ redis: 1, postgres: 1 });
-  });
-
   it('without the scope sees the narrow view, whatever other scopes it has', async () => {
     tiers.put(key, { scopes: ['registrar', 'Registry'] });
     expect(await apiKeys.load(key)).toMatchObject({ view: 'narrow' });
@@ -192,32 +178,11 @@ describe('a key', () => {
     });
   });
 
-  it('is looked up once for concurrent requests', async () => {
-    tiers.put(key);
-    await Promise.all(Array.from({ length: 100 }, () => apiKeys.load(key)));
-    expect(tiers.requested).toEqual({ redis: 1, postgres: 1 });
-  });
-
   it('is not read from PostgreSQL if Redis has it', async () => {
     tiers.put(key);
     await load();
     expect(await cacheWith(tiers.redisCache).load(key)).toMatchObject({ keyId: 'key_a' });
     expect(tiers.requested).toEqual({ redis: 2, postgres: 1 });
-  });
-
-  it('is not taken from Redis if a newer change of it is known', async () => {
-    tiers.revoke(key);
-    tiers.redis.set(hashOf(key), { label: 9, principal: RIGHTS });
-    window.raise('key', hashOf(key), 10);
-    expect(await load()).toBeNull();
-    expect(tiers.redis.get(hashOf(key))).toEqual({ label: 10, principal: null });
-  });
-
-  it('is not taken from Redis if newer changes may be unknown', async () => {
-    tiers.revoke(key);
-    tiers.redis.set(hashOf(key), { label: 9, principal: RIGHTS });
-    window.raiseFloor(10);
-    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('is taken from Redis as unknown, unless a newer change is known', async () => {
@@ -236,23 +201,6 @@ describe('a key', () => {
     isLogFollowed = true;
     await cacheWith(undefined).load(key);
     expect(tiers.requested).toEqual({ redis: 0, postgres: 2 });
-  });
-
-  it('is rejected without another lookup after it was revoked', async () => {
-    tiers.revoke(key);
-    expect(await apiKeys.load(key)).toBeNull();
-    expect(apiKeys.find(key)).toBeNull();
-  });
-
-  it('is rejected from the moment it expires, cached or not', async () => {
-    // the monotonic clock runs meanwhile
-    tiers.put(key, { expires_at_ms: wallMs() + 600_000 });
-    expect(await apiKeys.load(key)).not.toBeNull();
-    later(400_000);
-    expect(apiKeys.find(key)).not.toBeNull();
-    later(200_001);
-    expect(apiKeys.find(key)).toBeNull();
-    expect(await apiKeys.load(key)).toBeNull();
   });
 });
 
@@ -325,11 +273,6 @@ describe('beyond the limit of unknown keys', () => {
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
-  it('a new key that the log has named is still looked up', async () => {
-    changed();
-    expect(await apiKeys.load(key)).not.toBeNull();
-  });
-
   it('a key that was in the table when the worker started is still looked up', async () => {
     tiers.put(key);
     tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12) }];
@@ -340,23 +283,6 @@ describe('beyond the limit of unknown keys', () => {
 });
 
 describe('a change', () => {
-  it('causes another lookup of the key, and what Redis holds of it is not used', async () => {
-    tiers.put(key);
-    await load();
-    changed(null);
-    expect(tiers.redis.get(hashOf(key))).toMatchObject({ principal: { keyId: 'key_a' } });
-    expect(apiKeys.find(key)).toBeUndefined();
-    expect(await apiKeys.load(key)).toBeNull();
-  });
-
-  it('of another key causes none', async () => {
-    tiers.put(key);
-    await load();
-    changed({}, makeKey());
-    expect(apiKeys.find(key)).not.toBeNull();
-    expect(tiers.requested.postgres).toBe(1);
-  });
-
   it('during a lookup prevents its result from being cached here, or used from Redis', async () => {
     tiers.put(key);
     const release = tiers.hold();
@@ -381,17 +307,6 @@ describe('a change', () => {
     expect(await before).not.toBeNull();
     expect(await after).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
-  });
-
-  it('of any key causes another lookup of every key, unknown ones too', async () => {
-    const guess = makeKey();
-    tiers.put(key);
-    await load();
-    await load(guess);
-    anythingChanged();
-    expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
-    tiers.revoke(key);
-    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('of the history during a lookup in Redis prevents its result from being cached', async () => {
@@ -478,31 +393,6 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
     tiers.redis.set(hashOf(key), { label: 11, principal: null });
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
-  });
-
-  it('a key of which a change is known is not accepted', async () => {
-    changed(null);
-    expect(apiKeys.find(key)).toBeUndefined();
-    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
-  });
-
-  it('a key is not accepted after PostgreSQL has answered: a change may have been missed', async () => {
-    later(10_000);
-    freshness.answered(monotonicMs());
-    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    later(1_001);
-    expect(apiKeys.find(key)).toBeUndefined();
-    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
-  });
-
-  it('an expired key is still rejected', async () => {
-    later(60_001);
-    expect(apiKeys.find(key)).toBeNull();
-    expect(await apiKeys.load(key)).toBeNull();
-  });
-
-  it('an unknown key is answered with 503', async () => {
-    await expect(apiKeys.load(makeKey())).rejects.toThrow(Unavailable);
   });
 
   it('a failure is not cached', async () => {

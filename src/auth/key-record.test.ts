@@ -67,9 +67,3 @@ it.each([
     collection: 'col_a',
   });
 });
-
-it('a value of another format is not read', () => {
-  const other = encodeKey(NAME, key, secret);
-  other.write('HEK5', 'latin1');
-  expect(decodeKey(NAME, other, secret)).toBeUndefined();
-});

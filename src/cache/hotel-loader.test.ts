@@ -1,6 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Entry } from '../hotels/entry.ts';
+import type { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { Window } from '../log/window.ts';
@@ -120,14 +120,6 @@ async function fromRedis(namespace: Namespace, key: string) {
 }
 
 describe('a load', () => {
-  it('is stored here and in Redis, with the position at which it was read', async () => {
-    origin.rows = [A];
-    expect(await (await begin('channel', 'C'))()).toBe('old');
-    expect(local.find('id', 'a')).toBeGreaterThan(0);
-    expect(new Entry(store.stored.get('first:h:a')!).label).toBe(BEFORE);
-    expect(await fromRedis('id', 'a')).toBe('old');
-  });
-
   it('that began before a change of the hotel is stored nowhere where it is used', async () => {
     origin.rows = [A];
     const end = await begin('id', 'a');
@@ -138,33 +130,6 @@ describe('a load', () => {
     expect(await load('id', 'a')).toBe('new');
     expect(await fromRedis('id', 'a')).toBe('new');
     expect(origin.queries).toEqual([]);
-  });
-
-  it('whose late SET replaces a newer value in Redis causes a miss', async () => {
-    origin.rows = [A];
-    await (await begin('id', 'a'))();
-    const old = store.stored.get('first:h:a')!;
-    change({ ...A, name: 'new' }, 'a', KEYS_OF_A);
-    expect(await load('id', 'a')).toBe('new');
-    await nextTick();
-    expect(await fromRedis('id', 'a')).toBe('new');
-    store.stored.set('first:h:a', old);
-    expect(await fromRedis('id', 'a')).toBeUndefined();
-    local.clear();
-    expect(await load('id', 'a')).toBe('new');
-  });
-
-  it('that began before a change of anything is stored nowhere where it is used', async () => {
-    origin.rows = [A];
-    const end = await begin('id', 'a');
-    origin.rows = [{ ...A, name: 'new' }];
-    origin.position = CHANGE;
-    window.raiseFloor(CHANGE);
-    reader.loader.forgetAll();
-    local.clear();
-    expect(await end()).toBe('new');
-    expect(await load('id', 'a')).toBe('new');
-    expect(await fromRedis('id', 'a')).toBe('new');
   });
 
   it('that ends under another history is stored neither here nor in Redis', async () => {
@@ -181,16 +146,6 @@ describe('a load', () => {
     expect(await load('id', 'a')).toBe('old');
     await nextTick();
     expect([local.find('id', 'a'), store.stored.size]).toEqual([MISS, 0]);
-  });
-
-  it('is shared by concurrent requests', async () => {
-    origin.rows = [A];
-    const end = await begin('id', 'a');
-    const other = load('id', 'a');
-    await nextTick();
-    expect(await end()).toBe('old');
-    expect(await other).toBe('old');
-    expect(origin.queries).toEqual(['id a']);
   });
 
   it('is not joined by a request behind a change', async () => {
@@ -240,13 +195,6 @@ describe('a load', () => {
 });
 
 describe('an absence', () => {
-  it('is remembered here and in Redis, with the position at which it was read', async () => {
-    expect(await (await begin('channel', 'C'))()).toBeNull();
-    expect(local.find('channel', 'C')).toBe(ABSENT);
-    expect(store.stored.get('first:c:C')).toEqual(absenceOf('channel', 'C', BEFORE));
-    expect(await fromRedis('channel', 'C')).toBeNull();
-  });
-
   it.each<[Namespace, string]>([
     ['id', 'a'],
     ['channel', 'C'],
@@ -260,35 +208,5 @@ describe('an absence', () => {
     expect(store.stored.get(name)).toEqual(absenceOf(namespace, key, BEFORE));
     if (namespace === 'channel') expect(await fromRedis(namespace, key)).toBeUndefined();
     expect(await load(namespace, key)).toBe('new');
-  });
-
-  it('of many keys, while one statement creates all of them, is used for none of them', async () => {
-    const keys = Array.from({ length: 600 }, (_, i) => `C${i}`);
-    origin.hold();
-    const loading = reader.load('channel', keys, '');
-    await expect.poll(() => origin.queries.length, { interval: 1 }).toBe(1);
-    origin.rows = keys.map((key, i) => ({ id: `h${i}`, channel_id: key, name: 'new' }));
-    origin.position = CHANGE;
-    for (const [i, key] of keys.entries()) {
-      window.raise('id', `h${i}`, CHANGE);
-      window.raise('channel', key, CHANGE);
-    }
-    origin.release();
-    await loading;
-    await nextTick();
-    expect(keys.filter((key) => local.find('channel', key) === ABSENT)).toEqual([]);
-    const others = await Promise.all(keys.map((key) => fromRedis('channel', key)));
-    expect(others.filter((found) => found !== undefined)).toEqual([]);
-    const found = await reader.load('channel', keys, '');
-    expect(new Set(found.map(nameOf))).toEqual(new Set(['new']));
-  });
-
-  it('of a deleted hotel is not replaced by a load from before', async () => {
-    origin.rows = [A];
-    const end = await begin('id', 'a');
-    change(undefined, 'a', [['id', 'a']]);
-    expect(await end()).toBeNull();
-    expect(local.find('id', 'a')).toBe(ABSENT);
-    expect(await load('id', 'a')).toBeNull();
   });
 });

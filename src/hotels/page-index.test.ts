@@ -135,20 +135,6 @@ describe('pages', () => {
     expect(pageIndex.cachedPage(9_000, 100)).toBeUndefined();
   });
 
-  it('that are cached are read again after an insert or delete in them', async () => {
-    const list = new List(numbered(2_000));
-    const pageIndex = await settled(list);
-    for (let offset = 0; offset < 2_000; offset += 100) await pageIndex.page(offset, 100);
-    list.insert('h000500x');
-    pageIndex.moved('h000500x');
-    expect(pageIndex.cachedPage(0, 100)).toMatchObject(expected(list, 0, 100));
-    for (const offset of [450, 1_500]) expect(pageIndex.cachedPage(offset, 100)).toBeUndefined();
-    list.queries = 0;
-    expect(await pageIndex.page(1_500, 100)).toMatchObject(expected(list, 1_500, 100));
-    expect(list.queries).toBe(1);
-    expect(await pageIndex.page(450, 100)).toMatchObject(expected(list, 450, 100));
-  });
-
   it('stay within their memory limit', async () => {
     const list = new List(numbered(20_000));
     const pageIndex = await settled(list, 30_000);
@@ -197,44 +183,6 @@ describe('pages', () => {
     list.insert('h10000000x');
     pageIndex.moved('h10000000x');
     expect(await pageIndex.page(4_000_000, 100)).toMatchObject(expected(list, 4_000_000, 100));
-  });
-
-  it('at small offsets are answered while the list is being divided', async () => {
-    const list = new List(numbered(50_000), true);
-    list.startsAfter = () => new Promise(() => {});
-    const pageIndex = positionsOf(list);
-    for (const offset of [0, 7, 20_000]) {
-      expect(await pageIndex.page(offset, LIMIT)).toMatchObject(expected(list, offset));
-      pageIndex.forget();
-    }
-  });
-
-  it('that are requested during a count wait for it', async () => {
-    const list = new List(numbered(1_000));
-    const pageIndex = await settled(list);
-    list.insert('h000000x');
-    pageIndex.moved('h000000x');
-    list.hold();
-    const pages = [pageIndex.page(900, LIMIT), pageIndex.page(900, LIMIT)];
-    await turns();
-    list.letGo();
-    for (const page of await Promise.all(pages)) expect(page).toMatchObject(expected(list, 900));
-  });
-
-  it('are counted again after a change during a count', async () => {
-    const list = new List(numbered(1_000));
-    const pageIndex = await settled(list);
-    list.insert('h000000x');
-    pageIndex.moved('h000000x');
-    list.hold();
-    const before = pageIndex.page(900, LIMIT);
-    await turns();
-    list.insert('h000000y');
-    pageIndex.moved('h000000y');
-    const after = pageIndex.page(900, LIMIT);
-    list.letGo();
-    await before;
-    expect(await after).toMatchObject(expected(list, 900));
   });
 
   it('are answered eventually, however fast hotels are inserted and deleted', async () => {

@@ -65,14 +65,6 @@ const count = (batches: Batch[], state: Batch['state']) =>
 const tick = () => vi.advanceTimersToNextTimerAsync();
 
 describe('batches from the local cache', () => {
-  it('are answered at once while the tick has time left', () => {
-    const admission = new Admission(new EventLoop());
-    const batches = many(10, { takesMs: 0.4 });
-    enter(admission, batches);
-    expect(count(batches, 'answered')).toBe(10);
-    expect(admission.waiting).toBe(0);
-  });
-
   it('keep copies of their bodies while they wait', async () => {
     const admission = new Admission(new EventLoop());
     const received: string[] = [];
@@ -130,14 +122,6 @@ describe('batches from the local cache', () => {
     const next = new Batch();
     admission.enter(BODY, next);
     expect(next.state).toBe('answered');
-  });
-
-  it('are not begun if their clients disconnected before', () => {
-    const admission = new Admission(new EventLoop());
-    const batch = new Batch();
-    batch.over = true;
-    admission.enter(BODY, batch);
-    expect(batch.state).toBe('new');
   });
 
   it('are not answered if their clients disconnected meanwhile', async () => {
@@ -247,20 +231,6 @@ describe('batches with large responses', () => {
       expect(round).toBeLessThan(100);
     }
     expect(count(own, 'answered')).toBeLessThanOrEqual(4);
-  });
-
-  it('weigh as usual again when they have become small', async () => {
-    const admission = new Admission(new EventLoop());
-    await learn(admission);
-    for (let i = 0; i < 20; i++) {
-      const [small] = many(1, { local: false, owner: 'large' });
-      admission.enter(BODY, small!);
-      if (small!.state === 'running') small!.finish();
-      await tick();
-    }
-    const next = many(4, { local: false, owner: 'large' });
-    enter(admission, next);
-    expect(count(next, 'running')).toBe(4);
   });
 });
 

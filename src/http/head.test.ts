@@ -64,10 +64,4 @@ describe('a head', () => {
       }
     }
   });
-
-  it('of the same length contains the headers added last', () => {
-    const heads = new Heads('text/plain', '\r\nvary: a');
-    for (const id of ['a', 'b', 'c'])
-      expect(textOf(heads.begin(304).add(id).bytes).endsWith(`: ${id}`)).toBe(true);
-  });
 });

@@ -105,21 +105,4 @@ describe('a wait queue of several owners', () => {
     expect(queue.sizeBefore('other')).toBe(30 + 31);
     expect(queue.isFull('other', 50, 1)).toBe(true);
   });
-
-  it('gives the whole rate to a single owner', () => {
-    const queue = new WaitQueue<string>(1, 1);
-    queue.append('a', 'a', 1, 0);
-    queue.append('b', 'b', 500, 0);
-    for (let i = 0; i < 40; i++) queue.append('b', 'b', 1, 0);
-    queue.shift();
-    expect([queue.length, queue.sizeBefore('b')]).toEqual([41, 540]);
-    expect(takeOut(queue, 41)).toBe('b'.repeat(41));
-  });
-
-  it('is full by the waiting time of the same owner only', () => {
-    const queue = new WaitQueue<string>(0, 1);
-    queue.append('a', 'a', 1, 0);
-    expect(queue.isFull('a', 100, 101)).toBe(true);
-    expect(queue.isFull('b', 100, 101)).toBe(false);
-  });
 });

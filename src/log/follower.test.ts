@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import type { Sql } from 'postgres';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
@@ -79,6 +80,10 @@ class FakeDatabase {
     this.isUnread = true;
   }
 
+  answersContinued(isContinued: boolean | null): void {
+    this.isContinued = isContinued;
+  }
+
   beginHistory(history: string): void {
     this.history = history;
     this.isContinued = true;
@@ -153,7 +158,7 @@ let heard: string[];
 let learned: { ids: string[]; floor: number }[];
 let metrics: Metrics;
 
-beforeEach(() => {
+function begin(): void {
   clock = new VirtualClock();
   database = new FakeDatabase();
   [news, heard, learned] = [[], [], []];
@@ -178,68 +183,46 @@ beforeEach(() => {
       logNotFollowed: hear('event: not followed'),
     } as never,
   });
-});
+}
+beforeEach(begin);
 afterEach(async () => {
   database.befall = () => undefined;
   await follower.stop();
 });
 
 const idsOf = (rows: LogRow[]) => rows.flatMap(({ ids }) => ids);
-const lastNews = () => news.at(-1);
 const until = (isSo: () => boolean) => clock.until(isSo);
-/** Waits until polls that began after this call have been answered. */
-async function polled(): Promise<void> {
-  const { length } = database.calls;
-  await until(() => database.calls.slice(length).filter((call) => call.startsWith('poll')).length > 2);
-}
 const counted = async (name: string) =>
   (await metrics.registry.getSingleMetric(name)!.get()).values[0]?.value;
 
-describe('the beginning', () => {
-  it('is the end of the log, whose rows so far are no news', async () => {
-    database.append('hotels', ['a', 'b']);
-    await follower.start();
-    expect(heard).toEqual(['history first from 2, start 1']);
-    await until(() => news.length > 0);
-    expect(news[0]).toEqual({
-      rows: [],
-      place: { position: 2, transaction: 't2' },
-      isBusy: false,
-      asOfMs: expect.any(Number),
-    });
-  });
-
-  it('follows a call of the sequencer, if it is due: a copied database begins a history by it', async () => {
-    database.append('hotels', ['a']);
-    database.isDue = true;
-    await follower.start();
-    expect(database.calls.slice(0, 3)).toEqual(['poll after null', 'sequence, after null', 'start']);
-  });
-
-  it('is tried until it succeeds', async () => {
-    let failures = 2;
-    database.befall = (call) =>
-      call === 'start' && failures-- > 0 ? Promise.reject(new Error('no')) : undefined;
-    void follower.start();
-    await until(() => heard.at(-1)?.startsWith('history') ?? false);
-    expect(database.calls.filter((call) => call === 'start')).toHaveLength(3);
-  });
+it('begins at the end of the log; of a copied database behind a call of the sequencer; again until it succeeds', async () => {
+  database.append('hotels', ['a', 'b']);
+  database.isDue = true;
+  let failures = 2;
+  database.befall = (call) =>
+    call === 'start' && failures-- > 0 ? Promise.reject(new Error('no')) : undefined;
+  void follower.start();
+  await until(() => news.length > 0);
+  expect(database.calls.slice(0, 3)).toEqual(['poll after null', 'sequence, after null', 'start']);
+  expect(heard.at(-1)).toBe('history first from 2, start 1');
+  expect(news[0]).toMatchObject({ rows: [], place: { position: 2, transaction: 't2' }, isBusy: false });
 });
 
-describe('a poll', () => {
-  beforeEach(async () => {
-    await follower.start();
-    await until(() => news.length > 0);
-  });
-
-  it('that finds nothing unread makes the instance current as of its beginning, however late its answer', async () => {
+it('a poll or a call of the sequencer makes the instance current as of its beginning, however late its answer', async () => {
+  await follower.start();
+  await until(() => news.length > 0);
+  for (const [kind, prepare] of [
+    ['poll', () => {}],
+    ['sequence', () => database.commit('a')],
+  ] as const) {
     const answer = Promise.withResolvers<void>();
     let beganMs = 0;
     database.befall = (call) => {
-      if (!call.startsWith('poll') || beganMs > 0) return undefined;
+      if (!call.startsWith(kind) || beganMs > 0) return undefined;
       beganMs = systemMs();
       return answer.promise;
     };
+    prepare();
     await until(() => beganMs > 0);
     database.append('keys', ['k']);
     const { length } = news;
@@ -247,100 +230,87 @@ describe('a poll', () => {
     answer.resolve();
     await until(() => news.length > length);
     expect(news[length]!.asOfMs).toBeLessThanOrEqual(beganMs);
-    expect(idsOf(news[length]!.rows)).toEqual(['k']);
-  });
-
-  it('that finds changes which are not in the log, and does not call the sequencer, does not make it current', async () => {
-    database.isUnread = true;
-    database.append('hotels', ['a']);
-    await until(() => heard.includes('news of a'));
-    const { length } = news;
-    await until(() => news.length > length);
-    expect(news.slice(length - 1).map(({ asOfMs }) => asOfMs)).toEqual([undefined, undefined]);
-    database.isUnread = false;
-    await until(() => lastNews()!.asOfMs !== undefined);
-  });
-
-  it('tells that ids of a large change are still to be listed', async () => {
-    database.pieces = 3;
-    database.commit('a');
-    await until(() => heard.includes('news of a'));
-    expect(lastNews()).toMatchObject({ isBusy: true, asOfMs: expect.any(Number) });
-    await until(() => lastNews()!.isBusy === false);
-    expect(database.pieces).toBe(0);
-  });
-
-  it('that is cut is followed by another one at once, and does not make the instance current', async () => {
-    for (let i = 0; i < 2 * MAX_ROWS + 7; i++) database.append('hotels', [`h${i}`]);
-    await until(() => lastNews()?.place?.position === database.last.position);
-    const polls = database.calls.filter((call) => call.startsWith('poll'));
-    expect(polls.slice(-10)).toEqual(
-      expect.arrayContaining([`poll after ${MAX_ROWS}`, `poll after ${2 * MAX_ROWS}`]),
-    );
-    const withRows = news.filter(({ rows }) => rows.length > 0);
-    expect(withRows.flatMap(({ rows }) => idsOf(rows))).toEqual(database.rows.flatMap(({ ids }) => ids));
-    // the last piece of each poll says what is reached, that of the last poll as of when
-    const reached = withRows.flatMap(({ place }) => place?.position ?? []);
-    expect(reached).toEqual([MAX_ROWS, 2 * MAX_ROWS, 2 * MAX_ROWS + 7]);
-    expect(withRows.filter(({ asOfMs }) => asOfMs !== undefined)).toEqual([withRows.at(-1)]);
-  });
-
-  it('of exactly as many rows as one poll returns is followed by one that finds no more', async () => {
-    for (let i = 0; i < MAX_ROWS; i++) database.append('hotels', [`h${i}`]);
-    await until(() => lastNews()?.place?.position === MAX_ROWS && lastNews()!.asOfMs !== undefined);
-    expect(news.flatMap(({ rows }) => rows)).toHaveLength(MAX_ROWS);
-  });
-
-  it('takes a kind of a later release for a change of anything', async () => {
-    database.append('prices', ['a']);
-    await until(() => news.some(({ rows }) => rows[0]?.kind === 'all_hotels'));
-  });
-
-  it('of an idle log is news five times a second at most', async () => {
-    const [told, calls] = [news.length, database.calls.length];
-    await clock.pass(500);
-    expect(database.calls.length - calls).toBeGreaterThan(3);
-    expect(news.length - told).toBeLessThanOrEqual(3);
-  });
+    expect(idsOf(news[length]!.rows)).toContain('k');
+  }
 });
 
-describe('another history', () => {
-  beforeEach(async () => {
+it('unread changes without a call of the sequencer make nothing current; ids still to be listed are told', async () => {
+  await follower.start();
+  database.isUnread = true;
+  database.append('hotels', ['a']);
+  await until(() => heard.includes('news of a'));
+  expect(news.at(-1)!.asOfMs).toBeUndefined();
+  database.pieces = 3;
+  database.commit('b');
+  await until(() => heard.includes('news of b'));
+  expect(news.at(-1)).toMatchObject({ isBusy: true, asOfMs: expect.any(Number) });
+  await until(() => news.at(-1)!.isBusy === false);
+  expect(database.pieces).toBe(0);
+});
+
+it.each([MAX_ROWS, 2 * MAX_ROWS + 7])(
+  '%i rows are polled in pieces, of which the last makes current',
+  async (count) => {
+    await follower.start();
+    for (let i = 0; i < count; i++) database.append('hotels', [`h${i}`]);
+    await until(() => news.at(-1)?.place?.position === count && news.at(-1)!.asOfMs !== undefined);
+    expect(news.flatMap(({ rows }) => idsOf(rows))).toEqual(database.rows.flatMap(({ ids }) => ids));
+    // the last piece of each poll says what is reached
+    const reached = news.flatMap(({ rows, place }) => (rows.length > 0 && place ? [place.position] : []));
+    expect(reached).toEqual([...new Set([MAX_ROWS, Math.min(count, 2 * MAX_ROWS), count])]);
+    const cut = news.filter(({ place }) => !place || (place.position > 0 && place.position < count));
+    expect(cut.filter(({ asOfMs }) => asOfMs !== undefined)).toEqual([]);
+  },
+);
+
+it('a kind of a later release is a change of anything', async () => {
+  await follower.start();
+  database.append('prices', ['a']);
+  await until(() => news.some(({ rows }) => rows[0]?.kind === 'all_hotels'));
+});
+
+describe.each<[string, () => void, string, number]>([
+  ['another history', () => database.beginHistory('second'), 'history second from 2, start 1', 1],
+  ['the same one anew', () => database.answersContinued(null), 'history first from 2, start 1', 0],
+  [
+    'one that it begins, because its place is lost',
+    () => database.answersContinued(false),
+    'history begun from 2, start 1',
+    1,
+  ],
+])('the follower of %s', (_, change, begins, changes) => {
+  it('begins at its end, at the second attempt too', async () => {
     database.append('hotels', ['a']);
     await follower.start();
-    await until(() => news.length > 0);
-  });
-
-  it('is followed from its end', async () => {
-    database.beginHistory('second');
-    await until(() => heard.includes('history second from 2, start 1'));
-    expect(heard).toContain('event: another history');
-    expect(await counted('hotel_api_history_changes_total')).toBe(1);
-    database.append('hotels', ['b']);
-    await until(() => heard.includes('news of b'));
-  });
-
-  it('is tried again if its beginning does not end', async () => {
     let attempts = 0;
     database.befall = (call) =>
       call.startsWith('begin') && attempts++ === 0 ? new Promise(() => {}) : undefined;
-    database.isContinued = false;
-    await until(() => heard.includes('history begun from 2, start 1'));
-    expect(attempts).toBe(2);
+    if (begins.includes('first')) database.append('hotels', ['unknown']);
+    change();
+    await until(() => heard.includes(begins));
+    database.isContinued = true;
+    expect(heard.includes('event: another history')).toBe(changes === 1);
+    expect(await counted('hotel_api_history_changes_total')).toBe(changes);
+    database.append('hotels', ['b']);
+    await until(() => heard.includes('news of b'));
+    expect(heard).not.toContain('news of unknown');
   });
-});
 
-it('a place that is forgotten begins the same history anew, at its end', async () => {
-  await follower.start();
-  database.append('hotels', ['a']);
-  database.isContinued = null;
-  await until(() => heard.length > 1);
-  database.isContinued = true;
-  expect(heard.slice(0, 2)).toEqual(['history first from 0, start 1', 'history first from 1, start 1']);
-  expect(await counted('hotel_api_history_changes_total')).toBe(0);
-  database.append('hotels', ['b']);
-  await until(() => heard.includes('news of b'));
-  expect(heard).not.toContain('news of a');
+  it('learns no further from its former beginning, which would leave out the changes between the two', async () => {
+    for (let i = 0; i < 50; i++) database.append('hotels', [`h${i}`]);
+    const held = Promise.withResolvers<void>();
+    database.befall = (call) => (call === 'before 30' ? held.promise : undefined);
+    await follower.start();
+    await until(() => database.calls.includes('before 30'));
+    for (let i = 50; i < 55; i++) database.append('hotels', [`h${i}`]);
+    change();
+    await until(() => heard.filter((what) => what.startsWith('history')).length > 1);
+    database.isContinued = true;
+    held.resolve();
+    const { length } = database.calls;
+    await until(() => database.calls.slice(length).filter((call) => call.startsWith('poll')).length > 2);
+    expect(learned.map(({ floor }) => floor)).not.toContain(10);
+  });
 });
 
 it('a restart of the server is told once, before its first news', async () => {
@@ -348,152 +318,74 @@ it('a restart of the server is told once, before its first news', async () => {
   database.server = 'start 2';
   database.append('hotels', ['a']);
   await until(() => heard.includes('news of a'));
-  await polled();
+  await clock.pass(500);
   expect(heard).toEqual(['history first from 0, start 1', 'restart, start 2', 'news of a']);
 });
 
-describe('a connection', () => {
-  beforeEach(async () => {
-    await follower.start();
-    await until(() => news.length > 0);
-  });
-
-  it('that fails is replaced, and failures are no sign of life', async () => {
-    database.befall = (call) => (call.startsWith('poll') ? Promise.reject(new Error('refused')) : undefined);
-    const { length } = news;
-    await until(() => database.opened > 3);
-    expect(news).toHaveLength(length);
-    expect(database.ended).toBe(database.opened - 1);
-    database.befall = () => undefined;
-    database.append('hotels', ['a']);
-    await until(() => heard.includes('news of a'));
-    // once, however many polls have failed
-    expect(heard.slice(1)).toEqual(['event: not followed', 'event: followed', 'reachable', 'news of a']);
-    expect(await counted('hotel_api_log_poll_failures_total')).toBeGreaterThanOrEqual(3);
-  });
-
-  it('whose answer is late is replaced, and the answer is not used when it comes', async () => {
-    const answer = Promise.withResolvers<void>();
-    let isHeld = false;
-    database.befall = (call) => {
-      if (!call.startsWith('poll') || isHeld) return undefined;
-      isHeld = true;
-      return answer.promise;
-    };
-    await until(() => isHeld);
-    const { length } = news;
-    await until(() => database.opened === 2);
-    expect(news.slice(length)).toEqual([]);
-    database.append('hotels', ['a']);
-    answer.resolve();
-    await until(() => heard.includes('news of a'));
-    expect(heard.filter((what) => what === 'news of a')).toHaveLength(1);
-  });
-
-  it('is replaced on request, while a poll is under way too, whose answer is not used', async () => {
-    let isHeld = false;
-    database.befall = (call) => {
-      if (!call.startsWith('poll') || isHeld) return undefined;
-      isHeld = true;
-      return new Promise(() => {});
-    };
-    await until(() => isHeld);
-    follower.reopen();
-    database.append('hotels', ['a']);
-    await until(() => heard.includes('news of a'));
-    expect([database.opened, database.ended]).toEqual([2, 1]);
-  });
+it.each<[string, () => Promise<unknown>, () => void]>([
+  ['fails', () => Promise.reject(new Error('refused')), () => {}],
+  ['answers nothing in time', () => new Promise(() => {}), () => {}],
+  ['is replaced on request', () => new Promise(() => {}), () => follower.reopen()],
+])('a connection that %s is no sign of life, and another one goes on', async (_, befall, act) => {
+  await follower.start();
+  await until(() => news.length > 0);
+  let polls = 0;
+  database.befall = (call) => (call.startsWith('poll') && polls++ < 3 ? befall() : undefined);
+  const { length } = news;
+  await until(() => polls > 0);
+  act();
+  await until(() => polls > 2);
+  expect(news).toHaveLength(length);
+  database.append('hotels', ['a']);
+  await until(() => heard.includes('news of a'));
+  expect(database.opened).toBeGreaterThan(1);
+  expect(database.ended).toBe(database.opened - 1);
+  // a reason is told once, however many polls have failed
+  expect([...new Set(heard.slice(1))]).toEqual([
+    'event: not followed',
+    'event: followed',
+    'reachable',
+    'news of a',
+  ]);
+  expect(heard.filter((what) => what === 'reachable')).toHaveLength(1);
 });
 
-describe('it learns the log backwards', () => {
-  const row = (i: number, age_ms = 5) => database.append('hotels', [`h${i}`], age_ms);
-  const floors = () => learned.map(({ floor }) => floor);
-  const ids = () => learned.flatMap(({ ids: each }) => each);
-  const all = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `h${to - 1 - i}`);
-
-  it('in pieces, as far as it goes; everything after the floor is known with each', async () => {
-    for (let i = 0; i < 50; i++) row(i);
-    await follower.start();
-    await until(() => floors().at(-1) === 0);
-    expect(floors()).toEqual([30, 10, 0]);
-    expect(ids()).toEqual(all(0, 50));
-  });
-
-  it('as far as it is not deleted: earlier changes are not known', async () => {
-    for (let i = 0; i < 50; i++) row(i);
-    database.deletedTo = 25;
-    await follower.start();
-    await until(() => floors().at(-1) === 25);
-    expect([floors(), ids()]).toEqual([[30, 25], all(25, 50)]);
-  });
-
-  it('without rows too', async () => {
-    row(0);
-    database.deletedTo = 1;
-    await follower.start();
-    await until(() => learned.length > 0);
-    expect(learned).toEqual([{ ids: [], floor: 1 }]);
-  });
-
-  it.each(['all_hotels', 'all_keys', 'all_collections'])('up to a change of anything: %s', async (kind) => {
-    for (let i = 0; i < 30; i++) row(i);
-    const { position } = database.append(kind);
-    for (let i = 30; i < 60; i++) row(i);
-    await follower.start();
-    await until(() => floors().at(-1) === position);
-    expect(ids()).toEqual(all(30, 60));
-  });
-
-  it('up to the age of the oldest value in Redis', async () => {
-    row(0, MAX_AGE_MS + 1_000);
-    const { position } = row(1, MAX_AGE_MS + 1);
-    for (let i = 2; i < 5; i++) row(i);
-    await follower.start();
-    await until(() => learned.length > 0);
-    expect(learned).toEqual([{ ids: all(2, 5), floor: position }]);
-  });
-
-  it('by all ids of a row: those of a row that was read are above the floor', async () => {
-    for (let i = 0; i < 20; i++) database.append('hotels', [`a${i}`, `b${i}`, `c${i}`]);
-    database.append('hotels', ['last']);
-    await follower.start();
-    await until(() => learned.length > 1);
-    expect(floors()).toEqual([3, 0]);
-  });
-
-  it('again after a failure', async () => {
-    for (let i = 0; i < 50; i++) row(i);
-    let failures = 2;
-    database.befall = (call) =>
-      call.startsWith('before') && failures-- > 0 ? Promise.reject(new Error('no')) : undefined;
-    await follower.start();
-    await until(() => floors().at(-1) === 0);
-    expect(ids()).toEqual(all(0, 50));
-  });
-
-  it.each([
-    ['another history', () => database.beginHistory('second')],
-    [
-      'the same one anew',
-      () => {
-        database.isContinued = null;
-      },
-    ],
-  ])('no further once it follows %s, from which it learns', async (_, change) => {
-    for (let i = 0; i < 50; i++) row(i);
-    const held = Promise.withResolvers<void>();
-    database.befall = (call) => (call === 'before 30' ? held.promise : undefined);
-    await follower.start();
-    await until(() => database.calls.includes('before 30'));
-    for (let i = 50; i < 55; i++) row(i);
-    change();
-    await until(() => heard.some((what) => /from 5[56]/.test(what)));
-    database.isContinued = true;
-    held.resolve();
-    await polled();
-    // what it learns from the first beginning would leave out the changes between the two
-    expect(floors()).not.toContain(10);
-  });
+it('the log is learned backwards: all above the floor, to what is deleted, too old or a change of anything', async () => {
+  const hotels = fc.integer({ min: 1, max: 3 });
+  const all = fc.constantFrom('all_hotels', 'all_keys', 'all_collections');
+  const log = fc.array(fc.oneof({ weight: 30, arbitrary: hotels }, all), { maxLength: 70 });
+  const some = fc.option(fc.nat(70), { nil: 0, freq: 1 });
+  await fc.assert(
+    fc.asyncProperty(log, some, some, async (rows, deleted, old) => {
+      begin();
+      for (const [i, row] of rows.entries()) {
+        const age_ms = i < old ? MAX_AGE_MS + 1 : 5;
+        if (typeof row === 'string') database.append(row, [], age_ms);
+        else
+          database.append(
+            'hotels',
+            Array.from({ length: row }, (_, n) => `h${i}-${n}`),
+            age_ms,
+          );
+      }
+      database.deletedTo = database.rows[deleted - 1]?.position ?? 0;
+      const last = database.rows.findLast(({ ids, age_ms }) => ids === null || age_ms > MAX_AGE_MS);
+      const floor = Math.max(database.deletedTo, last?.position ?? 0);
+      let failures = 1;
+      database.befall = (call) =>
+        call.startsWith('before') && failures-- > 0 ? Promise.reject(new Error('no')) : undefined;
+      await follower.start();
+      await until(() => learned.at(-1)?.floor === floor);
+      const known: string[] = [];
+      for (const piece of learned) {
+        known.push(...piece.ids);
+        const above = database.rows.filter(({ position }) => position > piece.floor);
+        expect(known.toSorted()).toEqual(above.flatMap(({ ids }) => ids!).sort());
+      }
+      await follower.stop();
+    }),
+    { numRuns: 40 },
+  );
 });
 
 it('it stops, with its connection', async () => {

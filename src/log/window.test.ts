@@ -13,179 +13,80 @@ import { Window, type WindowNamespace } from './window.ts';
 
 const NAMESPACES: WindowNamespace[] = ['id', 'channel', 'registry', 'key'];
 
-function open(floor = 0): Window {
-  const window = new Window();
-  window.lowerFloor(floor);
-  return window;
-}
+describe('a window', () => {
+  const key = fc.tuple(
+    fc.constantFrom(...NAMESPACES),
+    fc.nat(300).map((n) => `key-${n}`),
+  );
+  const position = fc.integer({ min: 0, max: 1_000 });
+  const step = fc.oneof(
+    { weight: 200, arbitrary: fc.tuple(fc.constant('raise' as const), key, position) },
+    { weight: 8, arbitrary: fc.tuple(fc.constant('raiseFloor' as const), key, position) },
+    { weight: 8, arbitrary: fc.tuple(fc.constant('lowerFloor' as const), key, position) },
+    fc.tuple(fc.constant('beginHistory' as const), key, position),
+    fc.tuple(fc.constant('load' as const), key, position),
+  );
 
-/** Returns which of the labels the window covers for a key. */
-function covered(window: Window, labels: number[], key = 'a', namespace: WindowNamespace = 'id'): number[] {
-  return labels.filter((label) => window.covers(namespace, key, label));
-}
-
-/** Returns two keys that share a bucket. */
-function collision(): [string, string] {
-  const window = open();
-  for (let i = 0; ; i++) {
-    // the least label that is covered is one more than the number of the key in this bucket
-    let label = 0;
-    while (!window.covers('id', `h${i}`, label)) label++;
-    if (label > 0) return [`h${label - 1}`, `h${i}`];
-    window.raise('id', `h${i}`, i + 1);
-  }
-}
-
-describe('a label', () => {
-  it('is covered from the newest change of its key on, in whatever order the changes are applied', () => {
-    const window = open();
-    expect(covered(window, [0, 1])).toEqual([0, 1]);
-    for (const position of [5, 7, 6]) window.raise('id', 'a', position);
-    expect(covered(window, [5, 6, 7, 8])).toEqual([7, 8]);
-  });
-
-  it('is independent of changes in other namespaces', () => {
-    for (const changed of NAMESPACES) {
-      const window = open();
-      window.raise(changed, 'a', 5);
-      const expected = NAMESPACES.filter((namespace) => namespace !== changed);
-      expect(NAMESPACES.filter((namespace) => window.covers(namespace, 'a', 4))).toEqual(expected);
-    }
-  });
-
-  it('that is no number is never covered', () => {
-    expect(covered(open(), [Number.NaN, -1])).toEqual([]);
-  });
-
-  it('of what is no key is never covered, and changes of it are ignored', () => {
-    const window = open();
-    for (const key of ['', 'x'.repeat(1_021)]) {
-      window.raise('id', key, 5);
-      expect(window.covers('id', key, 9)).toBe(false);
-    }
-    expect(window.covers('id', 'é'.repeat(255), 0)).toBe(true);
-  });
-
-  it('is never covered in error, and is missed in error by a collision alone', () => {
-    const step = fc.tuple(fc.constantFrom(...NAMESPACES), fc.nat(300), fc.integer({ min: 1, max: 1e6 }));
-    const newest = new Map<string, number>();
-    const window = open();
-    let misses = 0;
-    let asked = 0;
+  it('covers no label below a known change of its key or its floor, and few others are missed', () => {
+    let [misses, asked] = [0, 0];
+    const [window, primary] = [new Window(), new Window()];
     fc.assert(
-      fc.property(fc.array(step, { minLength: 50, maxLength: 200 }), (steps) => {
-        for (const [namespace, key, position] of steps) {
-          window.raise(namespace, `key-${key}`, position);
-          const name = `${namespace} ${key}`;
-          newest.set(name, Math.max(newest.get(name) ?? 0, position));
+      fc.property(fc.array(step, { minLength: 20, maxLength: 200 }), (steps) => {
+        const newest = new Map<string, number>();
+        let [floor, lowest] = [0, 0];
+        window.beginHistory(0);
+        const raise = (of: string, at: number) => newest.set(of, Math.max(newest.get(of) ?? 0, at));
+        for (const [does, of, at] of steps) {
+          if (does === 'raise') {
+            window.raise(...of, at);
+            raise(`${of}`, at);
+          } else if (does === 'raiseFloor') {
+            window.raiseFloor(at);
+            [floor, lowest] = [Math.max(floor, at), Math.max(lowest, at)];
+          } else if (does === 'lowerFloor') {
+            window.lowerFloor(at);
+            floor = Math.min(floor, Math.max(lowest, at));
+          } else if (does === 'beginHistory') {
+            window.beginHistory(at);
+            newest.clear();
+            [floor, lowest] = [at, 0];
+          } else {
+            // it takes the floor of the primary process, below which changes between the two may be missing
+            primary.beginHistory(at);
+            primary.raise(...of, at + 5);
+            primary.raiseFloor(at + 1);
+            window.load(structuredClone(primary.copy()));
+            raise(`${of}`, at + 5);
+            lowest = Math.max(lowest, at + 1);
+            floor = Math.max(lowest, at + 1);
+          }
+          expect(window.floor).toBe(floor);
         }
-        for (const [namespace, key, label] of steps) {
-          const isCurrent = label >= newest.get(`${namespace} ${key}`)!;
-          const isCovered = window.covers(namespace, `key-${key}`, label);
-          if (isCovered) expect(isCurrent).toBe(true);
-          else if (isCurrent) misses++;
-          asked++;
-        }
+        for (const [, of, at] of steps)
+          for (const label of [at - 1, at, at + 5]) {
+            const isCurrent = label >= Math.max(floor, newest.get(`${of}`) ?? 0);
+            const isCovered = window.covers(...of, label);
+            if (isCovered) expect(isCurrent).toBe(true);
+            else if (isCurrent) misses++;
+            asked++;
+          }
       }),
+      { numRuns: 60 },
     );
-    // 1204 keys of 2^20 buckets
+    // by collisions: 1204 keys of 2^20 buckets
     expect(misses / asked).toBeLessThan(0.05);
   });
-});
 
-describe('a collision', () => {
-  it('costs a miss of older labels, and nothing else', () => {
-    const [one, other] = collision();
-    const window = open();
-    window.raise('id', one, 5);
-    window.raise('id', other, 3);
-    expect(covered(window, [2, 3, 4, 5], one)).toEqual([5]);
-    expect(covered(window, [2, 3, 4, 5], other)).toEqual([5]);
-  });
-});
-
-describe('the floor', () => {
-  it('is above all labels until the window knows its changes', () => {
+  it('covers nothing before the first floor, nothing without a number, and nothing that is no key', () => {
     const window = new Window();
-    expect(covered(window, [0, 5, Number.MAX_SAFE_INTEGER])).toEqual([]);
+    expect(window.covers('id', 'a', Number.MAX_SAFE_INTEGER)).toBe(false);
     window.lowerFloor(5);
-    expect(covered(window, [4, 5])).toEqual([5]);
-  });
-
-  it('falls when older changes are known, and never rises by that', () => {
-    const window = open(100);
-    window.lowerFloor(40);
-    window.lowerFloor(60);
-    expect([window.floor, ...covered(window, [39, 40])]).toEqual([40, 40]);
-  });
-
-  it('rises to a change of anything, and is never lowered below', () => {
-    const window = open(100);
-    window.raiseFloor(150);
-    window.lowerFloor(40);
-    expect(window.floor).toBe(150);
-    window.raiseFloor(120);
-    expect(window.floor).toBe(150);
-    const late = new Window();
-    late.raiseFloor(150);
-    expect(covered(late, [149, 150])).toEqual([]);
-    late.lowerFloor(40);
-    expect(late.floor).toBe(150);
-  });
-
-  it('is where a history is followed from, until its earlier changes are known; those of another are forgotten', () => {
-    const window = open();
-    window.raise('id', 'a', 500);
-    window.raiseFloor(400);
-    window.beginHistory(90);
-    expect(covered(window, [89, 90])).toEqual([90]);
-    window.raise('id', 'a', 70);
-    window.lowerFloor(60);
-    expect(covered(window, [59, 69, 70])).toEqual([70]);
-    expect(covered(window, [59, 60], 'b')).toEqual([60]);
-    window.raiseFloor(65);
-    window.lowerFloor(10);
-    expect(window.floor).toBe(65);
-  });
-});
-
-describe('the copy of a window', () => {
-  it('gives a new one the same answers, together with the changes that it has applied already', () => {
-    const primary = open(20);
-    primary.raise('id', 'a', 50);
-    primary.raise('key', 'b', 60);
-    const worker = new Window();
-    worker.raise('id', 'a', 70);
-    worker.raise('id', 'c', 71);
-    worker.load(structuredClone(primary.copy()));
-    expect(covered(worker, [19, 20], 'd')).toEqual([20]);
-    expect(covered(worker, [50, 69, 70], 'a')).toEqual([70]);
-    expect(covered(worker, [59, 60], 'b', 'key')).toEqual([60]);
-    expect(covered(worker, [70, 71], 'c')).toEqual([71]);
-    primary.raise('id', 'd', 80);
-    expect(covered(worker, [20], 'd')).toEqual([20]);
-  });
-
-  it('keeps the floor at changes of anything, of either', () => {
-    for (const [before, since] of [
-      [30, 0],
-      [30, 70],
-      [0, 70],
-    ] as const) {
-      const primary = open(20);
-      if (before) primary.raiseFloor(before);
-      const worker = new Window();
-      if (since) worker.raiseFloor(since);
-      worker.load(primary.copy());
-      worker.lowerFloor(10);
-      expect(worker.floor).toBe(Math.max(10, before, since));
+    expect([4, 5, Number.NaN].map((label) => window.covers('id', 'a', label))).toEqual([false, true, false]);
+    for (const none of ['', 'x'.repeat(1_021)]) {
+      window.raise('id', none, 5);
+      expect(window.covers('id', none, 9)).toBe(false);
     }
-  });
-
-  it('takes the floor of the other, even if its own was lower: changes between may be missing', () => {
-    const worker = open(10);
-    worker.load(open(20).copy());
-    expect(worker.floor).toBe(20);
+    expect(window.covers('id', 'é'.repeat(255), 5)).toBe(true);
   });
 });
 
@@ -276,7 +177,7 @@ describe('the seed of the hash', () => {
     });
 
   it('is that of the primary process, or random', () => {
-    const here = open();
+    const here = new Window();
     here.raise('id', 'a', 7);
     const bucket = here.copy().buckets.indexOf(7);
     expect(Number(run(HASH_SEED_HEX).stdout)).toBe(bucket);

@@ -81,23 +81,6 @@ describe('a pool whose peer accepts connections and ends them', () => {
   });
 });
 
-it('a pool that has ended opens no further connection', async () => {
-  const { authority, accepted } = await peer(ends);
-  const other = await peer(ends);
-  const sql = poolOf([authority, other.authority]);
-  const queries = Array.from({ length: CONNECTIONS }, () => sql`select 1`.catch(() => {}));
-  const all = () => accepted() + other.accepted();
-  // the next ones wait for their turn
-  await expect.poll(all).toBeGreaterThanOrEqual(2 * CONNECTIONS);
-  await sql.end({ timeout: 0 });
-  await Promise.all(queries);
-  // those that began before are accepted by then, and the next ones would begin later
-  await sleep(PAUSE_MS / 2);
-  const acceptedBefore = all();
-  await sleep(3 * PAUSE_MS);
-  expect(all()).toBe(acceptedBefore);
-});
-
 it('a pool with several hosts uses the first one while its connections last', async () => {
   const peers = [await peer(isReady), await peer(isReady)];
   const sql = poolOf(peers.map(({ authority }) => authority));

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { encodeAbsence } from '../../hotels/encode.ts';
-import { Entry } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { ABSENT, CacheArena, MISS } from './arena.ts';
 
@@ -9,10 +8,6 @@ const LATER_MS = NOW_MS + 60_000;
 
 function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString();
-}
-
-function labelOf(arena: CacheArena, ref: number): number {
-  return new Entry(arena.read(ref)).label;
 }
 
 describe('one hotel', () => {
@@ -35,42 +30,6 @@ describe('one hotel', () => {
       expect([arena.storedAt(ref), arena.refreshAtMs(ref)]).toEqual([NOW_MS, LATER_MS]);
     }
     expect(arena.find('channel', 'é-1', NOW_MS)).toBe(MISS);
-  });
-
-  it('keeps the later read when an earlier one is put', () => {
-    const arena = new CacheArena(MIB);
-    arena.put(hotel({ id: 'a', label: 2, name: 'new' }).bytes, NOW_MS, LATER_MS);
-    expect(arena.put(hotel({ id: 'a', label: 1, name: 'old' }).bytes, NOW_MS, LATER_MS)).toBe(false);
-    expect(text(arena.body(arena.find('id', 'a', NOW_MS), 'full'))).toContain('"new"');
-    expect(arena.put(hotel({ id: 'a', label: 2, name: 'again' }).bytes, NOW_MS, LATER_MS)).toBe(true);
-    expect(arena.stats()).toMatchObject({ entries: 1, puts: 2, rejected: 1 });
-  });
-
-  it('loses the keys that it no longer has', () => {
-    const arena = new CacheArena(MIB);
-    arena.put(hotel({ id: 'a', label: 1, channel_id: 'x1', registry_id: '1' }).bytes, NOW_MS, LATER_MS);
-    arena.put(hotel({ id: 'a', label: 2, channel_id: 'x2', registry_id: null }).bytes, NOW_MS, LATER_MS);
-    expect(arena.find('channel', 'x1', NOW_MS)).toBe(MISS);
-    expect(arena.find('registry', '1', NOW_MS)).toBe(MISS);
-    expect(arena.find('channel', 'x2', NOW_MS)).toBeGreaterThan(0);
-  });
-
-  it('loses its channel id to the hotel with the larger label, in either order', () => {
-    const [old, young] = [
-      hotel({ id: 'a', label: 1, channel_id: 'x' }),
-      hotel({ id: 'b', label: 2, channel_id: 'x' }),
-    ];
-    for (const order of [
-      [old, young],
-      [young, old],
-    ]) {
-      const arena = new CacheArena(MIB);
-      for (const entry of order) arena.put(entry.bytes, NOW_MS, LATER_MS);
-      expect(labelOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
-      expect(arena.find('id', 'a', NOW_MS)).toBeGreaterThan(0);
-      arena.drop('id', 'a');
-      expect(labelOf(arena, arena.find('channel', 'x', NOW_MS))).toBe(2);
-    }
   });
 
   it('is a miss once its certification has flipped, and when it was stored too early', () => {
@@ -107,16 +66,6 @@ describe('an absence', () => {
     arena.put(hotel({ id: 'a', channel_id: 'x' }).bytes, NOW_MS, LATER_MS);
     expect(arena.find('channel', 'x', NOW_MS)).toBeGreaterThan(0);
     expect(arena.stats()).toMatchObject({ entries: 1, absences: 0 });
-  });
-
-  it('replaces the hotel of its key', () => {
-    const arena = new CacheArena(MIB);
-    arena.put(hotel({ id: 'a', channel_id: 'x' }).bytes, NOW_MS, LATER_MS);
-    arena.putAbsent('id', 'a', NOW_MS, LATER_MS);
-    expect(arena.find('id', 'a', NOW_MS)).toBe(ABSENT);
-    expect(arena.find('channel', 'x', NOW_MS)).toBe(MISS);
-    arena.drop('id', 'a');
-    expect(arena.find('id', 'a', NOW_MS)).toBe(MISS);
   });
 
   it('is not stored for a key that no hotel can have', () => {

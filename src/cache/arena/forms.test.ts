@@ -56,13 +56,6 @@ describe('a compressed form', () => {
     expect(arena.stats().forms).toBe(12);
   });
 
-  it('may be empty, if compression does not pay', () => {
-    const arena = new CacheArena(MIB);
-    put(arena, 'a');
-    store(arena, 'a', 'full', 'br', Buffer.alloc(0));
-    expect(read(arena, 'a', 'full', 'br')).toBe('');
-  });
-
   it('is dropped when its hotel changes', () => {
     const arena = new CacheArena(MIB);
     put(arena, 'a', { id: 'a', label: 1, name: 'old' });
@@ -70,18 +63,6 @@ describe('a compressed form', () => {
     put(arena, 'a', { id: 'a', label: 2, name: 'new' });
     for (const coding of CODINGS) expect(read(arena, 'a', 'full', coding)).toBeUndefined();
     expect(arena.stats().forms).toBe(0);
-  });
-
-  it('is dropped with its hotel', () => {
-    const arena = new CacheArena(MIB);
-    put(arena, 'a');
-    store(arena, 'a', 'full', 'gzip', FORM);
-    arena.drop('id', 'a');
-    expect(arena.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
-    put(arena, 'a');
-    store(arena, 'a', 'full', 'gzip', FORM);
-    arena.clear();
-    expect(arena.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
   });
 
   it('is not found for the hotel as it reads on another day', () => {

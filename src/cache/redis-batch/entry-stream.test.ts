@@ -98,18 +98,6 @@ const ids = entries.map(({ id }) => id);
 const bytesOf = (...numbers: number[]) => numbers.map((i) => entries[i]!.bytes);
 
 describe('the entries of a batch', () => {
-  it('become the response in the requested order, in either view', () => {
-    const all = reply(...bytesOf(...ids.keys()));
-    for (const view of ['full', 'narrow'] as const) {
-      expect(read(pointTo(ids), [all], view)).toEqual({
-        text: arrayOf(view, ...entries),
-        gaps: [],
-        hits: 12,
-        rest: 0,
-      });
-    }
-  });
-
   it.each([
     ['no values', Buffer.from('*0\r\n')],
     ['null', Buffer.from('*-1\r\n')],
@@ -130,36 +118,6 @@ describe('the entries of a batch', () => {
       const chunks = [stream.subarray(0, cut), stream.subarray(cut)];
       expect(read(pending, chunks)).toEqual({ ...expected, rest: 4 });
     }
-  });
-
-  it('may arrive byte by byte', () => {
-    const stream = reply(entries[0]!.bytes, null, entries[2]!.bytes);
-    expect(
-      read(
-        pointTo(ids.slice(0, 3)),
-        [...stream].map((byte) => Buffer.from([byte])),
-      ),
-    ).toMatchObject({
-      text: arrayOf('full', entries[0]!, entries[2]!),
-      gaps: ['ch-1'],
-    });
-  });
-
-  it('leave gaps at the places of unknown entries', () => {
-    const pending = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
-    expect(pending.partialResponse().keys).toEqual(['ch-1', 'ch-5']);
-    const stream = new EntryStream(memory, pending, 'full', ({ response, pending: left, hits }) => {
-      expect(response).toBeUndefined();
-      const given = left.partialResponse();
-      expect(given.keys).toEqual(['ch-1', 'ch-2', 'ch-5']);
-      expect(hits).toBe(2);
-      const completed = given.complete([entries[1]!, null, entries[5]!], 'full');
-      expect(`${completed}`).toBe(arrayOf('full', ...[0, 1, 4, 5].map((i) => entries[i]!)));
-    });
-    expect.assertions(6);
-    const bytes = reply(entries[0]!.bytes, null, entries[4]!.bytes);
-    expect(stream.take(bytes, 0)).toBe(bytes.length);
-    stream.complete();
   });
 
   it.each<[string, Buffer]>([
@@ -214,19 +172,6 @@ describe('the entries of a batch', () => {
     expect([-1, 0].map((more) => gapsAt(after, turns + 2 * day + more))).toEqual([1, 0]);
   });
 
-  it('an entry is ignored if a change after its label is known, or may be missing', () => {
-    const isGap = (label: number) =>
-      read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', label }).bytes)]).gaps.length === 1;
-    const labels = [4, 5, 6, 7, 8];
-    for (const position of [5, 7, 6]) window.raise('id', 'h0', position);
-    window.raise('channel', 'ch-0', 9);
-    window.raise('id', 'h1', 9);
-    expect(labels.map(isGap)).toEqual([true, true, true, false, false]);
-    window.raiseFloor(8);
-    expect(labels.map(isGap)).toEqual([true, true, true, true, false]);
-    expect(isGap(Number.NaN)).toBe(true);
-  });
-
   it('a change while the reply arrives counts for the entries that are still to come', () => {
     const pending = pointTo(['h0', 'h1']);
     const all = reply(...bytesOf(0, 1));
@@ -245,19 +190,6 @@ describe('the entries of a batch', () => {
 
 describe('an absence', () => {
   const isUsed = (value: Buffer) => pointWith([value]).partialResponse().keys.length === 0;
-  const isKnown = (label: number) => isUsed(absence(0, label));
-
-  it('is ignored if a change of its key after its label is known, or may be missing', () => {
-    const labels = [4, 5, 6];
-    window.raise('channel', 'ch-0', 5);
-    window.raise('registry', 'ch-0', 9);
-    window.raise('id', 'ch-0', 9);
-    expect(labels.map(isKnown)).toEqual([false, true, true]);
-    window.raiseFloor(6);
-    expect(labels.map(isKnown)).toEqual([false, false, true]);
-    const mixed = pointWith([absence(0, 6), absence(1, 7), absence(2, 5), undefined]);
-    expect(mixed.partialResponse().keys).toEqual(['ch-2', 'ch-3']);
-  });
 
   it('of another key, or with a wrong byte, is ignored', () => {
     const value = absence(0, 7);
@@ -277,11 +209,6 @@ describe('an absence', () => {
     ];
     expect([...wrong, ...others].filter(isUsed)).toEqual([]);
     expect(isUsed(value)).toBe(true);
-  });
-
-  it('is compared with its whole label', () => {
-    window.raise('channel', 'ch-0', 1_234_567_890_123_456);
-    expect([1_234_567_890_123_455, 1_234_567_890_123_456].map(isKnown)).toEqual([false, true]);
   });
 });
 

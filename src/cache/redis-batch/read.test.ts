@@ -79,12 +79,6 @@ describe('hotels in Redis', () => {
     expect(await readAll()).toEqual([6, 6, 6]);
   });
 
-  it('are not used below the floor of the window', async () => {
-    await cache.fill([hotel(5)]);
-    window.raiseFloor(6);
-    expect(await readAll()).toEqual([undefined, undefined, undefined]);
-  });
-
   it('are not used after a change that is applied before the reply', async () => {
     await cache.fill([hotel(5)]);
     store.onRead = () => window.raise('id', 'h', 6);
@@ -103,16 +97,6 @@ describe('hotels in Redis', () => {
       store.onRead = () => cache.usePrefix('another');
       expect(await reader.read(namespace, [key])).toEqual([undefined]);
     }
-  });
-
-  it('that an older load stores over a newer one are only missing', async () => {
-    await cache.fill([hotel(6)]);
-    await cache.fill([hotel(5)]);
-    await cache.rememberAbsent('channel', ['C'], 5);
-    window.raise('id', 'h', 6);
-    window.raise('channel', 'C', 6);
-    expect(await readAll()).toEqual([undefined, undefined, undefined]);
-    expect(invalid).toBe(0);
   });
 
   it('are not found by an id that they do not have any more', async () => {
@@ -202,17 +186,3 @@ it.each(['', 'corrupt', '-', '-x', '-5 ', '{"id":"h"}'])(
     expect(await readAll()).toEqual([5, 5, 5]);
   },
 );
-
-it('the absence of another key is invalid', async () => {
-  await cache.rememberAbsent('channel', ['other'], 5);
-  store.stored.set('p:c:C', store.stored.get('p:c:other')!);
-  expect(await reader.read('channel', ['C'])).toEqual([undefined]);
-  expect(invalid).toBe(1);
-});
-
-it('the entry of another hotel is invalid', async () => {
-  await cache.fill([hotel(5, { id: 'other' })]);
-  store.stored.set('p:h:h', store.stored.get('p:h:other')!);
-  expect(await reader.read('id', ['h'])).toEqual([undefined]);
-  expect(invalid).toBe(1);
-});

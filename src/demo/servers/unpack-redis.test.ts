@@ -1,19 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import {
-  appendFile,
-  chmod,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -30,7 +17,6 @@ const hasApt = (await findProgram(['apt-get'])) && (await findProgram(['dpkg-deb
 let folder: string;
 /** contains a space, as a user's folder may */
 let cache: string;
-let server: Server | undefined;
 let said: string[];
 const log = (sentence: string) => said.push(sentence);
 
@@ -41,9 +27,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
-  server?.closeAllConnections();
-  server?.close();
-  server = undefined;
   await rm(folder, { recursive: true });
 });
 
@@ -96,14 +79,6 @@ async function useSource(source: string, settings = ''): Promise<void> {
 }
 const useRepository = () => useSource(`deb [trusted=yes] file:${folder}/repository ./`);
 
-/** Creates a source that accepts requests and never replies; `requested` resolves with the first request. */
-async function useSilentSource(): Promise<{ requested: Promise<unknown> }> {
-  server = createServer(() => {}).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  await useSource(`deb [trusted=yes] http://127.0.0.1:${(server.address() as AddressInfo).port} ./`);
-  return { requested: once(server, 'request') };
-}
-
 it('keeps what it unpacks in the node_modules of the project', async () => {
   const project = join(CACHE, '../../..');
   expect(await readdir(project)).toEqual(expect.arrayContaining(['package.json', 'node_modules', 'src']));
@@ -123,24 +98,6 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(said).toHaveLength(1);
   });
 
-  it('is unpacked again if the present one does not run', async () => {
-    await buildRedis();
-    await useRepository();
-    const program = await unpackRedis(log, { cache });
-    await rm(join(program!, '../usr'), { recursive: true });
-    expect(await unpackRedis(log, { cache })).toBe(program);
-    expect(await readdir(join(program!, '../usr'))).toContain('bin');
-  });
-
-  it('may be requested concurrently', async () => {
-    await buildRedis();
-    await useRepository();
-    const programs = await Promise.all([1, 2, 3].map(() => unpackRedis(log, { cache })));
-    expect(new Set(programs).size).toBe(1);
-    await run(programs[0]!);
-    expect(await readdir(cache)).toHaveLength(1);
-  });
-
   it('is rejected without a valid signature, even if the configuration of the machine permits that', async () => {
     await buildRedis();
     await useSource(
@@ -149,27 +106,6 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     );
     expect(await unpackRedis(log, { cache })).toBeUndefined();
     expect(said[1]).toMatch(/^Redis could not be fetched: E: .*(not signed|Release)/);
-    expect(await readdir(cache)).toEqual([]);
-  });
-
-  it('is rejected if its checksum differs from the list', async () => {
-    await buildRedis();
-    await appendFile(join(folder, 'repository/redis-tools.deb'), 'more');
-    await useRepository();
-    expect(await unpackRedis(log, { cache })).toBeUndefined();
-    expect(said).toHaveLength(2);
-    expect(await readdir(cache)).toEqual([]);
-  });
-
-  it('leaves no file when the download is interrupted', async () => {
-    const { requested } = await useSilentSource();
-    const ending = new AbortController();
-    const fetching = unpackRedis(log, { cache, signal: ending.signal });
-    await requested;
-    expect(await readdir(cache)).toHaveLength(1);
-    ending.abort();
-    expect(await fetching).toBeUndefined();
-    expect(said[1]).toBe('Redis could not be fetched: interrupted');
     expect(await readdir(cache)).toEqual([]);
   });
 });
