@@ -24,17 +24,6 @@ describe('a key', () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it('contains every character equally often', () => {
-    const keys = Array.from({ length: 2_000 }, makeKey);
-    const counts = new Map<string, number>();
-    for (const key of keys)
-      for (const character of key.slice(3, 35)) counts.set(character, (counts.get(character) ?? 0) + 1);
-    const expected = (2_000 * 32) / DIGITS.length;
-    // eight standard deviations: 32 of 1032
-    for (const character of DIGITS)
-      expect(Math.abs((counts.get(character) ?? 0) - expected)).toBeLessThan(expected / 4);
-  });
-
   it('is well-formed exactly if it ends with the checksum of the rest', () => {
     forAll(random, fc.string({ unit: digit, minLength: 6, maxLength: 6 }), (characters, ending) => {
       const body = `hk_${characters}`;

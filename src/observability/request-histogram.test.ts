@@ -51,17 +51,6 @@ describe('a histogram of requests', () => {
     ]);
   });
 
-  it('is summed over several processes', async () => {
-    const [one, other] = [make(), make()];
-    one.at(LIST, GET).count(200, 1, 0);
-    other.at(LIST, GET).count(200, 2, 0);
-    other.at(LIST, GET).count(404, 2, 0);
-    const text = await exposition(one, other);
-    expect(value(text, 'duration_seconds_count{http_route="/hotels",method="GET",status="200"}')).toBe(2);
-    expect(value(text, 'duration_seconds_sum{http_route="/hotels",method="GET",status="200"}')).toBe(3);
-    expect(value(text, 'duration_seconds_count{http_route="/hotels",method="GET",status="404"}')).toBe(1);
-  });
-
   it('exports the series that alerts divide from the start, and no others', () => {
     const counts = make()
       .get()

@@ -17,7 +17,6 @@ interface Options {
   retryStrategy?: ((attempt: number) => number) | null;
   /** connects for the first command, which waits until then */
   lazyConnect?: boolean;
-  scripts?: Record<string, { lua: string }>;
 }
 
 type Send = (commands: Buffer[][], answered: (replies: Reply[]) => void) => void;
@@ -78,13 +77,8 @@ export class Redis extends EventEmitter {
     if (!this.options.lazyConnect) this.#connect();
   }
 
-  /** Executes a script that `options.scripts` has. */
   setEach(keyCount: number, ...rest: Word[]): Promise<Reply> {
     return this.call('eval', SET_EACH, keyCount, ...rest);
-  }
-
-  countWindow(keyCount: number, key: string, ...rest: Word[]): Promise<Reply> {
-    return this.call('eval', this.options.scripts!.countWindow!.lua, keyCount, key, ...rest);
   }
 
   mgetBuffer(key: string): Promise<Reply> {

@@ -1,5 +1,4 @@
 import slotOf from 'cluster-key-slot';
-import { COUNT_WINDOW, SET_EACH } from '../../src/redis/scripts.ts';
 import { Server } from './network.ts';
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
@@ -59,7 +58,7 @@ export class RedisServer extends Server {
         return 'OK';
       }
       case 'eval':
-        return String(words[0]) === SET_EACH ? this.#setEach(keys, words) : this.#countWindow(keys, words);
+        return this.#setEach(keys, words);
     }
     return replyError(`ERR unknown command '${command}'`);
   }
@@ -68,25 +67,13 @@ export class RedisServer extends Server {
     return words.slice(2, 2 + Number(words[1]));
   }
 
-  /** Scripts of src/redis/scripts.ts. */
+  /** `SET_EACH` of src/redis/scripts.ts. Limits are counted by each instance here. */
   #setEach(keys: readonly Buffer[], words: readonly Buffer[]): Reply {
     for (const [i, key] of keys.entries()) {
       const at = 2 + keys.length + 2 * i;
       this.#set(String(key), words[at]!, Number(words[at + 1]));
     }
     return null;
-  }
-
-  #countWindow([name]: readonly Buffer[], [script, , , ...rest]: readonly Buffer[]): Reply {
-    if (String(script) !== COUNT_WINDOW) return replyError('NOSCRIPT');
-    const key = String(name);
-    const [limit, windowMs, wanted] = rest.map(Number) as [number, number, number];
-    const stored = this.#get(key) && this.values.get(key);
-    const endsInMs = stored ? Math.ceil(stored.untilMs - this.#world.nowMs) : windowMs;
-    const used = stored ? Number(stored.value) : 0;
-    const granted = Math.max(0, Math.min(wanted, limit - used));
-    this.#set(key, Buffer.from(String(used + granted)), endsInMs);
-    return [granted, Math.max(0, limit - used - granted), endsInMs];
   }
 
   #movedOf(keys: readonly Buffer[]): Error | undefined {

@@ -130,20 +130,6 @@ describe.each([
     ]);
   });
 
-  it('waits for Retry-After before it retries', () => {
-    for (const [number, rejection] of Object.entries(errorReplies)) {
-      const at = Number(number) - 1;
-      const rejected = seen[at]!;
-      expect(rejected.status).toBe(rejection === 'cut' ? 0 : rejection.status);
-      const again = seen.findIndex(
-        ({ path, body }, i) => i > at && path === rejected.path && body === rejected.body,
-      );
-      expect(again).toBeGreaterThan(at);
-      const waitedMs = seen[again]!.atMs - rejected.atMs;
-      expect(waitedMs).toBeGreaterThanOrEqual(rejection === 'cut' ? 0 : rejection.retryAfterS * 1000 - 20);
-    }
-  });
-
   it('splits batches', () => {
     const batches = seen.filter(({ method, status }) => method === 'POST' && status === 200);
     const sizes = batches.map(({ body }) => JSON.parse(body).channel_ids.length);

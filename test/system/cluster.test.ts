@@ -154,8 +154,6 @@ describe('the exit', () => {
 
   it.each([
     ['SIGTERM to the primary', 'SIGTERM', 1],
-    ['SIGINT to the primary', 'SIGINT', 1],
-    ['SIGTERM to all processes', 'SIGTERM', -1],
     ['SIGINT to all processes, as Ctrl-C sends it', 'SIGINT', -1],
   ] as const)(
     'on %s is clean: requests in progress are served, and no process is left',

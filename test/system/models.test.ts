@@ -8,7 +8,7 @@ import { HotelRepository } from '../../src/hotels/repository.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
 import { LogConnection } from '../../src/log/log-connection.ts';
 import { Origin } from '../../src/postgres/origin.ts';
-import { COUNT_WINDOW, SET_EACH } from '../../src/redis/scripts.ts';
+import { SET_EACH } from '../../src/redis/scripts.ts';
 import { type Connection, Network } from '../sim/network.ts';
 import { type Answer, PgCluster, type Statement } from '../sim/postgres.ts';
 import { RedisServers } from '../sim/redis.ts';
@@ -396,9 +396,6 @@ const COMMANDS: (string | number)[][] = [
   ['MGET', 'a', 'b'],
   ['EVAL', SET_EACH, 2, 'a', 'b', 'y', 60_000, 'z', 60_000],
   ['MGET', 'b', 'a', 'a'],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 3],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 2],
-  ['EVAL', COUNT_WINDOW, 1, 'w', 5, 60_000, 1],
   ['SET', 'gone', 'x', 'PX', 1],
 ];
 

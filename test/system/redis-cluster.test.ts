@@ -182,24 +182,6 @@ describe('a Redis Cluster', () => {
     expect((await inRedis('miss')) - missesBefore).toBe(0);
   });
 
-  it('is resharded under load without a failed request', async () => {
-    const [, from, to] = cluster.masters as Nodes;
-    const start = Math.ceil(16_384 / 3);
-    await underLoad(async (load) => {
-      for (let i = 0; i < 10; i++) {
-        const end = await cluster.move(
-          Array.from({ length: 40 }, (_, k) => start + i * 40 + k),
-          from,
-          to,
-        );
-        await load.answers(1);
-        await end();
-        await load.answers(1);
-      }
-    });
-    await seen(await change());
-  });
-
   it('continues while one of its masters hangs: the others reply, and one circuit breaker opens', async () => {
     await warm();
     await requireFullCoverage('no');

@@ -5,7 +5,7 @@ import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { replyOf } from '../../redis/store.fixture.ts';
 import { hotel } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
-import { LocalCache } from '../local-cache.ts';
+import { localCacheIn } from '../local-cache.fixture.ts';
 import { CacheMemory } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
@@ -35,12 +35,7 @@ function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
   const memory = new CacheMemory(maxBytes);
   const window = new Window(memory.window);
   window.lowerFloor(0);
-  const local = new LocalCache(memory, {
-    freshness: { oldestReadMs: () => 0 },
-    absentTtlMs: 60_000,
-    refresh: () => {},
-    counts: { hit: 0, absent: 0, miss: 0 },
-  });
+  const local = localCacheIn(memory);
   for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!);
   const requested: number[] = [];
   let gaps: readonly string[] = [];

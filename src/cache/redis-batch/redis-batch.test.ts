@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
-import { LocalCache } from '../local-cache.ts';
+import { localCacheIn } from '../local-cache.fixture.ts';
 import { CacheMemory } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
@@ -34,12 +34,7 @@ async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly stri
   };
   const memory = new CacheMemory(0);
   new Window(memory.window).lowerFloor(0);
-  const local = new LocalCache(memory, {
-    freshness: { oldestReadMs: () => 0 },
-    absentTtlMs: 60_000,
-    refresh: () => {},
-    counts: { hit: 0, absent: 0, miss: 0 },
-  });
+  const local = localCacheIn(memory);
   const redisBatch = new RedisBatchReader({
     redis: { sendMget } as never,
     cache: { prefixOf: () => '1:' } as never,
