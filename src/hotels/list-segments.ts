@@ -1,9 +1,7 @@
-/** Initial number of hotels between two starts. */
-const FIRST_STRIDE = 200;
-/** Maximum number of segments, which take 4 MiB; beyond it neighbours are merged in pairs. */
-const MAX_SEGMENTS = 20_000;
-/** Number of strides beyond which a segment is long. */
-const LONG_STRIDES = 5;
+/** Number of hotels between two starts. The segments of a million hotels take 1 MiB. */
+export const STRIDE = 200;
+/** Number of hotels beyond which a segment is long. */
+export const MAX_COUNT = 5 * STRIDE;
 
 /** Part of the list: the hotels with ids from its start to before the start of the next one. */
 export interface Segment {
@@ -31,7 +29,6 @@ const segment = (start: Buffer | null, fields: Partial<Segment> = {}): Segment =
  * received by that tick.
  */
 export class ListSegments {
-  stride = FIRST_STRIDE;
   tick = 0;
   #all: Segment[] = [];
   /** number of hotels before each segment; valid up to the place #summed */
@@ -42,11 +39,6 @@ export class ListSegments {
 
   constructor() {
     this.#put([segment(null, { isLong: true })]);
-  }
-
-  /** Number of hotels beyond which a segment is long. */
-  get maxCount(): number {
-    return LONG_STRIDES * this.stride;
   }
 
   /** First long segment, behind which no position is known. */
@@ -111,7 +103,7 @@ export class ListSegments {
   /** Handles the count of a query that began at `tick`; returns true if it is still valid, and not too large. */
   counted(each: Segment, count: number, tick: number): boolean {
     if (!this.has(each) || each.isLong) return false;
-    if (count > this.maxCount) {
+    if (count > MAX_COUNT) {
       each.isLong = true;
       this.#long.add(each);
       this.#uncounted.delete(each);
@@ -126,12 +118,12 @@ export class ListSegments {
   }
 
   /**
-   * Divides a long segment at ids that are `stride` hotels apart, the first at that distance from its start. `isWhole`: it
-   * contains no more of them. `moved`: the ids inserted or deleted since the query began. Returns false if it was replaced.
+   * Divides a long segment at ids that are `STRIDE` hotels apart, the first at that distance from its start. `isWhole`: it
+   * contains no more of them. `moved`: the ids inserted or deleted since the query began.
    */
-  divide(each: Segment, starts: Buffer[], stride: number, isWhole: boolean, moved: string[]): boolean {
-    if (!this.has(each)) return false;
-    const known = { count: stride, countedAt: this.tick };
+  divide(each: Segment, starts: Buffer[], isWhole: boolean, moved: string[]): void {
+    if (!this.has(each)) return;
+    const known = { count: STRIDE, countedAt: this.tick };
     const parts = [each.start, ...starts].map((start) => segment(start, known));
     const last = parts.at(-1)!;
     Object.assign(last, { count: 0, countedAt: -1, isLong: !isWhole });
@@ -139,32 +131,6 @@ export class ListSegments {
     this.#put([...this.#all.slice(0, each.index), ...parts, ...this.#all.slice(each.index + 1)]);
     if (isWhole) this.#uncounted.add(last);
     for (const id of moved) this.moved(id);
-    if (this.#all.length > MAX_SEGMENTS) this.#thin();
-    return true;
-  }
-
-  /** Merges neighbours in pairs, except long ones. */
-  #thin(): void {
-    this.stride *= 2;
-    const thinned: Segment[] = [];
-    let left: Segment | undefined;
-    for (const each of this.#all) {
-      if (!left || left.isLong || each.isLong) {
-        if (left) thinned.push(left);
-        left = each;
-        continue;
-      }
-      const joined = segment(left.start, { count: left.count + each.count, countedAt: this.tick });
-      if (this.#uncounted.has(left) || this.#uncounted.has(each)) {
-        joined.countedAt = -1;
-        this.#uncounted.add(joined);
-      }
-      thinned.push(joined);
-      left = undefined;
-    }
-    if (left) thinned.push(left);
-    this.#put(thinned);
-    for (const each of this.#uncounted) if (!this.has(each)) this.#uncounted.delete(each);
   }
 
   #put(all: Segment[]): void {

@@ -2,7 +2,7 @@ import { Unavailable } from '../errors.ts';
 import { monotonicMs, nextIteration, pause } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import type { IdList } from './id-list.ts';
-import { ListSegments, type Segment } from './list-segments.ts';
+import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.ts';
 
 /** Number of starts that one query finds; it must end within its deadline. */
 const STARTS_PER_QUERY = 50;
@@ -146,8 +146,8 @@ export class PageIndex {
     const segments = this.#segments;
     let loading = this.#loading.get(each);
     if (!loading || loading.tick < each.movedAt) {
-      const { tick, maxCount } = segments;
-      const ids = this.#source.idsBetween(...boundsOf(segments, each), maxCount + 1);
+      const { tick } = segments;
+      const ids = this.#source.idsBetween(...boundsOf(segments, each), MAX_COUNT + 1);
       const begun = { tick, ids };
       loading = begun;
       this.#loading.set(each, begun);
@@ -160,9 +160,8 @@ export class PageIndex {
         end();
       }, end);
     }
-    const { maxCount } = segments;
     const ids = await loading.ids;
-    if (ids.length <= maxCount) return ids;
+    if (ids.length <= MAX_COUNT) return ids;
     this.prepare();
     return undefined;
   }
@@ -200,12 +199,12 @@ export class PageIndex {
 
   async #count(uncounted: Segment[]): Promise<void> {
     const segments = this.#segments;
-    const { tick, maxCount } = segments;
+    const { tick } = segments;
     const bounds = uncounted.map((each) => boundsOf(segments, each));
     const counts = await this.#source.countBetween(
       bounds.map(([from]) => from),
       bounds.map(([, to]) => to),
-      maxCount + 1,
+      MAX_COUNT + 1,
     );
     if (segments !== this.#segments) return;
     for (const [i, each] of uncounted.entries()) segments.counted(each, counts[i]!, tick);
@@ -213,16 +212,15 @@ export class PageIndex {
 
   async #divide(long: Segment): Promise<void> {
     const segments = this.#segments;
-    const { stride } = segments;
     this.#moved = [];
     try {
       const [from, to] = boundsOf(segments, long);
-      const found = await this.#source.startsAfter(from, stride, STARTS_PER_QUERY);
+      const found = await this.#source.startsAfter(from, STRIDE, STARTS_PER_QUERY);
       if (segments !== this.#segments) return;
       const end = to === null ? undefined : Buffer.from(to);
       const starts = found.map((id) => Buffer.from(id)).filter((id) => !end || Buffer.compare(id, end) < 0);
       const isWhole = starts.length < STARTS_PER_QUERY;
-      segments.divide(long, starts, stride, isWhole, this.#moved);
+      segments.divide(long, starts, isWhole, this.#moved);
     } finally {
       this.#moved = undefined;
     }
