@@ -1,25 +1,149 @@
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { randomFrom } from '../../bench/draws.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { expectError, idsOf } from '../support/responses.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type HotelRow, insertCollection, insertKey } from '../support/rows.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 
 const MIB = 1024 * 1024;
-const HOTELS = 1_000;
+const HOTELS = 1_100;
+/** Without channel ids, so that no other batch finds them without the scope. */
+const ODD_IDS = ['é'.repeat(255), '😀', 'a b/c', '\n', '__proto__', 'constructor', 'x'.repeat(255), '0'];
+
+const hotels: Partial<HotelRow>[] = [
+  ...Array.from({ length: HOTELS }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: i % 89 === 0 ? `kanal-ä-${i}` : `CH-${i}`,
+    registry_id: 500_000 + i,
+    description: 'Zimmer mit Aussicht. '.repeat(i % 101 === 0 ? 2_900 : i % 40),
+  })),
+  ...ODD_IDS.map((id) => ({ id })),
+  // found by its id alone
+  { id: 'other', channel_id: 'h1' },
+];
+
+/** Ids of a kind, by the numbers of the hotels; those from `HOTELS` on have none. */
+const KINDS = {
+  id: { path: '/hotels/batch', bodyOf: (numbers: number[]) => ({ ids: numbers.map((i) => `h${i}`) }) },
+  channel: {
+    path: '/hotels/channel/batch',
+    bodyOf: (numbers: number[]) => ({
+      channel_ids: numbers.map((i) => (i < HOTELS ? hotels[i]!.channel_id : `CH-${i}`)),
+    }),
+  },
+  registry: {
+    path: '/hotels/registry/batch',
+    bodyOf: (numbers: number[]) => ({ registry_ids: numbers.map((i) => 500_000 + i) }),
+  },
+};
+const kinds = Object.values(KINDS);
+
+/** Ways on which a batch may be answered. */
+const WAYS: [way: string, options: ServiceOptions][] = [
+  ['a local cache', {}],
+  ['a small local cache', { env: { L1_MAX_BYTES: String(MIB) } }],
+  ['Redis alone', { env: { L1_MAX_BYTES: '0' } }],
+  ['PostgreSQL alone', { redis: false, env: { L1_MAX_BYTES: '0' } }],
+];
+
+describe.each(WAYS)('a batch with %s', (_, options) => {
+  let service: Service;
+  const byId = (ids: unknown[], key = 'full') => service.post('/hotels/batch', { ids }, { key });
+
+  beforeAll(async () => {
+    service = await startService({ ...options, hotels });
+  });
+  afterAll(async () => void (await service.stop()));
+
+  it('returns hotels in the requested order, each once, for any number of concurrent batches, cold and warm', async () => {
+    const bodies = { full: new Map<string, string>(), narrow: new Map<string, string>() };
+    for (const key of ['full', 'narrow'] as const)
+      for (let offset = 0; offset < hotels.length; offset += 100)
+        for (const hotel of (await service.get(`/hotels?limit=100&offset=${offset}`, { key })).json())
+          bodies[key].set(hotel.id, JSON.stringify(hotel));
+    const sendDrawn = async (seed: number) => {
+      const draw = randomFrom(seed);
+      const random = (below: number) => Math.floor(draw() * below);
+      const count = 1 + random(seed % 5 === 0 ? 1_000 : 30);
+      const numbers = Array.from({ length: count }, () => random(HOTELS + 50));
+      const { path, bodyOf } = kinds[seed % 3]!;
+      const key = seed % 3 === 2 || random(2) === 0 ? 'full' : 'narrow';
+      const response = await service.post(path, bodyOf(numbers), { key });
+      // a busy service may reject a batch
+      if (response.status === 503) return;
+      const expected = [...new Set(numbers)].filter((i) => i < HOTELS).map((i) => bodies[key].get(`h${i}`)!);
+      expect(response.text === `[${expected.join()}]`, `the answer to seed ${seed}`).toBe(true);
+    };
+    for (let round = 0; round < 2; round++)
+      await Promise.all(Array.from({ length: 30 }, (_, i) => sendDrawn(i + 1)));
+  });
+
+  it('returns hotels with any ids as singles do, and leaves others out', async () => {
+    const asked = ['h7', 'nobody', 'h3', 'h7', '', 'h1', ...ODD_IDS, 'CH-1', 'nobody'];
+    const found = ['h7', 'h3', 'h1', ...ODD_IDS];
+    for (const key of ['full', 'narrow'])
+      for (let round = 0; round < 2; round++) {
+        const singles = await Promise.all(
+          found.map(async (id) => (await service.get(`/hotels/${encodeURIComponent(id)}`, { key })).text),
+        );
+        expect((await byId(asked, key)).text).toBe(`[${singles.join()}]`);
+      }
+  });
+
+  it('accepts 1000 ids, of which any number is cached, and duplicates', async () => {
+    const numbers = Array.from({ length: 1_000 }, (_, i) => (i * 7) % HOTELS);
+    const expected = numbers.map((i) => `h${i}`);
+    for (const { path, bodyOf } of kinds) {
+      for (let round = 0; round < 2; round++)
+        expect(idsOf(await service.post(path, bodyOf(numbers)))).toEqual(expected);
+      const headers = { 'accept-encoding': 'gzip' };
+      const compressed = await service.post(path, bodyOf(numbers), { headers });
+      expect([compressed.status, compressed.headers['content-encoding']]).toEqual([200, 'gzip']);
+      expect(idsOf(await service.post(path, bodyOf(new Array(1_000).fill(1))))).toEqual(['h1']);
+      expect((await service.post(path, bodyOf([]))).text).toBe('[]');
+    }
+  });
+
+  it('leaves out what a key of a collection does not see', async () => {
+    await insertCollection(service.sql, 'few', ['h1', 'h5', '😀', 'nobody']);
+    const key = await insertKey(service.sql, [], 'few');
+    for (const asked of [
+      ['h9', '😀', 'h5', 'nobody', 'h1', 'h5'],
+      ['h9', 'h8'],
+      Array.from({ length: 1_000 }, (_, i) => `h${i}`),
+    ]) {
+      const inside = [...new Set(asked)].filter((id) => ['h1', 'h5', '😀'].includes(id));
+      for (let round = 0; round < 3; round++) expect(idsOf(await byId(asked, key))).toEqual(inside);
+    }
+  });
+
+  it('follows changes, also of ids that were cached as absent', async () => {
+    const both = async () => [
+      ...idsOf(await byId(['new', 'h20', 'h21'])),
+      ...idsOf(await service.post('/hotels/registry/batch', { registry_ids: [700_001, 500_021] })),
+    ];
+    expect(await both()).toEqual(['h20', 'h21', 'h21']);
+    await service.insert({ id: 'new', registry_id: 700_001 });
+    await service.sql`delete from hotels where id = 'h20'`;
+    await expect.poll(both).toEqual(['new', 'h21', 'new', 'h21']);
+    await service.sql`update hotels set name = 'Another' where id = 'h21'`;
+    await expect.poll(async () => (await byId(['h21'])).json()[0].name).toBe('Another');
+  });
+});
 
 let service: Service;
 
 beforeAll(async () => {
-  const many = Array.from({ length: HOTELS }, (_, i) => ({
-    id: `h${i}`,
-    channel_id: `CH-${i}`,
-    registry_id: 500_000 + i,
-  }));
   service = await startService({
     hotels: [
-      ...many,
+      ...Array.from({ length: 10 }, (_, i) => ({
+        id: `h${i}`,
+        channel_id: `CH-${i}`,
+        registry_id: 500_000 + i,
+      })),
       { id: 'proto', channel_id: '__proto__' },
       { id: 'constructor', channel_id: 'constructor' },
       { id: 'replacement', channel_id: '\ufffd' },
@@ -31,59 +155,9 @@ beforeAll(async () => {
 
 const byChannel = (body: string | Buffer | object, options = {}) =>
   service.post('/hotels/channel/batch', body, options);
-const byRegistry = (body: string | Buffer | object) => service.post('/hotels/registry/batch', body);
-const channels = (...ids: unknown[]) => byChannel({ channel_ids: ids });
 /** Takes the elements as JSON text, which preserves 1.0 and long numbers. */
-const registries = (...elements: string[]) => byRegistry(`{"registry_ids":[${elements}]}`);
-
-describe('a batch', () => {
-  it('returns hotels in the requested order, each once, from the database and from caches', async () => {
-    for (let round = 0; round < 3; round++) {
-      expect(idsOf(await channels('CH-7', 'CH-3', 'CH-7', 'CH-nobody', 'CH-3', 'CH-1', 'CH-nobody'))).toEqual(
-        [...['h7', 'h3', 'h1']],
-      );
-      expect(idsOf(await registries('500017', '500013', '"500017"', '1', '-500001', '500011'))).toEqual([
-        ...['h17', 'h13', 'h11'],
-      ]);
-      expect(idsOf(await channels('h1', ''))).toEqual([]);
-    }
-    // some are cached by now and some are not
-    expect(idsOf(await channels('CH-20', 'CH-3', 'CH-21', 'CH-1'))).toEqual(['h20', 'h3', 'h21', 'h1']);
-  });
-
-  it('of no ids returns an empty array', async () => {
-    expect((await channels()).text).toBe('[]');
-    expect((await registries()).text).toBe('[]');
-  });
-
-  it('accepts 1000 ids, and no more; duplicates count', async () => {
-    // 7 and 1000 have no common divisor: each place once, in an order unlike that of the table
-    const places = Array.from({ length: HOTELS }, (_, i) => (i * 7) % HOTELS);
-    const expected = places.map((place) => `h${place}`);
-    const channelIds = places.map((place) => `CH-${place}`);
-    const registryIds = places.map((place) => String(500_000 + place));
-    for (let round = 0; round < 2; round++) {
-      expect(idsOf(await channels(...channelIds))).toEqual(expected);
-      expect(idsOf(await registries(...registryIds))).toEqual(expected);
-    }
-    expect(idsOf(await channels(...new Array(1_000).fill('CH-1')))).toEqual(['h1']);
-    for (const id of ['CH-1', 'nobody'])
-      expectError(await channels(...new Array(1_001).fill(id)), 400, /channel_ids.*1000/);
-    expectError(await channels(...channelIds, 'one more'), 400, /channel_ids.*1000/);
-    expectError(await registries(...registryIds, '1'), 400, /registry_ids.*1000/);
-    expectError(await registries(...new Array(1_001).fill('1.5')), 400, /registry_ids.*1000/);
-  });
-
-  it('returns a new hotel, even if the id was cached as absent', async () => {
-    const both = async () => [
-      ...idsOf(await channels('CH-new', 'CH-1')),
-      ...idsOf(await registries('700001', '500001')),
-    ];
-    expect(await both()).toEqual(['h1', 'h1']);
-    await service.insert({ id: 'new', channel_id: 'CH-new', registry_id: 700_001 });
-    await expect.poll(both).toEqual(['new', 'h1', 'new', 'h1']);
-  });
-});
+const registries = (...elements: string[]) =>
+  service.post('/hotels/registry/batch', `{"registry_ids":[${elements}]}`);
 
 // src/http/batch-body.test.ts compares any body with what JSON.parse makes of it
 describe('the body of a batch', () => {
@@ -171,7 +245,7 @@ describe('the size of a body', () => {
     const good = await sendBody(padded(MIB));
     expect([good.status, JSON.parse(good.text)[0].id]).toEqual([200, 'h1']);
     for (const bytes of [MIB + 1, 5 * MIB]) expectError(await sendBody(padded(bytes)), 413, /1 MiB/);
-    expect((await channels('CH-1')).status).toBe(200);
+    expect((await byChannel({ channel_ids: ['CH-1'] })).status).toBe(200);
   });
 
   it('is judged by its content-length, before it is sent', async () => {
