@@ -7,6 +7,9 @@ import { API_KEY } from './header-names.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
+/** Maximum number of pages without changes that are kept. */
+const MAX_KEPT = 1_000;
+
 /** Key and raw query of a request for changes. */
 export interface ChangesInput {
   key: string;
@@ -24,11 +27,17 @@ export function changesOperation(
   onBehind: (positions: number) => void,
 ): GetRouteDefinition<ChangesInput> {
   const path = publicAddress && `${publicAddress}/changes`;
+  // clients that waited share a page
+  const tags = new WeakMap<Page, string>();
+  /** pages for clients that are up to date, by query: they repeat it until a change is announced */
+  const kept = new Map<string, { page: Page; query: ChangesQuery }>();
   const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
     const { body, written } = page;
     exchange.hotels = page.hotels;
+    const tag = tags.get(page) ?? tagOf(body);
+    tags.set(page, tag);
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
-    exchange.ok(body, tagOf(body), `\r\nlink: ${link}`);
+    exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
   const load = async (exchange: Exchange, query: ChangesQuery, key: string) => {
     const { token, limit, waitS } = query;
@@ -51,13 +60,21 @@ export function changesOperation(
     respond: (exchange, { key, query: text }) => {
       const { view } = exchange;
       const { collection } = exchange.principal!;
+      const same = kept.get(text);
+      if (same && reader.isUpToDate(same.page.next, view, collection)) {
+        onBehind(0);
+        return send(exchange, same.page, same.query);
+      }
       const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
       const { token } = query;
       const behind = reader.behind(token);
       if (behind !== undefined) onBehind(behind);
       const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
-      return page ? send(exchange, page, query) : load(exchange, query, key);
+      if (!page) return load(exchange, query, key);
+      if (kept.size === MAX_KEPT) kept.clear();
+      kept.set(text, { page, query });
+      send(exchange, page, query);
     },
   };
 }

@@ -3,7 +3,7 @@ import type { Start, ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import type { ProcessContext } from '../../src/cluster/process-context.ts';
 import { runWorker } from '../../src/cluster/run-worker.ts';
 import { startWorkers } from '../../src/cluster/start-workers.ts';
-import { every } from '../../src/lib/clock.ts';
+import { clearTimer, every } from '../../src/lib/clock.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
 import { Events } from '../../src/observability/events.ts';
@@ -75,6 +75,11 @@ class Context {
   }
 
   onAddressChange(): void {}
+
+  repeat(callback: () => void, intervalMs: number): void {
+    const timer = every(callback, intervalMs);
+    this.shutdown.push('timer', () => clearTimer(timer));
+  }
 
   onBreaker(dependency: string): (open: boolean, reason: string) => void {
     return (open, reason) => this.events.breaker(dependency, open, reason);
