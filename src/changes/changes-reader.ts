@@ -129,8 +129,8 @@ export class ChangesReader {
       const page =
         known ??
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
-          // many clients wake together: a client that waited gets its empty page again
-          if (empty && error instanceof Unavailable) return empty;
+          // many clients wake together: one that waited gets its empty page again, which was true until then
+          if (empty && this.#watch.isUp() && error instanceof Unavailable) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
           if (mayWait && error instanceof Unavailable && error.rejection === 'postgres_queue') return 'full';
           throw error;
