@@ -1,11 +1,7 @@
 import { clearTimer, setTimer, type Timer } from './clock.ts';
-import { withDeadline } from './deadline.ts';
 
 /** Callback after each call of a dependency, probes included. */
 export type OnCall = (seconds: number, succeeded: boolean) => void;
-
-/** Maximum time callers wait for a probe after a recovery hint. */
-const PROBE_WAIT_MS = 50;
 
 interface BreakerOptions {
   probe: () => Promise<unknown>;
@@ -25,7 +21,6 @@ export class CircuitBreaker {
   #timer: Timer | undefined;
   /** number of the latest probe */
   #probes = 0;
-  #pendingProbe: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: BreakerOptions) {
@@ -51,16 +46,7 @@ export class CircuitBreaker {
 
   /** Handles a recovery hint: probes at once if the breaker is open. */
   probeNow(): void {
-    if (!this.#open || this.#pendingProbe || this.#closed) return;
-    const probed = withDeadline(this.#runProbe(), PROBE_WAIT_MS).catch(() => {});
-    this.#pendingProbe = probed.then(() => {
-      this.#pendingProbe = undefined;
-    });
-  }
-
-  /** Resolves when the probe after a recovery hint has ended, after 50 ms at the latest; undefined without one. */
-  get pendingProbe(): Promise<void> | undefined {
-    return this.#pendingProbe;
+    if (this.#open && !this.#closed) void this.#runProbe();
   }
 
   close(): void {

@@ -144,7 +144,6 @@ export class Postgres {
   }
 
   async #query<T>(run: Run<T>, owner = '', kind: Lane = 'load'): Promise<T> {
-    if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = monotonicMs();
