@@ -23,7 +23,8 @@ export function rowsOf(result: object): string {
 }
 
 function inColumns(rows: unknown[][]): string {
-  const cells = rows.map((row) => row.map((value) => oneLine(String(value ?? '')) || '-'));
+  const textOf = (value: unknown) => String(value instanceof Date ? value.toISOString() : (value ?? ''));
+  const cells = rows.map((row) => row.map((value) => oneLine(textOf(value)) || '-'));
   const widths = cells[0]!.map(() => 0);
   for (const row of cells)
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column]!, cell.length);
