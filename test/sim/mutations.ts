@@ -120,7 +120,7 @@ export const MUTATIONS: Mutation[] = [
     'src/cluster/apply-log.ts',
     'this.#caches.local?.drop(namespace, key);',
     '',
-    1,
+    3,
   ),
   mutation(
     'a change of everything leaves the local cache',
@@ -275,7 +275,7 @@ export const MUTATIONS: Mutation[] = [
     'this.#inFlight.forget(sha256);',
     '',
   ),
-  mutation('a breaker never closes', 'src/lib/circuit-breaker.ts', '      this.#open = false;\n', '', 2),
+  mutation('a breaker never closes', 'src/lib/circuit-breaker.ts', '      this.#open = false;\n', '', 3),
   mutation(
     'mirrors do not get what is in the queue',
     'src/changes/changes-reader.ts',
