@@ -71,7 +71,7 @@ it('caches know of a large transaction by one row, and mirrors by pieces behind 
 
 it('a large update leaves the positions of the list, unless a hotel comes or goes beside it', async () => {
   const { sql } = await freshDatabase();
-  await insertMany(sql);
+  await insertMany(sql, MAX_PIECE + 1);
   await sequenceAll(sql);
   let from = (await stateOf(sql)).position;
   await sql`update hotels set name = 'Other'`;
