@@ -5,6 +5,7 @@ import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
+import { DEADLINES } from './requests.ts';
 
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({
   id: `h${i}`,
@@ -16,10 +17,11 @@ await needs('bash');
 
 describe('a bad import', () => {
   it('is undone by an earlier export: changed, added and deleted hotels are restored', async () => {
-    const service = await startService({ workers: 2, hotels: HOTELS });
+    const service = await startService({ workers: 2, hotels: HOTELS, env: DEADLINES });
     const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ DATABASE_URL: service.database.ownerUrl });
-    const bodies = await Promise.all(HOTELS.map(async ({ id }) => (await service.get(`/hotels/${id}`)).text));
+    const before = await Promise.all(HOTELS.map(({ id }) => service.get(`/hotels/${id}`)));
+    expect(new Set(before.map((response) => response.status))).toEqual(new Set([200]));
 
     await operator.types('hotel-api export before.ndjson.gz');
     // changes, swapped channel ids, added hotels, and with --delete-missing deleted hotels
@@ -43,7 +45,7 @@ describe('a bad import', () => {
     await allWorkers.until('/hotels/new', status(404));
     await allWorkers.until('/hotels/channel/C0', named('Right 0'));
     for (const [i, { id }] of HOTELS.entries())
-      await allWorkers.until(`/hotels/${id}`, (response) => response.text === bodies[i]);
+      await allWorkers.until(`/hotels/${id}`, (response) => response.text === before[i]!.text);
     await operator.types(
       'hotel-api export after.ndjson.gz && cmp <(gunzip -c before.ndjson.gz) <(gunzip -c after.ndjson.gz)',
     );
