@@ -74,9 +74,8 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new Failure('--url must be an http or https address');
   const sql = openDatabase(address, 4, { kind: 'serve', deadlineMs: 5_000, pooled: false });
-  const connect = () => connectTo(url, key);
-  const connections = Array.from({ length: CONNECTIONS }, connect);
-  const checker = new Checker(sql, connections, connect(), promiseMs, durationS * 1_000);
+  const connections = Array.from({ length: CONNECTIONS }, () => connectTo(url, key));
+  const checker = new Checker(sql, connections, connectTo(url, key), promiseMs, durationS * 1_000);
   try {
     await checker.run(key);
   } finally {
@@ -90,8 +89,7 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
       ? 'no change reached every connection meanwhile, so there is no lag to report'
       : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms; in GET /changes: longest ${mirrorLag.max} ms`;
   const lags = { lag_ms: lag, mirror_changes: mirrorLagsMs.length, mirror_lag_ms: mirrorLag };
-  const note = `${answers} answers compared; ${measured}.`;
-  print(json, { answers, changes, ...lags, stale }, note, { answers, changes, stale: stale.length });
+  print(json, { answers, changes, ...lags, stale }, `${answers} answers compared; ${measured}.`, null);
   if (stale.length > 0)
     throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
   if (answers > 0) return;
