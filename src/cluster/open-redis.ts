@@ -6,7 +6,7 @@ import { RedisCluster } from '../redis/cluster/client.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** Redis and the caches in it. */
-export interface OpenRedis {
+interface OpenRedis {
   redis: Redis | RedisCluster;
   hotels: RedisHotelCache;
   keys: RedisKeyCache;

@@ -9,7 +9,7 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import type { PostRouteDefinition } from './routes.ts';
 
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
-export type SendBatch = (
+type SendBatch = (
   exchange: Exchange,
   namespace: Namespace,
   body: Uint8Array,

@@ -22,12 +22,12 @@ it('the list of used names has every name that the sources use, and no other', (
   expect(unique([...calledOf('app'), ...registered])).toEqual(USED_NAMES.app);
   // the structure test permits values of the library in library.ts only
   const { module } = USED_NAMES;
-  const library = readFileSync(`${import.meta.dirname}/library.ts`, 'utf8');
-  for (const name of module) expect(library).toMatch(new RegExp(`\\b${name}\\b`));
-  const imported = [...library.matchAll(/^export \{ (.*) \} from 'uWebSockets\.js'/gm)].flatMap(([, names]) =>
+  const source = readFileSync(`${import.meta.dirname}/library.ts`, 'utf8');
+  for (const name of module) expect(source).toMatch(new RegExp(`\\b${name}\\b`));
+  const imported = [...source.matchAll(/^export \{ (.*) \} from 'uWebSockets\.js'/gm)].flatMap(([, names]) =>
     names!.split(', '),
   );
-  const read = [...library.matchAll(/\blibrary\.(\w+)/g)].map(([, name]) => name!);
+  const read = [...source.matchAll(/\buws\.(\w+)/g)].map(([, name]) => name!);
   expect(unique([...imported, ...read, '_cfg'])).toEqual(module);
 });
 

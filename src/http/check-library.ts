@@ -1,4 +1,4 @@
-import * as library from 'uWebSockets.js';
+import * as uws from 'uWebSockets.js';
 import { connect } from 'node:net';
 import { App, us_listen_socket_close } from './library.ts';
 
@@ -28,7 +28,7 @@ export function readNames(): Promise<Names> {
   const app = App();
   app.any('/*', (response, request) => {
     resolve({
-      module: functionsOf({ ...library, ...(library as { default?: object }).default }),
+      module: functionsOf({ ...uws, ...(uws as { default?: object }).default }),
       app: functionsOf(app),
       response: functionsOf(response),
       request: functionsOf(request),
@@ -37,7 +37,7 @@ export function readNames(): Promise<Names> {
   });
   app.listen('127.0.0.1', 0, (socket) => {
     if (!socket) return reject(new Error('cannot listen on the loopback'));
-    const client = connect(library.us_socket_local_port(socket as never), '127.0.0.1');
+    const client = connect(uws.us_socket_local_port(socket as never), '127.0.0.1');
     client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
     client.once('data', () => {
       client.destroy();

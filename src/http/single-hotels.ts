@@ -9,11 +9,7 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 const NOT_WORTHWHILE = new Uint8Array(0);
 
 /** Sends the hotel that has a key; an undefined key is one that no hotel can have. */
-export type SendHotel = (
-  exchange: Exchange,
-  namespace: Namespace,
-  key: string | undefined,
-) => void | Promise<void>;
+type SendHotel = (exchange: Exchange, namespace: Namespace, key: string | undefined) => void | Promise<void>;
 
 export function singleHotels(sources: HotelSources): SendHotel {
   const { local, collections } = sources;

@@ -340,7 +340,7 @@ it.each<[string, () => Promise<unknown>, () => void]>([
   await until(() => heard.includes('news of a'));
   expect(database.opened).toBeGreaterThan(1);
   expect(database.ended).toBe(database.opened - 1);
-  // a reason is told once, however many polls have failed
+  // the follower reports a reason once for all polls that fail for it
   expect([...new Set(heard.slice(1))]).toEqual([
     'event: not followed',
     'event: followed',

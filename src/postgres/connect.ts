@@ -17,7 +17,7 @@ export type Purpose =
   | { kind: 'operate'; pooled?: boolean };
 
 /** One-dimensional arrays of texts, and of bigints as digits, by their type numbers in PostgreSQL. */
-export const ARRAYS = {
+const ARRAYS = {
   text: { to: 1009, from: [1009], serialize: writeArray, parse: readArray },
   bigint: { to: 1016, from: [1016], serialize: writeArray, parse: readArray },
 };

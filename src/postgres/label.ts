@@ -55,7 +55,7 @@ export async function readLabelled<Row>(
 }
 
 /** Returns whether a snapshot is one of the server and history that are followed, or of a replica. */
-export function isFollowed(
+function isFollowed(
   { history, server }: { history: string; server: string | null },
   applied: Partial<Applied> | undefined,
 ): boolean {
