@@ -22,7 +22,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'return { label: mark.label, rows',
     'return { label: applied()?.position ?? mark.label, rows',
-    29,
+    262,
   ),
   mutation(
     'a label is one too high',
@@ -36,7 +36,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'if (!mark || mark.label < (before.position ?? 0)) return undefined;',
     'if (!mark) return undefined;',
-    95,
+    205,
   ),
   mutation(
     'the history of a read is not compared',
@@ -309,7 +309,7 @@ export const MUTATIONS: Mutation[] = [
     'src/collections/collections.ts',
     'if (!this.#options.freshness.isSure(nowMs)) return undefined;',
     '',
-    106,
+    221,
   ),
 ];
 
