@@ -11,9 +11,9 @@ const CUTS = {
     [/exchange\.counter\.count\(/g, 'void ('],
     [/this\.#accessLog\.finished\(/g, 'void ('],
   ],
-  'src/http/exchange.ts': [
+  'src/http/received-request.ts': [
     // as long as a generated id
-    [/requestIdOf\(request\.getHeader\(REQUEST_ID\)\)/g, "'the-same-id-always'"],
+    [/requestIdOf\(this\.headers\.requestId\)/g, "'the-same-id-always'"],
   ],
   'src/cache/local-cache.ts': [[/this\.#counts\.\w+(\+\+| \+= [\w.]+);/g, ';']],
   'src/auth/api-key-cache.ts': [[/this\.#counts\.local\.\w+\+\+;/g, ';']],

@@ -24,7 +24,8 @@ export class AccessControl {
   }
 
   /** Authenticates the key, and counts the request if the key has a rate limit. */
-  authenticate(exchange: Exchange, key: string): Entry | Promise<Entry> {
+  authenticate(exchange: Exchange): Entry | Promise<Entry> {
+    const key = exchange.headers.apiKey ?? '';
     const principal = this.#apiKeys.find(key, exchange.nowMs);
     if (principal === null || principal?.limit === null) return principal;
     if (principal === undefined)

@@ -3,18 +3,11 @@ import { type ChangesReader, type Page, sizeOf } from '../changes/changes-reader
 import { publicErrors } from '../errors.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
-import { API_KEY } from './header-names.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
 /** Maximum number of pages without changes that are kept. */
 const MAX_KEPT = 1_000;
-
-/** Key and raw query of a request for changes. */
-export interface ChangesInput {
-  key: string;
-  query: string;
-}
 
 /**
  * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
@@ -25,7 +18,7 @@ export function changesOperation(
   publicAddress: string,
   apiKeys: ApiKeyCache,
   onBehind: (positions: number) => void,
-): GetRouteDefinition<ChangesInput> {
+): GetRouteDefinition<string> {
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
   const tags = new WeakMap<Page, string>();
@@ -39,10 +32,11 @@ export function changesOperation(
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
     exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
-  const load = async (exchange: Exchange, query: ChangesQuery, key: string) => {
+  const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
     const { view, principal } = exchange;
     const { keyId, collection } = principal!;
+    const key = exchange.headers.apiKey ?? '';
     const rights = async () => {
       const known = apiKeys.find(key);
       return known === undefined ? apiKeys.load(key) : known;
@@ -55,9 +49,9 @@ export function changesOperation(
   };
   return {
     route: 'changes',
-    read: (request) => ({ key: request.getHeader(API_KEY), query: request.getQuery() ?? '' }),
+    read: (request) => request.getQuery() ?? '',
     needsRegistry: () => false,
-    respond: (exchange, { key, query: text }) => {
+    respond: (exchange, text) => {
       const { view } = exchange;
       const { collection } = exchange.principal!;
       const same = kept.get(text);
@@ -71,7 +65,7 @@ export function changesOperation(
       const behind = reader.behind(token);
       if (behind !== undefined) onBehind(behind);
       const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
-      if (!page) return load(exchange, query, key);
+      if (!page) return load(exchange, query);
       if (kept.size === MAX_KEPT) kept.clear();
       kept.set(text, { page, query });
       send(exchange, page, query);

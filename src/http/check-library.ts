@@ -12,7 +12,7 @@ export const USED_NAMES: Names = {
     ...['close', 'cork', 'end', 'endWithoutBody', 'getWriteOffset', 'onAborted', 'onData', 'onWritable'],
     ...['tryEnd', 'writeStatus'],
   ],
-  request: ['forEach', 'getCaseSensitiveMethod', 'getHeader', 'getParameter', 'getQuery', 'getUrl'],
+  request: ['forEach', 'getCaseSensitiveMethod', 'getParameter', 'getQuery', 'getUrl'],
 };
 
 /** Returns the names that are missing in a build of the library. */

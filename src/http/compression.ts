@@ -57,8 +57,8 @@ const MAX_CHOSEN_LENGTH = 128;
  * Returns the supported encoding that Accept-Encoding prefers (RFC 9110, 12.5.3), or undefined for identity. A long value
  * counts as identity.
  */
-export function encodingFor(acceptEncoding: string): Encoding | undefined {
-  if (acceptEncoding === '' || acceptEncoding.length > MAX_CHOSEN_LENGTH) return undefined;
+export function encodingFor(acceptEncoding: string | undefined): Encoding | undefined {
+  if (!acceptEncoding || acceptEncoding.length > MAX_CHOSEN_LENGTH) return undefined;
   const known = chosen.get(acceptEncoding);
   if (known !== undefined || chosen.has(acceptEncoding)) return known;
   const encoding = chooseEncoding(acceptEncoding);

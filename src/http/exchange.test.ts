@@ -62,7 +62,11 @@ let client: Client;
 let observer: Mocked<Observer>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
-  const request = { getHeader: (name: ArrayBuffer) => headers[Buffer.from(name).toString()] ?? '' };
+  const request = {
+    forEach: (take: (name: string, value: string) => void) => {
+      for (const [name, value] of Object.entries(headers)) take(name, value);
+    },
+  };
   return new Exchange(
     client.response as unknown as HttpResponse,
     request as unknown as HttpRequest,

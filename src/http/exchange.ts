@@ -125,7 +125,6 @@ export class Exchange extends ReceivedRequest {
   defer(): void {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
-    this.keepHeaders();
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 

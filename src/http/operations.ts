@@ -2,7 +2,6 @@ import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Route } from '../observability/request-histogram.ts';
 import { batches } from './batches.ts';
-import type { ChangesInput } from './changes-handler.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import { hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
@@ -13,7 +12,7 @@ import { singleHotels } from './single-hotels.ts';
 
 /** Operations of the contract, called by the pipeline. */
 export interface Operations {
-  changes: GetRouteDefinition<ChangesInput>;
+  changes: GetRouteDefinition<string>;
   key: GetRouteDefinition<undefined>;
   list: GetRouteDefinition<string>;
   hotel: GetRouteDefinition<string>;

@@ -3,29 +3,25 @@ import type { CountedMethod, RequestCounter, Route } from '../observability/requ
 import { type Encoding, encodingFor } from './compression.ts';
 import { matches, type Tag } from './etag.ts';
 import { ETAG, type Head, type Heads } from './head.ts';
-import { ACCEPT_ENCODING, IF_NONE_MATCH, REQUEST_ID, TRACEPARENT } from './header-names.ts';
+import { RequestHeaders } from './request-headers.ts';
 import { newIds, requestIdOf } from './request-id.ts';
 import { type TraceContext, traceContextOf } from './trace-context.ts';
 
 /** A request with the headers that responses and log lines need. */
 export class ReceivedRequest {
+  readonly headers: RequestHeaders;
   /** counter of its route and method */
   readonly counter: RequestCounter;
   /** request id of the client; '': its id is made here */
   readonly #ownId: string;
   readonly #madeId: number;
-  /** until the handler returns; most responses are written by then and need not read all headers */
-  #request: HttpRequest | undefined;
-  #ifNoneMatch = '';
-  #acceptEncoding: string | undefined;
-  #traceParent = '';
   /** set when it has been chosen */
   #encoding: Encoding | 'identity' | undefined;
 
   constructor(request: HttpRequest, counter: RequestCounter) {
     this.counter = counter;
-    this.#request = request;
-    this.#ownId = requestIdOf(request.getHeader(REQUEST_ID));
+    this.headers = new RequestHeaders(request);
+    this.#ownId = requestIdOf(this.headers.requestId);
     this.#madeId = this.#ownId === '' ? newIds.next() : 0;
   }
 
@@ -43,30 +39,20 @@ export class ReceivedRequest {
 
   /** Returns the trace context of the caller, for the log. */
   get trace(): TraceContext | undefined {
-    return traceContextOf(this.#request?.getHeader(TRACEPARENT) ?? this.#traceParent);
+    return traceContextOf(this.headers.traceParent);
   }
 
   /** Returns the encoding that the client prefers for a large body; undefined: identity. */
   get encoding(): Encoding | undefined {
-    this.#encoding ??=
-      encodingFor(this.#acceptEncoding ?? this.#request!.getHeader(ACCEPT_ENCODING)) ?? 'identity';
+    this.#encoding ??= encodingFor(this.headers.acceptEncoding) ?? 'identity';
     return this.#encoding === 'identity' ? undefined : this.#encoding;
-  }
-
-  /** Copies what may be read later, because the library's request cannot be read after the handler returns. */
-  protected keepHeaders(): void {
-    const request = this.#request!;
-    if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader(IF_NONE_MATCH);
-    this.#acceptEncoding = request.getHeader(ACCEPT_ENCODING);
-    this.#traceParent = request.getHeader(TRACEPARENT);
-    this.#request = undefined;
   }
 
   /** Returns true if the client already has the body with this tag. */
   protected isKnown(tag: Tag): boolean {
     if (tag === '') return false;
-    const header = this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch;
-    return header !== '' && matches(header, String(tag));
+    const { ifNoneMatch } = this.headers;
+    return !!ifNoneMatch && matches(ifNoneMatch, String(tag));
   }
 
   /** Begins the head of a response, up to the end of the tag, if there is one. */

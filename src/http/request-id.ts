@@ -7,8 +7,8 @@ const HALF = 0x7fff;
 const ROUNDS = 4;
 
 /** Returns the request id of a request's header; '' if it is missing or may not be echoed. */
-export function requestIdOf(header: string): string {
-  return header !== '' && WELL_FORMED.test(header) ? header : '';
+export function requestIdOf(header: string | undefined): string {
+  return header !== undefined && WELL_FORMED.test(header) ? header : '';
 }
 
 /**

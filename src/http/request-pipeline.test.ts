@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
@@ -16,6 +16,7 @@ const ACCESS: Principal = {
 let pipeline: RequestPipeline;
 /** lookup of the only key */
 let lookup: PromiseWithResolvers<Principal | null>;
+let load: Mock<ApiKeyCache['load']>;
 let abort: () => void;
 let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
 
@@ -27,22 +28,28 @@ const response = {
     receive = listener;
   },
 } as unknown as HttpResponse;
-const request = {
-  getHeader: () => '',
-  forEach: (receive: (name: string, value: string) => void) => receive('content-length', '24'),
-} as unknown as HttpRequest;
+/** Returns a request with these headers. */
+const requestWith = (headers: Record<string, string>) => {
+  const forEach = (take: (name: string, value: string) => void) => {
+    for (const [name, value] of Object.entries(headers)) take(name, value);
+  };
+  return { forEach } as unknown as HttpRequest;
+};
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {
   lookup = Promise.withResolvers();
-  const apiKeys = { find: () => undefined, load: () => lookup.promise } as unknown as ApiKeyCache;
+  load = vi.fn<ApiKeyCache['load']>(() => lookup.promise);
+  const apiKeys = { find: () => undefined, load } as unknown as ApiKeyCache;
   pipeline = pipelineFor(apiKeys);
 });
 
 it('nothing is read for a client that disconnected during the lookup of its key', async () => {
   const respond = vi.fn<() => void>();
   const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, respond } as const;
-  pipeline.get(rule, 'GET')(response, request);
+  pipeline.get(rule, 'GET')(response, requestWith({ host: 'localhost' }));
+  await tick();
+  expect(load).toHaveBeenCalledTimes(1);
   abort();
   lookup.resolve(ACCESS);
   await tick();
@@ -52,7 +59,11 @@ it('nothing is read for a client that disconnected during the lookup of its key'
 
 it('nothing is read for a batch whose client disconnected during the lookup of its key', async () => {
   const respond = vi.fn<() => void>();
-  pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(response, request);
+  pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
+    response,
+    requestWith({ host: 'localhost', 'content-length': '24' }),
+  );
+  expect(load).toHaveBeenCalledTimes(1);
   receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
   abort();
   lookup.resolve(ACCESS);

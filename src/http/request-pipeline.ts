@@ -13,7 +13,6 @@ import { collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { checkFraming, isBodiless } from './framing.ts';
-import { API_KEY } from './header-names.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
@@ -81,13 +80,13 @@ export class RequestPipeline implements Observer {
   get<Input>(definition: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
-      if (!isBodiless(exchange, request)) return;
+      if (!isBodiless(exchange)) return;
       const respond = (input: Input) => {
         if (this.#access.authorize(exchange, definition.needsRegistry(input)))
           return definition.respond(exchange, input);
       };
       // nothing else is parsed before the key
-      const entry = this.#access.authenticate(exchange, request.getHeader(API_KEY));
+      const entry = this.#access.authenticate(exchange);
       if (entry instanceof Promise) {
         const input = definition.read(request);
         return entry.then((entered) => {
@@ -113,20 +112,19 @@ export class RequestPipeline implements Observer {
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
         const late = () => exchange.rejectAndClose(publicErrors.bodyTooSlow);
-        const read = checkFraming(exchange, request);
-        if (!read) return;
-        const { framing, isCoded } = read;
+        const framing = checkFraming(exchange);
+        if (!framing) return;
         /** Returns true if the body is to be answered; else responds. */
         const isAdmitted = (entered: Entry): boolean => {
           if (!this.#access.accept(exchange, entered)) return false;
           if (!this.#access.authorize(exchange, definition.needsRegistry)) return false;
           if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
-          else if (isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
+          else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
           else if (this.#admission.isFull(entered.keyId)) this.#failed(exchange, OVERLOADED);
           else return true;
           return false;
         };
-        const entry = this.#access.authenticate(exchange, request.getHeader(API_KEY));
+        const entry = this.#access.authenticate(exchange);
         if (!(entry instanceof Promise)) {
           if (!isAdmitted(entry)) return;
           exchange.defer();
@@ -151,14 +149,14 @@ export class RequestPipeline implements Observer {
   /** Creates a handler for GET or HEAD of a public page. */
   page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
-    const serve = async (exchange: Exchange, request: HttpRequest) => {
-      if (!isBodiless(exchange, request)) return;
+    const serve = async (exchange: Exchange) => {
+      if (!isBodiless(exchange)) return;
       exchange.defer();
       const { encoding } = exchange;
       const { body, tag } = await page.read(encoding);
       exchange.okEncoded(body, tag, encoding, page.heads);
     };
-    return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
+    return (response, request) => this.#guard(this.#open(response, request, counter), serve, undefined);
   }
 
   /** Creates a handler for unknown paths and methods; it needs no key. */
@@ -169,8 +167,7 @@ export class RequestPipeline implements Observer {
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? checkFraming(exchange, request) : isBodiless(exchange, request))
-          reject(exchange, request);
+        if (mayHaveBody ? checkFraming(exchange) : isBodiless(exchange)) reject(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };

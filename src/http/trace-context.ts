@@ -8,8 +8,8 @@ export interface TraceContext {
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?$/;
 
 /** Reads a `traceparent` header; undefined if it is missing, or if the specification requires to ignore it. */
-export function traceContextOf(header: string): TraceContext | undefined {
-  const [, traceId, spanId] = TRACEPARENT.exec(header) ?? [];
+export function traceContextOf(header: string | undefined): TraceContext | undefined {
+  const [, traceId, spanId] = TRACEPARENT.exec(header ?? '') ?? [];
   if (!traceId || !spanId || /^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   return { trace_id: traceId, span_id: spanId };
 }

@@ -75,8 +75,6 @@ export function request(worker: Worker, asked: HttpRequest, answered: (answer: H
       close: () => {},
     };
     handlers(worker.server)[asked.route]!(response, {
-      getHeader: (name: string | Uint8Array) =>
-        headers[typeof name === 'string' ? name : Buffer.from(name).toString()] ?? '',
       getQuery: () => asked.query ?? '',
       getParameter: () => asked.parameter ?? '',
       getMethod: () => (body ? 'post' : 'get'),
