@@ -7,6 +7,8 @@ import { descendantsOf } from '../test/support/processes.ts';
 export interface Cores {
   /** command prefix that pins to the core of the servers under test; empty if pinning is impossible */
   server: string[];
+  /** command prefix for all cores */
+  all: string[];
   /** Moves all processes of a server to the core of the server under test, or to the others. */
   move(pid: number, to: 'server' | 'others'): Promise<void>;
   sentence: string;
@@ -22,6 +24,7 @@ export async function splitCores(): Promise<Cores> {
   if (!taskset || count < 2)
     return {
       server: [],
+      all: [],
       move: async () => {},
       sentence: 'Servers and load generators share all cores: rates are unreliable, CPU time is valid.',
     };
@@ -31,6 +34,7 @@ export async function splitCores(): Promise<Cores> {
   pin(others, process.pid);
   return {
     server: [taskset, '-c', '0'],
+    all: [taskset, '-c', `0-${count - 1}`],
     move: async (pid, to) => {
       for (const each of [pid, ...(await descendantsOf(pid))]) pin(to === 'server' ? '0' : others, each);
     },

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { parseWhole } from '../src/cli/common/arguments.ts';
 import { Shutdown } from '../src/lib/shutdown.ts';
+import { checkAge } from './age.ts';
 import { runColdStart } from './cold-start.ts';
 import { compareCommits } from './compare.ts';
 import { runMemory } from './memory.ts';
@@ -76,6 +77,12 @@ program
   )
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 100), 3)
   .action((options) => finish(runColdStart(options, shutdown)));
+program
+  .command('age')
+  .description('fail if bench/results is older than the last change of what was measured')
+  .action(() => {
+    process.exitCode = checkAge() ? 0 : 1;
+  });
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {

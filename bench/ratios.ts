@@ -87,6 +87,12 @@ const PROMISED: Promised[] = [
   probe('GET by id: a key of a collection / one without', 'collection-get', 1.2, 1),
   probe('batch of 1000: a key of a collection / one without', 'collection-batch', 1.4, 1),
   probe('list of 20: a key of a collection / one without', 'collection-list', 1.3, 1),
+  ...[2, 4].flatMap((count) =>
+    ['get', 'batch-1000'].map((name): Promised => {
+      const title = `${name === 'get' ? 'GET by id' : 'batch of 1000'}: 1 worker / ${count} workers`;
+      return compare(title, 'CPU time', `workers-${name}`, 'workers-1', `workers-${count}`, 0.9, 1);
+    }),
+  ),
   probe('event-loop delay p99 with 50 batches of 1000 at once, s', 'event-loop', 0.05, 0.05),
 ];
 

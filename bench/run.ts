@@ -14,6 +14,7 @@ import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
 import { partialCache } from './probes/partial-cache.ts';
 import type { Probe } from './probes/probe.ts';
+import { workers } from './probes/workers.ts';
 import { report } from './report.ts';
 import type { Results } from './results.ts';
 import { type Cell, type Pace, runInterleaved } from './rounds.ts';
@@ -22,7 +23,7 @@ import { sweep } from './sweep.ts';
 import { startNginx } from './targets/nginx.ts';
 import { startFastify, startLimit } from './targets/peers.ts';
 import { startService } from './targets/service.ts';
-import { type Target, type TargetName, TITLES } from './targets/target.ts';
+import { type Target, TITLES } from './targets/target.ts';
 import { warm } from './warm.ts';
 import { startWorld, type World } from './world.ts';
 
@@ -77,6 +78,7 @@ export const PARTS = [
   'deep-page',
   'partial-cache',
   'collection',
+  'workers',
 ];
 
 /** Runs the benchmarks, writes bench/results and prints the tables. `shutdown` releases everything started. */
@@ -160,6 +162,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
   await probe('collection', false, () => collection(world, service, 5));
   await probe('partial-cache', false, () => partialCache(world, 13));
+  await probe('workers', false, () => workers(world, paceOf('promised')));
 
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
   await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');
@@ -179,7 +182,7 @@ async function warmUp(world: World, targets: Target[], log: (sentence: string) =
 /** Starts the targets, the service first. */
 async function startTargets(world: World, beside: string[]): Promise<Target[]> {
   const { targetOptions: around, tools, shutdown } = world;
-  const starts: Record<Exclude<TargetName, 'before'>, () => Promise<Target>> = {
+  const starts: Record<Exclude<keyof typeof TITLES, 'before'>, () => Promise<Target>> = {
     service: () => startService(around, { name: 'service' }),
     'service-redis': () =>
       startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),

@@ -1,0 +1,37 @@
+import { type Cell, type Pace, runScenario } from '../rounds.ts';
+import { SCENARIOS, type Scenario } from '../scenarios.ts';
+import { startService } from '../targets/service.ts';
+import type { Target } from '../targets/target.ts';
+import { warm } from '../warm.ts';
+import type { World } from '../world.ts';
+
+export const WORKERS = [1, 2, 4] as const;
+/** Of the hotels, so that the local cache of each worker has them after the warm-up. */
+const SHARE = 1 / 10;
+const WARM_UP_SECONDS = 6;
+
+/** Services with one and more workers, which share all cores with the load generator, Redis and PostgreSQL. */
+export async function workers(world: World, pace: Pace): Promise<Cell[]> {
+  const around = { ...world.targetOptions, pin: world.cores.all };
+  const targets: Target[] = [];
+  for (const count of WORKERS) {
+    const name = `workers-${count}` as const;
+    const target = await startService(around, { name, environment: { WORKERS: String(count) } });
+    world.shutdown.push(name, target.stop, 12_000);
+    await warm(target, world);
+    targets.push(target);
+  }
+  const free = { ...world, cores: { ...world.cores, move: async () => {} } };
+  const cells: Cell[] = [];
+  for (const name of ['get', 'batch-1000']) {
+    const found = SCENARIOS.find((scenario) => scenario.name === name)!;
+    const calls: Scenario['calls'] = (known) => {
+      const all = found.calls(known);
+      return all.slice(0, Math.ceil(all.length * SHARE));
+    };
+    const scenario = { ...found, name: `workers-${name}`, calls };
+    cells.push(...(await runScenario(free, scenario, targets, { ...pace, warmUpSeconds: WARM_UP_SECONDS })));
+  }
+  for (const target of targets) await target.stop();
+  return cells;
+}
