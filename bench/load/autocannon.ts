@@ -18,12 +18,16 @@ export async function autocannonLoop(
   const chosen = calls.slice(0, REQUESTS);
   const status = chosen[0]!.status;
   const shortest = Math.min(...chosen.map(({ bodyBytes }) => bodyBytes));
-  const beganAtMs = performance.now();
+  let beganAtMs = performance.now();
   const run = autocannon({
     url: `http://127.0.0.1:${port}`,
     connections: options.connections,
     duration: options.seconds,
     requests: chosen.map(parseCall),
+  });
+  // before this event it builds the requests of each connection
+  run.on('start', () => {
+    beganAtMs = performance.now();
   });
   run.on('response', (_client: unknown, got: number, bytes: number, milliseconds: number) => {
     const fault = got !== status ? `status ${got}` : bytes < shortest ? `${bytes} bytes` : undefined;

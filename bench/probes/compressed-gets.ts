@@ -12,7 +12,7 @@ const PEER_DATABASE = 9;
 const HOTELS_OF_EACH = 500;
 
 /** Sizes of the hotels, bytes of JSON. */
-export const SIZES = [600, 1_400, 4_000, 8_000];
+export const SIZES = [1_400, 4_000, 8_000];
 
 /**
  * Requests warm hotels of four sizes as the default clients of three languages do. It compares the service without

@@ -15,6 +15,8 @@ interface Measured {
   /** with ~ where the server was not the bottleneck */
   rate: string;
   processor: string;
+  /** of the CPU times of the rounds */
+  range: string;
   /** p50 and p99 in milliseconds */
   latency: string;
 }
@@ -23,10 +25,12 @@ function measured(scenario: string, target: string): Measured | undefined {
   const rounds = results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
   if (!rounds) return undefined;
   const ms = (us: number[]) => significant(median(us) / 1000);
+  const times = rounds.map(({ processorUs }) => processorUs);
   const mark = median(rounds.map(({ busy }) => busy)) < SATURATED ? '~' : '';
   return {
     rate: mark + whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
-    processor: significant(median(rounds.map(({ processorUs }) => processorUs))),
+    processor: significant(median(times)),
+    range: `${significant(Math.min(...times))} to ${significant(Math.max(...times))}`,
     latency: `${ms(rounds.map(({ p50Us }) => p50Us))} / ${ms(rounds.map(({ p99Us }) => p99Us))}`,
   };
 }
@@ -36,11 +40,25 @@ export function runs(): string {
   const row = (tables: string, { at, commit, machine }: Partial<Origin>) => [
     tables,
     at!.slice(0, 10),
-    ...[commit, machine?.processor, machine?.kernel, machine?.node].map((value) => value ?? ''),
+    ...[commit, machine?.processor, machine?.cores, machine?.kernel, machine?.node].map((value) =>
+      String(value ?? ''),
+    ),
     ...[machine?.postgres, machine?.redis, machine?.nginx, machine?.wrk].map((value) => value ?? ''),
   ];
   return table(
-    ['Figures', 'Date', 'Commit', 'Processor', 'Linux', 'Node', 'PostgreSQL', 'Redis', 'nginx', 'wrk'],
+    [
+      'Figures',
+      'Date',
+      'Commit',
+      'Processor',
+      'Cores',
+      'Linux',
+      'Node',
+      'PostgreSQL',
+      'Redis',
+      'nginx',
+      'wrk',
+    ],
     [
       row('this page', results()),
       row('[sizes](operations/sizing.md#what-was-measured)', JSON.parse(read('bench/results/sizing.json'))),
@@ -58,7 +76,10 @@ export function performance(): string {
   ];
   const rows = servers.map(([title, target, suffix = '']) => {
     const cells = [`get${suffix}`, `batch-1000${suffix}`].map((name) => measured(name, target)!);
-    return [title, ...cells.flatMap(({ rate, processor, latency }) => [rate, processor, latency])];
+    return [
+      title,
+      ...cells.flatMap(({ rate, processor, range, latency }) => [rate, `${processor} (${range})`, latency]),
+    ];
   });
   const ofEach = ['requests/s', 'CPU µs', 'p50 / p99 ms'];
   const head = ['GET by id', 'batch of 1000'].flatMap((scenario) =>
