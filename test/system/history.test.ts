@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { disturb } from '../history/faults.ts';
 import { Follower } from '../history/follower.ts';
@@ -16,6 +16,7 @@ import { AllWorkers } from '../support/all-workers.ts';
 import { readLogState, untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { postgresClient } from '../support/postgres-client.ts';
+import { HANG_MS } from '../support/projects.ts';
 
 await needs('faketime', 'redis-server');
 
@@ -70,7 +71,8 @@ async function equalEverywhere(): Promise<void> {
   const rows = await system.sql<{ id: string; name: string }[]>`
     select id, name from hotels where id ~ '^h[0-9]+$' order by id collate "C"`;
   const names = new Map(rows.map(({ id, name }) => [id, name]));
-  const all = await AllWorkers.of(...system.services);
+  // a worker that was killed may still be starting
+  const all = await vi.waitFor(() => AllWorkers.of(...system.services), { timeout: HANG_MS });
   for (let i = 0; i < IDS; i++) {
     const name = names.get(`h${i}`);
     await all.until(`/hotels/h${i}`, (response) =>
