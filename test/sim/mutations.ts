@@ -219,7 +219,6 @@ export const MUTATIONS: Mutation[] = [
     'src/log/follower.ts',
     'if (poll.isDue || this.#history !== undefined)',
     'if (poll.isDue)',
-    28,
   ),
   mutation(
     'rows behind a cut are skipped',
