@@ -11,6 +11,11 @@ const LIMIT_REACHED = Symbol('limit reached');
 /** Result of an authentication; null: the key is not valid. */
 export type Entry = Principal | null | typeof LIMIT_REACHED;
 
+/** Returns true if the key is valid and its rate limit is not used up. */
+export function isPrincipal(entry: Entry): entry is Principal {
+  return entry !== null && entry !== LIMIT_REACHED;
+}
+
 /** Authenticates the key of a request (401), counts it against its rate limit (429), and authorizes the scope (403). */
 export class AccessControl {
   readonly #apiKeys: ApiKeyCache;

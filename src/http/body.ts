@@ -1,5 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
+import { BufferPool } from '../lib/buffer-pool.ts';
 import { clearTimer, setTimer } from '../lib/clock.ts';
+import { firstOfLargestOwner } from '../lib/largest-owner.ts';
 import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -10,53 +12,112 @@ const DISCARD_MS = 250;
 const WINDOW_MS = 7_000;
 
 /**
- * Collects a request body and passes it on once: the whole body, or undefined as soon as it exceeds `MAX_BODY_BYTES`.
- * Calls `late` instead if it arrives too slowly. Must be called before the handler returns. The bytes are valid
- * during the call only.
+ * Per-worker limit on the bytes of unfinished bodies. When it is exceeded, the oldest body of the API key with the most of them
+ * is rejected. Bodies whose key is being looked up count as those of one key.
  */
-export function collectBody(
-  response: HttpResponse,
-  done: (body: Uint8Array | undefined) => void,
-  late: () => void,
-): void {
+export const MAX_UNFINISHED_BYTES = 64 * 1024 * 1024;
+
+/** What becomes of a body; one of them is called, at most once. */
+export interface BodyListener {
+  /** the whole body, valid during the call only; undefined as soon as it exceeds `MAX_BODY_BYTES`, or after `drop` */
+  done(body: Uint8Array | undefined): void;
+  /** it arrives too slowly */
+  late(): void;
+  /** it is the one to reject, because too many bytes are held */
+  full(): void;
+  /** API key whose share of the limit it uses */
+  owner(): string;
+}
+
+/** A body that arrives. */
+export interface ArrivingBody {
+  /** Keeps nothing of it: `done` is called at its end, without it. */
+  drop(): void;
+  /** Ends the collection: no listener is called any more. */
+  end(): void;
+}
+
+interface Unfinished {
+  readonly owner: string;
+  heldBytes: number;
+  reject(): void;
+}
+
+const pool = new BufferPool([64 * 1024, 256 * 1024, MAX_BODY_BYTES], 8 * 1024 * 1024);
+/** in order of arrival */
+const unfinished = new Set<Unfinished>();
+let unfinishedBytes = 0;
+
+/** Collects a request body. Must be called before the handler returns. */
+export function collectBody(response: HttpResponse, listener: BodyListener): ArrivingBody {
   let collected: Buffer | undefined;
   let isOver = false;
+  let isDropped = false;
+  const held: Unfinished = {
+    get owner() {
+      return listener.owner();
+    },
+    heldBytes: 0,
+    reject: () => {
+      end();
+      listener.full();
+    },
+  };
+  const hold = (buffer: Buffer | undefined) => {
+    if (collected) pool.release(collected);
+    collected = buffer;
+    unfinishedBytes += (buffer?.length ?? 0) - held.heldBytes;
+    held.heldBytes = buffer?.length ?? 0;
+    if (buffer) unfinished.add(held);
+    else unfinished.delete(held);
+    while (unfinishedBytes > MAX_UNFINISHED_BYTES) firstOfLargestOwner(unfinished)!.reject();
+  };
   const end = () => {
+    if (isOver) return;
     isOver = true;
-    collected = undefined;
+    hold(undefined);
     endPace(arrival);
   };
-  // of an aborted request until its time is over
   const arrival = beginPace(WINDOW_MS, () => {
     end();
-    late();
+    listener.late();
   });
   response.onData((chunk, isLast) => {
     if (isOver) return;
     const before = arrival.bytes;
     arrival.bytes += chunk.byteLength;
-    if (arrival.bytes > MAX_BODY_BYTES) {
+    if (arrival.bytes > MAX_BODY_BYTES || (isDropped && isLast)) {
       end();
-      done(undefined);
+      listener.done(undefined);
       return;
     }
+    if (isDropped) return;
     if (isLast && before === 0) {
       end();
-      done(new Uint8Array(chunk));
+      listener.done(new Uint8Array(chunk));
       return;
     }
     // the library detaches the chunk after this call; the buffer doubles, so a slow body costs no more copies
     if (!collected || arrival.bytes > collected.length) {
-      const grown = Buffer.allocUnsafe(Math.min(MAX_BODY_BYTES, 2 * arrival.bytes + 1024));
+      const grown = pool.take(Math.min(MAX_BODY_BYTES, 2 * arrival.bytes + 1024));
       collected?.copy(grown, 0, 0, before);
-      collected = grown;
+      hold(grown);
     }
+    // it may have been the one to reject
+    if (!collected) return;
     collected.set(new Uint8Array(chunk), before);
     if (!isLast) return;
     const body = collected.subarray(0, arrival.bytes);
     end();
-    done(body);
+    listener.done(body);
   });
+  return {
+    drop: () => {
+      isDropped = true;
+      hold(undefined);
+    },
+    end,
+  };
 }
 
 /**

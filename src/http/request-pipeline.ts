@@ -7,9 +7,9 @@ import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
-import { AccessControl, type Entry } from './access-control.ts';
+import { AccessControl, type Entry, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
-import { collectBody } from './body.ts';
+import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { checkFraming, isBodiless } from './framing.ts';
@@ -111,7 +111,20 @@ export class RequestPipeline implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
-        const late = () => exchange.rejectAndClose(publicErrors.bodyTooSlow);
+        const collect = (done: (body: Uint8Array | undefined) => void): ArrivingBody => {
+          const arriving = collectBody(response, {
+            done,
+            late: () => exchange.rejectAndClose(publicErrors.bodyTooSlow),
+            full: () => {
+              exchange.closesConnection = true;
+              this.#failed(exchange, OVERLOADED);
+            },
+            owner: () => exchange.principal?.keyId ?? '',
+          });
+          // of a rejected request, and of a client that has disconnected, nothing is kept
+          exchange.whenMade(arriving.end);
+          return arriving;
+        };
         const framing = checkFraming(exchange);
         if (!framing) return;
         /** Returns true if the body is to be answered; else responds. */
@@ -128,15 +141,19 @@ export class RequestPipeline implements Observer {
         if (!(entry instanceof Promise)) {
           if (!isAdmitted(entry)) return;
           exchange.defer();
-          collectBody(response, (body) => this.#guard(exchange, respond, body), late);
+          collect((body) => this.#guard(exchange, respond, body));
           return;
         }
         exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (framing === 'tooLong') body.resolve(undefined);
-        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)), late);
+        const arriving =
+          framing === 'tooLong'
+            ? undefined
+            : collect((bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
+          if (!isPrincipal(entered)) arriving?.drop();
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
           if (isAdmitted(entered)) respond(exchange, await body.promise);

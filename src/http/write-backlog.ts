@@ -1,4 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { firstOfLargestOwner } from '../lib/largest-owner.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
 
 /** Buffers of response bytes that the kernel has not taken. */
@@ -22,7 +23,7 @@ interface BackloggedWrite extends PendingWrite {
   owner: string;
   disconnect: () => void;
   /** 0 if the bytes belong to the caller */
-  copiedBytes: number;
+  heldBytes: number;
 }
 
 /** in order of arrival */
@@ -39,36 +40,26 @@ export function keep(
   owner: string,
   disconnect: () => void,
 ): PendingWrite {
-  const copiedBytes = mayBeOverwritten ? bytes.length : 0;
-  while (backlogBytes > 0 && backlogBytes + copiedBytes > MAX_BACKLOG_BYTES) disconnectLargest();
+  const heldBytes = mayBeOverwritten ? bytes.length : 0;
+  while (backlogBytes > 0 && backlogBytes + heldBytes > MAX_BACKLOG_BYTES)
+    firstOfLargestOwner(all)!.disconnect();
   const kept = {
     owner,
     bytes: mayBeOverwritten ? pool.copy(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
-    copiedBytes,
+    heldBytes,
     disconnect,
     taken: beginPace(WINDOW_MS, disconnect),
   };
-  backlogBytes += copiedBytes;
+  backlogBytes += heldBytes;
   all.add(kept);
   return kept;
 }
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  const { bytes, copiedBytes, taken } = pending as BackloggedWrite;
+  const { bytes, heldBytes, taken } = pending as BackloggedWrite;
   if (!all.delete(pending as BackloggedWrite)) return;
   endPace(taken);
-  backlogBytes -= copiedBytes;
-  if (copiedBytes > 0) pool.release(bytes);
-}
-
-function disconnectLargest(): void {
-  const bytesOf = new Map<string, number>();
-  for (const { owner, copiedBytes } of all) bytesOf.set(owner, (bytesOf.get(owner) ?? 0) + copiedBytes);
-  const most = Math.max(...bytesOf.values());
-  for (const kept of all) {
-    if (bytesOf.get(kept.owner) !== most || kept.copiedBytes === 0) continue;
-    kept.disconnect();
-    return;
-  }
+  backlogBytes -= heldBytes;
+  if (heldBytes > 0) pool.release(bytes);
 }

@@ -2,7 +2,7 @@
 const MIN_SHARE = 1 / 4;
 
 /**
- * Copies bytes into buffers that are reused. Allocating outside the heap costs V8 more than the copying: every 64 MB
+ * Buffers that are reused. Allocating outside the heap costs V8 more than the copying: every 64 MB
  * of such allocations start a mark of the whole heap.
  */
 export class BufferPool {
@@ -19,18 +19,22 @@ export class BufferPool {
     for (const size of sizes) this.#free.set(size, []);
   }
 
-  /** Returns a copy of the bytes. A copy larger than every buffer, or much smaller, gets its own memory. */
+  /** Returns a copy of the bytes. */
   copy(bytes: Uint8Array): Buffer {
-    const { length } = bytes;
-    const size =
-      length < MIN_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((holds) => holds >= length);
-    if (size === undefined) return Buffer.from(bytes);
-    const buffer = this.#free.get(size)!.pop() ?? this.#allocate(size);
+    const buffer = this.take(bytes.length);
     buffer.set(bytes);
-    return buffer.subarray(0, length);
+    return buffer;
   }
 
-  /** Takes back a result of `copy`, which must not be read afterwards. A result that is never returned is garbage-collected. */
+  /** Returns memory of this length. If it is larger than every buffer, or much smaller, it is not reused. */
+  take(length: number): Buffer {
+    const size =
+      length < MIN_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((holds) => holds >= length);
+    if (size === undefined) return Buffer.allocUnsafe(length);
+    return (this.#free.get(size)!.pop() ?? this.#allocate(size)).subarray(0, length);
+  }
+
+  /** Takes back a result of `copy` or `take`, which must not be read afterwards. A result that is never returned is garbage-collected. */
   release({ buffer }: Buffer): void {
     if (!this.#own.has(buffer)) return;
     const free = this.#free.get(buffer.byteLength)!;

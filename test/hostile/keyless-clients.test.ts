@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
-import { workersOf } from '../support/processes.ts';
+import { residentMiB, workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { insertKey } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -84,4 +84,19 @@ it('an unknown key is looked up once by each worker, and too many unknown keys y
     expect([text, headers['retry-after']]).toEqual(['{"error":"Service unavailable"}', '1']);
   expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([401, 503]));
   expect((await lookups()) - before).toBeLessThan(responses.length);
+});
+
+it('of bodies with unknown keys, a worker keeps nothing once they are rejected', async () => {
+  const before = await residentMiB(pids);
+  const body = Buffer.alloc(900_000, ' ');
+  const clients = Array.from({ length: 600 }, () => new RawConnection(service.port));
+  for (const client of clients) {
+    const head = `POST /hotels/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${makeKey()}\r\nContent-Length: 1000000\r\n\r\n`;
+    await client.write(Buffer.concat([Buffer.from(head), body]));
+  }
+  for (const client of clients) expect([401, 503]).toContain((await client.read())?.status);
+  // half of them would fill 300 MiB
+  expect((await residentMiB(pids)) - before).toBeLessThan(120);
+  for (const client of clients) client.close();
+  expect((await service.workerPids()).sort()).toEqual(pids);
 });

@@ -1,0 +1,97 @@
+import type { HttpResponse } from 'uWebSockets.js';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { type ArrivingBody, collectBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
+
+const HALF = MAX_BODY_BYTES / 2;
+/** Bodies of half the maximum size, for each of which the whole maximum is held. */
+const MOST = MAX_UNFINISHED_BYTES / MAX_BODY_BYTES;
+
+let events: string[] = [];
+let open: ArrivingBody[] = [];
+
+/** Begins a body; returns how it arrives. */
+function begin(name: string, owner = 'me') {
+  let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
+  const response = {
+    onData: (listener: typeof receive) => {
+      receive = listener;
+    },
+  } as unknown as HttpResponse;
+  const body = collectBody(response, {
+    done: (bytes) => events.push(`${name}: ${bytes?.length ?? 'without bytes'}`),
+    late: () => events.push(`${name}: late`),
+    full: () => events.push(`${name}: full`),
+    owner: () => owner,
+  });
+  open.push(body);
+  return { ...body, receive: (bytes: number, isLast = false) => receive(new ArrayBuffer(bytes), isLast) };
+}
+
+beforeEach(() => {
+  fakeTimers();
+  events = [];
+  open = [];
+});
+afterEach(() => {
+  for (const body of open) body.end();
+  expect(vi.getTimerCount()).toBe(0);
+  realClocks();
+});
+
+it.each([
+  ['in one chunk', [3]],
+  ['in chunks', [1, 5_000, 2]],
+  ['of the maximum size', [HALF, HALF]],
+])('a body %s is passed on once', (_, chunks) => {
+  const body = begin('a');
+  for (const [i, bytes] of chunks.entries()) body.receive(bytes, i === chunks.length - 1);
+  body.receive(10, true);
+  expect(events).toEqual([`a: ${chunks.reduce((sum, bytes) => sum + bytes)}`]);
+});
+
+it('a body that is too large is reported before its end', () => {
+  const body = begin('a');
+  body.receive(MAX_BODY_BYTES);
+  body.receive(1);
+  body.receive(1, true);
+  expect(events).toEqual(['a: without bytes']);
+});
+
+it('a dropped body holds nothing, and is reported at its end', () => {
+  for (let i = 0; i < 2 * MOST; i++) {
+    const body = begin(`${i}`);
+    body.receive(HALF);
+    body.drop();
+    body.receive(HALF - 1);
+  }
+  expect(events).toEqual([]);
+  const body = begin('last');
+  body.receive(1);
+  body.drop();
+  body.receive(1, true);
+  expect(events).toEqual(['last: without bytes']);
+});
+
+it('nothing is reported after the end, and nothing held', () => {
+  for (let i = 0; i < 2 * MOST; i++) {
+    const body = begin(`${i}`);
+    body.receive(HALF);
+    body.end();
+    body.receive(1, true);
+  }
+  expect(events).toEqual([]);
+});
+
+it('beyond the limit, the oldest body of the key that holds most is rejected', () => {
+  const first = begin('first of the other', 'other');
+  first.receive(HALF);
+  const all = Array.from({ length: MOST }, (_, i) => begin(`${i}`));
+  for (const body of all.slice(0, -1)) body.receive(HALF);
+  expect(events).toEqual([]);
+  all.at(-1)!.receive(HALF);
+  begin('second of the other', 'other').receive(HALF);
+  expect(events).toEqual(['0: full', '1: full']);
+  first.receive(1, true);
+  expect(events.at(-1)).toBe(`first of the other: ${HALF + 1}`);
+});
