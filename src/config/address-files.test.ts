@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { watchAddressFiles } from './address-files.ts';
+import { watchAddressFiles, withAddressFiles } from './address-files.ts';
 
 let folder: string;
 
@@ -51,4 +51,15 @@ it('a file is reported while it differs from the address in use, as new after ea
   config.DATABASE_URL = 'rejected, too';
   expect(await afterReading('rejected, too')).toEqual([]);
   stop();
+});
+
+it('an empty file counts as an unset variable, and the address of PostgreSQL is required', async () => {
+  const file = join(folder, 'empty');
+  await writeFile(file, '\n');
+  const [found, faults] = withAddressFiles({ DATABASE_REPLICA_URLS_FILE: file, REDIS_URL_FILE: file });
+  expect(found).toMatchObject({ DATABASE_REPLICA_URLS: '', REDIS_URL: '' });
+  expect(faults).toEqual([]);
+  expect(withAddressFiles({ DATABASE_URL_FILE: file })[1]).toEqual([
+    'the file of DATABASE_URL_FILE is empty',
+  ]);
 });

@@ -10,8 +10,8 @@ type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
 const READ_EVERY_MS = 1_000;
 
 /**
- * Sets the variables whose files are named to the content of these files. Returns the new environment, and one fault
- * for each unusable file.
+ * Sets the variables whose files are named to the content of these files. An empty file counts as an unset variable. Returns
+ * the new environment, and one fault for each unusable file.
  */
 export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.ProcessEnv, faults: string[]] {
   const found = { ...environment };
@@ -25,7 +25,7 @@ export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.Proces
     }
     try {
       found[name] = readFileSync(path, 'utf8').trim();
-      if (found[name] === '') faults.push(`the file of ${name}_FILE is empty`);
+      if (found[name] === '' && name === 'DATABASE_URL') faults.push(`the file of ${name}_FILE is empty`);
     } catch (error) {
       faults.push(`the file of ${name}_FILE cannot be read (${(error as NodeJS.ErrnoException).code})`);
     }
