@@ -109,12 +109,14 @@ function alerts(): string {
     .map(({ alert, expr, labels, annotations, ...rule }) => {
       const severity = labels.severity.replace(/^./, (letter) => letter.toUpperCase());
       const pending = rule.for ? `after ${rule.for}` : 'at once';
-      const limits = thresholdsOf(expr).map(code).join(', ');
+      // an alert with several states them in its description
+      const [limit, ...further] = thresholdsOf(expr);
+      const condition = limit !== undefined && further.length === 0 ? `, if ${code(limit)}` : '';
       const summary = plain(annotations.summary)
         .replace(/\{\{ with .*\{\{ end \}\}/, '')
         .replace(/\{\{[^}]*?\$labels\.(\w+).*?\}\}/g, (_, label: string) => label.toUpperCase())
         .replace(/\{\{.*?\}\}/g, 'N');
-      return `### ${code(alert!)}\n\n${severity}, ${pending}${limits && `, if ${limits}`}: *${summary}.* ${plain(annotations.description)}`;
+      return `### ${code(alert!)}\n\n${severity}, ${pending}${condition}: *${summary}.* ${plain(annotations.description)}`;
     })
     .join('\n\n');
 }
