@@ -15,7 +15,7 @@ const WINDOW_MS = 7_000;
  * Per-worker limit on the bytes of unfinished bodies. When it is exceeded, the oldest body of the API key with the most of them
  * is rejected. Bodies whose key is being looked up count as those of one key.
  */
-export const MAX_UNFINISHED_BYTES = 64 * 1024 * 1024;
+export const MAX_UNFINISHED_BYTES = 32 * 1024 * 1024;
 
 /** What becomes of a body; one of them is called, at most once. */
 export interface BodyListener {

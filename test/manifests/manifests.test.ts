@@ -75,7 +75,7 @@ const cores = (quantity: string): number =>
   quantity.endsWith('m') ? Number.parseFloat(quantity) / 1000 : Number(quantity);
 /** Maximum memory of an instance, as in docs/operations/sizing.md. */
 const neededBytes = (workers: number, l1MaxBytes: number) =>
-  (200 + workers * 580) * MIB + workers * 1.2 * l1MaxBytes;
+  (200 + workers * 612) * MIB + workers * 1.2 * l1MaxBytes;
 const selects = (selector: Record<string, string>, labels: Record<string, string> = {}) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
