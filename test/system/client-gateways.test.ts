@@ -61,8 +61,9 @@ describe.each([
     const { path = '', ...given } = more;
     const front = await startFront(service.port, errorReplies);
     const env = { ...process.env, HOTEL_API_URL: front.url + path, HOTEL_API_KEY: service.fullKey };
-    const argument = JSON.stringify({ calls, ...given });
-    const { stdout } = await promisify(execFile)(program, [...options, argument], { cwd: folder, env });
+    // an argument has at most 128 KiB
+    await writeFile(join(folder, 'calls.json'), JSON.stringify({ calls, ...given }));
+    const { stdout } = await promisify(execFile)(program, [...options, 'calls.json'], { cwd: folder, env });
     return { results: JSON.parse(stdout), seen: front.seen };
   }
 
@@ -170,5 +171,19 @@ describe.each([
       { value: ['h0002', 'h0001'] },
     ]);
     expect(seen.map(({ path }) => path)).toContain('/hotels/registry/9007199254740993');
+  });
+
+  it('sends the longest ids in any script within the limit of a body, and half a surrogate pair', async () => {
+    const longest = Array.from(
+      { length: 999 },
+      (_, i) => '\u{1f3e8}'.repeat(251) + String(i).padStart(4, '0'),
+    );
+    const { results, seen } = await drive({}, [
+      ['hotelsByIds', ['h0007', ...longest]],
+      ['hotelsByChannelIds', ['\ud83c', 'CH-3']],
+    ]);
+    expect(results).toEqual([{ value: ['h0007'] }, { value: ['h0003'] }]);
+    expect(seen.map(({ status }) => status)).toEqual([200, 200]);
+    expect(JSON.parse(seen[1]!.body)).toEqual({ channel_ids: ['\ud83c', 'CH-3'] });
   });
 });

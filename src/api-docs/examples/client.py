@@ -115,7 +115,9 @@ class HotelApi:
         unique = list(dict.fromkeys(ids))
         for start in range(0, len(unique), MAX_BATCH):
             batch = unique[start : start + MAX_BATCH]
-            hotels, _ = self._ask(path, _is_list, body=json.dumps({field: batch}).encode(), ids=batch)
+            # unescaped, so that long ids fit in 1 MiB; half a surrogate pair, which UTF-8 cannot hold, becomes its escape
+            body = json.dumps({field: batch}, ensure_ascii=False).encode(errors="backslashreplace")
+            hotels, _ = self._ask(path, _is_list, body=body, ids=batch)
             yield from hotels
 
     def _single(self, path):

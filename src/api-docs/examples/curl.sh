@@ -22,7 +22,8 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
   -d '{"registry_ids":[500011,"500005"]}' "$HOTEL_API_URL/hotels/registry/batch"
 
 ## paging
-# every page, from the first to the last: each names the next in its header Link; a failure ends it with status 1
+# every page, from the first to the last: each names the next in its header Link. curl repeats 4xx too; a failure ends the loop
+# with status 1
 (
   url="$HOTEL_API_URL/hotels?limit=100"
   while [ -n "$url" ]; do
@@ -38,15 +39,17 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
 )
 
 ## mirror
-# every page of changes, until there are no more; the last `next` is for the next time; a failure ends it with status 1
+# a copy from the beginning: every page of changes, until there are no more. To go on later, begin with the last `next` in place of
+# the empty `after`; at 410, with the empty one. curl repeats 4xx too; a failure ends the loop with status 1
 (
   after=
-  until [ -n "$after" ] && grep -q '"more":false}$' changes.json; do
+  while :; do
     curl -sS --fail --retry 4 --retry-all-errors --retry-max-time 60 -o changes.json \
       -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/changes?limit=1000${after:+&after=$after}" || exit 1
     cat changes.json
     echo
     after=$(sed 's/.*"next":"\([^"]*\)".*/\1/' changes.json)
+    if grep -q '"more":false}$' changes.json; then break; fi
   done
 )
 

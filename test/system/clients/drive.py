@@ -1,4 +1,4 @@
-"""Run by client-gateways.test.ts beside the client: makes the calls of its argument and prints what each gave."""
+"""Run by client-gateways.test.ts beside the client: makes the calls in the file that its argument names, and prints what each gave."""
 
 import json
 import os
@@ -7,7 +7,8 @@ import sys
 
 from client import HotelApi, HotelApiError
 
-given = json.loads(sys.argv[1])
+with open(sys.argv[1]) as file:
+    given = json.load(file)
 options = {"max_attempts": given.get("maxAttempts")}
 api = HotelApi(
     os.environ["HOTEL_API_URL"],

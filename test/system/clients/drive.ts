@@ -1,8 +1,9 @@
-// Run by client-gateways.test.ts beside the client: makes the calls of its argument and prints each result.
+// Run by client-gateways.test.ts beside the client: makes the calls in the file that its argument names, and prints each result.
+import { readFileSync } from 'node:fs';
 import { HotelApi, HotelApiError } from './client.ts';
 
 const { HOTEL_API_URL, HOTEL_API_KEY } = process.env;
-const { calls, maxAttempts } = JSON.parse(process.argv[2]!);
+const { calls, maxAttempts } = JSON.parse(readFileSync(process.argv[2]!, 'utf8'));
 const api = new HotelApi({
   url: HOTEL_API_URL!,
   key: HOTEL_API_KEY!,
