@@ -85,11 +85,6 @@ export class ChangesReader {
     this.#watch = watch;
   }
 
-  /** Returns the number of positions that the client has not seen; undefined during the walk, or before it. */
-  behind(token: Token | undefined): number | undefined {
-    return token?.walkedTo === null ? this.#watch.behind(token.position) : undefined;
-  }
-
   /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
   upToDate({
     token,

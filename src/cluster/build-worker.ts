@@ -160,9 +160,7 @@ export function buildWorker(
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations({ local, redisBatch, reader, hotelList, collections }, publicAddress, compressedPages),
-    changes: changesOperation(changesReader, publicAddress, apiKeys, (positions) =>
-      metrics.changesBehind.observe(positions),
-    ),
+    changes: changesOperation(changesReader, publicAddress, apiKeys),
     key: keyOperation(origin),
   };
   const maxConnections = divideDescriptors(config).connections;

@@ -29,25 +29,10 @@ export class Collections {
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
   /** since the start of the worker; `queries`: for hotels of collections whose members were not known */
-  readonly counts = { loads: 0, evictions: 0, queries: 0 };
+  readonly counts = { evictions: 0, queries: 0 };
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
-  }
-
-  /** Returns the number of collections whose members are held or being loaded. */
-  get size(): number {
-    return this.#cached.size;
-  }
-
-  get maxBytes(): number {
-    return this.#options.maxBytes;
-  }
-
-  get bytes(): number {
-    let bytes = 0;
-    for (const held of this.#cached.values()) bytes += held.bytes + OVERHEAD_BYTES;
-    return bytes;
   }
 
   /** Returns the members of a collection if they are known, else begins to load them. */
@@ -141,14 +126,17 @@ export class Collections {
       const held = this.#waiting.shift()!;
       if (held.isDropped) continue;
       const isHeld = await held.load((bytes) => this.#makeRoom(bytes, held)).catch(() => false);
-      if (held.isDropped) continue;
-      if (isHeld) this.counts.loads++;
-      else {
-        this.#drop(held);
-        this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
-      }
+      if (held.isDropped || isHeld) continue;
+      this.#drop(held);
+      this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
     }
     this.#isLoading = false;
+  }
+
+  get #bytes(): number {
+    let bytes = 0;
+    for (const held of this.#cached.values()) bytes += held.bytes + OVERHEAD_BYTES;
+    return bytes;
   }
 
   /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
@@ -157,7 +145,7 @@ export class Collections {
     if (bytes + OVERHEAD_BYTES > maxBytes) return false;
     const others = [...this.#cached.values()].filter((held) => held !== taker);
     others.sort((a, b) => a.usedAtMs - b.usedAtMs);
-    while (this.bytes + bytes > maxBytes && others.length > 0) {
+    while (this.#bytes + bytes > maxBytes && others.length > 0) {
       this.#drop(others.shift()!);
       this.counts.evictions++;
     }

@@ -11,13 +11,12 @@ const MAX_KEPT = 1_000;
 
 /**
  * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
- * that has waited gets what its key may see then. `onBehind` receives the number of positions that a client had not seen.
+ * that has waited gets what its key may see then.
  */
 export function changesOperation(
   reader: ChangesReader,
   publicAddress: string,
   apiKeys: ApiKeyCache,
-  onBehind: (positions: number) => void,
 ): GetRouteDefinition<string> {
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
@@ -55,15 +54,11 @@ export function changesOperation(
       const { view } = exchange;
       const { collection } = exchange.principal!;
       const same = kept.get(text);
-      if (same && reader.isUpToDate(same.page.next, view, collection)) {
-        onBehind(0);
+      if (same && reader.isUpToDate(same.page.next, view, collection))
         return send(exchange, same.page, same.query);
-      }
       const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
       const { token } = query;
-      const behind = reader.behind(token);
-      if (behind !== undefined) onBehind(behind);
       const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
       if (!page) return load(exchange, query);
       if (kept.size === MAX_KEPT) kept.clear();

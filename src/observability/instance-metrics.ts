@@ -14,17 +14,10 @@ interface WorkerSource {
   warmUp: () => { hotels: number; tookMs: number } | undefined;
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
-  collections: CollectionStats;
+  collections: { readonly counts: { evictions: number; queries: number } };
   freshness: { isCurrent(): boolean };
   /** for each replica, the time for which it has been behind */
   origin: { readonly lagsMs: number[] };
-}
-
-interface CollectionStats {
-  readonly size: number;
-  readonly bytes: number;
-  readonly maxBytes: number;
-  readonly counts: { loads: number; evictions: number; queries: number };
 }
 
 interface ArenaStats {
@@ -73,7 +66,6 @@ function counters(registry: Registry, sources: Sources): void {
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
   const { pipeline, server, postgres, limits, arena, collections, waiters, origin } = source;
-  const { counts } = collections;
   const ofWorker = { worker };
   gauges(registry, NO_LABELS, {
     hotel_api_requests_in_progress: [
@@ -100,28 +92,15 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       '1 while the worker has applied everything that committed more than 1.5 s ago',
       () => Number(source.freshness.isCurrent()),
     ],
-    hotel_api_collections_bytes: ['Memory used for the members of collections', () => collections.bytes],
-    hotel_api_collections_max_bytes: [
-      'Memory limit for the members of collections',
-      () => collections.maxBytes,
-    ],
-    hotel_api_collections_held: [
-      'Collections whose members are in memory or being loaded',
-      () => collections.size,
-    ],
   });
   counters(registry, {
-    hotel_api_collection_loads_total: [
-      'Times that the members of a collection were loaded',
-      () => counts.loads,
-    ],
     hotel_api_collection_evictions_total: [
       'Times that the members of a collection were evicted to make room for others',
-      () => counts.evictions,
+      () => collections.counts.evictions,
     ],
     hotel_api_collection_queries_total: [
       'Queries for hotels of collections whose members were not in memory',
-      () => counts.queries,
+      () => collections.counts.queries,
     ],
   });
   if (origin.lagsMs.length > 0) {

@@ -10,7 +10,6 @@ const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5];
-const BEHIND_BOUNDS = [0, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 export type Dependency = (typeof DEPENDENCIES)[number];
@@ -111,12 +110,6 @@ export class Metrics {
     name: 'hotel_api_freshness_lag_seconds',
     help: 'Upper bound of the time from a commit until the instance has its change; at each poll that found one',
     buckets: LAG_BOUNDS,
-    registers: [this.registry],
-  });
-  readonly changesBehind = new Histogram({
-    name: 'hotel_api_changes_behind',
-    help: 'Positions of the log that a client had not seen when it requested changes',
-    buckets: BEHIND_BOUNDS,
     registers: [this.registry],
   });
   readonly historyChanges = this.#counter(

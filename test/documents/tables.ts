@@ -70,7 +70,7 @@ async function metrics(): Promise<string> {
     maxConnections: 1,
     postgres: { waiting: 0, running: 0 },
     limits: { poolSize: 1, queueLimit: 1 },
-    collections: { size: 0, bytes: 0, maxBytes: 0, counts: { loads: 0, evictions: 0, queries: 0 } },
+    collections: { counts: { evictions: 0, queries: 0 } },
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
     warmUp: () => undefined,
     waiters: { waiting: 0 },
