@@ -15,6 +15,9 @@ const HOTELS = 2_400;
 /** Hotels between two others, so that their changes are on different pages. */
 const BETWEEN = `update hotels set room_count = coalesce(room_count, 0) + 1 where id between 'h0500' and 'h1999'`;
 
+/** Error of an update that received 400. */
+const FAILED = expect.stringMatching('400') as unknown as string;
+
 await needs('python3');
 
 interface Row {
@@ -24,12 +27,22 @@ interface Row {
   hotel: unknown;
 }
 
-describe.each([
-  ['TypeScript', process.execPath, ['--no-warnings', 'update-copy.ts']],
-  ['Python', 'python3', ['update_copy.py']],
-])('the copy in SQLite, in %s', (_, program, options) => {
+/** What the update of a copy left. */
+interface Updated {
+  error: string | null;
+  rows: Row[];
+  requests: number;
+}
+
+/** Commands that update a copy in the folder. */
+const UPDATES = [
+  [process.execPath, '--no-warnings', 'update-copy.ts', 'of-typescript.db'],
+  ['python3', 'update_copy.py', 'of-python.db'],
+] as const;
+
+describe('the copies in SQLite, in TypeScript and in Python', () => {
   let service: Service;
-  /** folder with the clients, their drivers and the copy */
+  /** folder with the clients, their drivers and the copies */
   let folder: string;
   /** the same pages, applied at once to a map: what a copy holds that does not wait for the last page */
   let early: Mirror;
@@ -49,17 +62,18 @@ describe.each([
     early = new Mirror((path) => service.get(path));
   });
 
-  /** Updates the copy through a gateway that responds to some requests itself. Returns the rows and the error. */
-  async function update(
-    errorReplies: Record<number, Rejection> = {},
-  ): Promise<{ error: string | null; rows: Row[]; requests: number }> {
-    const { url, seen } = await startFront(service.port, errorReplies);
-    const env = { ...process.env, HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
-    const all = { cwd: folder, env, maxBuffer: 2 ** 28 };
-    const { stdout } = await promisify(execFile)(program, [...options, 'hotels.db'], all);
-    const { error, rows } = JSON.parse(stdout);
-    for (const row of rows) row.hotel = JSON.parse(row.hotel);
-    return { error, rows, requests: seen.length };
+  /** Updates each copy through a gateway that responds to some requests itself, and expects the same of both. */
+  async function expectUpdates(expected: Partial<Updated>, errorReplies: Record<number, Rejection> = {}) {
+    const updates = UPDATES.map(async ([program, ...options]): Promise<Updated> => {
+      const { url, seen } = await startFront(service.port, errorReplies);
+      const env = { ...process.env, HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
+      const all = { cwd: folder, env, maxBuffer: 2 ** 28 };
+      const { stdout } = await promisify(execFile)(program, options, all);
+      const { error, rows } = JSON.parse(stdout);
+      for (const row of rows) row.hotel = JSON.parse(row.hotel);
+      return { error, rows, requests: seen.length };
+    });
+    for (const updated of await Promise.all(updates)) expect(updated).toMatchObject(expected);
   }
 
   /** Returns the rows of a copy of what the list shows. */
@@ -89,10 +103,7 @@ describe.each([
   }
 
   it('begins, while an id goes from a hotel of the first page to one of the last', async () => {
-    expect(await update({ 2: { status: 400 } })).toMatchObject({
-      error: expect.stringMatching('400'),
-      rows: [],
-    });
+    await expectUpdates({ error: FAILED, rows: [] }, { 2: { status: 400 } });
     await early.requestPage();
     await commit(
       `update hotels set channel_id = null, registry_id = null where id = 'h0007'`,
@@ -101,7 +112,7 @@ describe.each([
     await early.requestPage();
     expect(await heldTwice()).toEqual(['C7']);
     await early.catchUp();
-    expect(await update()).toMatchObject({ error: null, rows: await listed() });
+    await expectUpdates({ error: null, rows: await listed() });
   });
 
   it('follows ids that change hands within a page, and hotels with new ids', async () => {
@@ -122,7 +133,7 @@ describe.each([
       `insert into hotels (id, name, channel_id, registry_id) values ('a new one', 'New', 'C16', 500016)`,
     );
     await early.catchUp();
-    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 1 });
+    await expectUpdates({ error: null, rows: await listed(), requests: 1 });
   });
 
   it('follows ids that change hands across pages, and is the old copy until the last page', async () => {
@@ -135,11 +146,8 @@ describe.each([
     );
     expect(await heldTwice()).toEqual(['C21']);
     await early.catchUp();
-    expect(await update({ 2: { status: 400 } })).toMatchObject({
-      error: expect.stringMatching('400'),
-      rows: before,
-    });
-    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 1 });
+    await expectUpdates({ error: FAILED, rows: before }, { 2: { status: 400 } });
+    await expectUpdates({ error: null, rows: await listed(), requests: 1 });
   });
 
   it('is the old copy while hotels are copied anew after 410', async () => {
@@ -150,10 +158,7 @@ describe.each([
       `update hotels set channel_id = 'C30' where id = 'h0031'`,
     );
     // the first response is 410, the third the second page
-    expect(await update({ 3: { status: 400 } })).toMatchObject({
-      error: expect.stringMatching('400'),
-      rows: before,
-    });
-    expect(await update()).toMatchObject({ error: null, rows: await listed(), requests: 2 });
+    await expectUpdates({ error: FAILED, rows: before }, { 3: { status: 400 } });
+    await expectUpdates({ error: null, rows: await listed(), requests: 2 });
   });
 });
