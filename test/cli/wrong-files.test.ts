@@ -176,8 +176,12 @@ test.each([
   ['zero.ndjson', '# 0 hotels\n'],
 ])('%s has no hotel, and fails', async (name, content) => {
   await expectNothing(await run(name, content), /no hotel in the input/);
-  await expectNothing(await program.run(['import', '-'], content), /standard input: no hotel in the input/);
-  const dry = await run(name, content, '--dry-run');
+});
+
+test('standard input without a hotel fails, and a dry run says so', async () => {
+  const { code, stderr } = await program.run(['import', '-'], HEADER);
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/standard input: no hotel in the input/)]);
+  const dry = await run('nothing.ndjson', '', '--dry-run');
   expect(dry).toMatchObject({ code: 1, stdout: expect.stringMatching(/The import would fail: .*no hotel/) });
 });
 

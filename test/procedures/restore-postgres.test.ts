@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { describe, expect, it } from 'vitest';
+import type { Sql } from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
@@ -15,7 +16,7 @@ import { Operator } from './operator.ts';
 /** Their constraints call functions. */
 const CHECKED = { website_url: 'https://a.example', images: [{ url: 'https://a.example/1.jpg' }] };
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({
-  ...{ id: `h${i}`, channel_id: `C${i}`, name: 'dumped', ...CHECKED },
+  ...{ id: `h${i}`, channel_id: `C${i}`, ...CHECKED },
 }));
 
 const BESIDE = [
@@ -56,41 +57,48 @@ it('the runbook prints the lines that are typed here', async () => {
 });
 
 describe('PostgreSQL', () => {
+  let sql: Sql;
+  let allWorkers: AllWorkers;
+  let operator: Operator;
+
+  beforeAll(async () => {
+    const server = await ownPostgres(100, programs);
+    const superuser = postgresClient(server.ownerUrl);
+    // the rights that the runbook demands
+    await superuser`create role owner login password 'of-owner' createdb createrole in role pg_signal_backend`;
+    await superuser`create database hotels owner owner`;
+    // an owner's login needs it if another database has the role
+    await superuser`grant hotel_api_serve to owner with admin option`;
+    const ofOwner = { username: 'owner', password: 'of-owner' };
+    const ownerUrl = addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels' });
+    sql = postgresClient(ownerUrl, { backoff: () => 0.1 });
+    await migrate(sql);
+    await insertHotels(sql, HOTELS);
+    const around = {
+      database: databaseAt(addressOf(server.url, { database: 'hotels' }), ownerUrl, sql),
+      redisDatabase: redisAt((await ownRedis()).url),
+    };
+    const service = await startService({ ...around, workers: 2 });
+    // a service without local cache reads every hotel from Redis
+    const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
+    allWorkers = await AllWorkers.of(service, bare);
+    operator = await Operator.set({
+      MAINTENANCE_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'postgres' }),
+      OWNER: ofOwner.username,
+      OWNER_URL: ownerUrl,
+      RESTORED_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels_restored' }),
+      SUPERUSER_URL: addressOf(server.ownerUrl, { database: 'hotels' }),
+    });
+  });
+
   it.each([
-    ['beside the present database and put in its place', BESIDE],
     ['in its place', IN_PLACE],
     ['in its place, rows alone, without triggers', ROWS_ALONE],
+    ['beside the present database and put in its place', BESIDE],
   ])(
     'is restored %s under running instances: they serve its content, and later changes within 1 s',
     async (_, restoring) => {
-      const server = await ownPostgres(100, programs);
-      const superuser = postgresClient(server.ownerUrl);
-      // the rights that the runbook demands
-      await superuser`create role owner login password 'of-owner' createdb createrole in role pg_signal_backend`;
-      await superuser`create database hotels owner owner`;
-      // an owner's login needs it if another database has the role
-      await superuser`grant hotel_api_serve to owner with admin option`;
-      const ofOwner = { username: 'owner', password: 'of-owner' };
-      const ownerUrl = addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels' });
-      const sql = postgresClient(ownerUrl, { backoff: () => 0.1 });
-      const redisDatabase = redisAt((await ownRedis()).url);
-      await migrate(sql);
-      await insertHotels(sql, HOTELS);
-      const around = {
-        database: databaseAt(addressOf(server.url, { database: 'hotels' }), ownerUrl, sql),
-        redisDatabase,
-      };
-      const service = await startService({ ...around, workers: 2 });
-      // a service without local cache reads every hotel from Redis
-      const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
-      const allWorkers = await AllWorkers.of(service, bare);
-      const operator = await Operator.set({
-        MAINTENANCE_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'postgres' }),
-        OWNER: ofOwner.username,
-        OWNER_URL: ownerUrl,
-        RESTORED_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'hotels_restored' }),
-        SUPERUSER_URL: addressOf(server.ownerUrl, { database: 'hotels' }),
-      });
+      await sql`update hotels set name = 'dumped'`;
       await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
 
       // positions after the dump are given out again

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
@@ -46,12 +46,13 @@ beforeAll(async () => {
 const start = (env: Record<string, string>) =>
   startService({ hotels: HOTELS, redis: false, env: { L1_MAX_BYTES: '0', ...env } });
 
-describe.each([
+it.each([
   ['Redis', () => url, async () => {}],
   ['a cluster whose nodes announce their name', () => clusterUrl, () => announce('hostname')],
   ['a cluster whose nodes announce their address', () => clusterUrl, () => announce('ip')],
-])('%s over TLS', (_, addressOf, prepare) => {
-  it('is used, as an ACL user, if NODE_EXTRA_CA_CERTS names its authority', async () => {
+])(
+  '%s is used over TLS, as an ACL user, if NODE_EXTRA_CA_CERTS names its authority',
+  async (_, addressOf, prepare) => {
     await prepare();
     const trust = { NODE_EXTRA_CA_CERTS: authority.certificate, REDIS_TIMEOUT_MS: '10000' };
     const service = await start({ REDIS_URL: addressOf(), ...trust });
@@ -63,9 +64,15 @@ describe.each([
     await (await AllWorkers.of(service)).until('/hotels/h3', named('over TLS'));
     expect(await openings()).toBe(openedBefore);
     await service.stop();
-  });
+  },
+);
 
-  it('with a certificate of an unknown authority is not used, and the log contains the reason', async () => {
+it.each([
+  ['Redis', () => url],
+  ['a cluster', () => clusterUrl],
+])(
+  '%s with a certificate of an unknown authority is not used, and the log contains the reason',
+  async (_, addressOf) => {
     const service = await start({ REDIS_URL: addressOf() });
     for (let i = 0; i < 5; i++)
       expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
@@ -75,9 +82,8 @@ describe.each([
     const lines = service.logs().filter((line) => line.includes('"dependency":"redis"'));
     expect(lines.join('\n')).toMatch(/certificate/);
     await service.stop();
-  });
-});
-
+  },
+);
 async function announce(kind: 'hostname' | 'ip'): Promise<void> {
   for (const { admin } of cluster.masters) await admin.config('SET', 'cluster-preferred-endpoint-type', kind);
 }
