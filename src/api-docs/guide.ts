@@ -5,12 +5,17 @@ import { publicErrors } from '../errors.ts';
 import { type FieldSchema, Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
 import { ASSETS, readExample } from './assets.ts';
+import { exampleHotel } from './example-hotel.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
+import { KEY } from './operations.ts';
 import { MEANINGS } from './responses.ts';
 import { plain } from './schemas.ts';
 
 /** Placeholder for the address, which the reader's browser replaces. */
 const SOME_ORIGIN = 'https://hotels.example.com';
+
+/** Formats of fields that their names do not explain. */
+const FORMATS: Record<string, string> = { uri: 'http or https URI', date: 'YYYY-MM-DD' };
 
 /** Schema of a field as the document has it, where null is one of its types. */
 type DescribedField = Omit<FieldSchema, 'type'> & {
@@ -21,6 +26,7 @@ type DescribedField = Omit<FieldSchema, 'type'> & {
 
 /** Renders the guide and the reference as HTML. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): string {
+  const hotel = exampleHotel(new Date().getUTCFullYear());
   const address = (publicUrl || SOME_ORIGIN) + basePath;
   const values: Record<string, string | number> = {
     assets: basePath + ASSETS,
@@ -32,6 +38,8 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): 
       : 'the operator of the service',
     fields: fieldTable(),
     errors: errorTable(),
+    keyBody: body(KEY),
+    hotelBody: body({ ...hotel, images: hotel.images.slice(0, 1) }),
     maxIds: MAX_KEYS,
     maxLimit: MAX_LIMIT,
     maxImages: MAX_IMAGES,
@@ -48,6 +56,12 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): 
       if (!(name in values)) throw new Error(`no value for {{${name}}} of the guide`);
       return String(values[name]);
     });
+}
+
+/** Renders JSON with a line for each field. */
+function body(value: object): string {
+  const lines = Object.entries(value).map(([name, field]) => `  "${name}": ${JSON.stringify(field)}`);
+  return escapeHtml(`{\n${lines.join(',\n')}\n}`);
 }
 
 function example(file: string, section: string, basePath: string): string {
@@ -84,8 +98,8 @@ function fieldTable(): string {
         description,
       } = field;
       const bounds = [
-        format === 'uri' ? 'http or https URI' : (format ?? pattern),
-        maxLength !== undefined && `${minLength} to ${maxLength} characters`,
+        (format && (FORMATS[format] ?? format)) ?? pattern,
+        maxLength !== undefined && `${minLength > 0 ? `${minLength} to` : 'at most'} ${maxLength} characters`,
         maxLength === undefined && minLength > 0 && 'not empty',
         minimum !== undefined && `${minimum} to ${maximum}`,
         multipleOf !== undefined && `in steps of ${multipleOf}`,

@@ -26,9 +26,10 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       summary: 'Hotel records as JSON: one hotel, a list, or up to 1000 hotels in one request',
       description:
         'A read-only API. Every operation requires an API key in the header `x-api-key`. A key without the `registry` scope ' +
-        'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}` ' +
-        'and a code in the header `x-error-code`; what is not HTTP/1.1, or has more than 4 KiB of headers, gets 400, 431 or ' +
-        '505 in HTML, without a code. ' +
+        'gets 403 from the operations that require it, and sees `registry_id` as null in all others. `HEAD` is `GET` without ' +
+        'the body. Every error has the body `{"error": "…"}` and a code in the header `x-error-code`. The HTTP library answers ' +
+        'what is not HTTP/1.1, has no `Host`, or has more than 4 KiB of request line and headers or more than 98 headers: with ' +
+        '400, 431 or 505 in HTML and without a code, or not at all. ' +
         'Checks run in this order: framing, path and method, key, rate limit, scope, size of the body, values, existence. ' +
         'Responses may gain fields; nothing is removed or renamed without a new major version at another address.',
       license: { name: 'MIT', identifier: 'MIT' },

@@ -43,7 +43,8 @@ const NARROW_KEY = {
   expires_at: null,
   rate_limit: null,
 };
-const KEY = {
+/** A key with everything that a key may have. */
+export const KEY = {
   id: 'key_5vq0c2m8',
   name: 'Example Travel, production',
   scopes: ['registry'],
@@ -133,7 +134,14 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     description: SCOPED,
     kind: 'single',
     isScoped: true,
-    parameters: [pathParameter('registryId', RegistryId, 'The registry id', hotel.registry_id)],
+    parameters: [
+      pathParameter(
+        'registryId',
+        RegistryId,
+        'The registry id: decimal digits with an optional minus',
+        hotel.registry_id,
+      ),
+    ],
     errors: ['registryIdNotInteger'],
   },
   {

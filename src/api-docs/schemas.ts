@@ -17,7 +17,7 @@ type Json = Record<string, unknown>;
 
 /** A hotel id or channel id in a path. An id longer than any hotel's matches nothing. */
 export const PathId = { type: 'string', minLength: 1 };
-/** A registry id: any integer; those beyond 64 bits match nothing. */
+/** A registry id in a path or query: decimal digits with an optional minus; those beyond 64 bits match nothing. */
 export const RegistryId = { type: 'integer', format: 'int64' };
 
 export const RequestId = { type: 'string', pattern: WELL_FORMED.source };
@@ -39,7 +39,7 @@ export const ListParameters = {
   registry_id: {
     ...RegistryId,
     description:
-      'Only the hotel with this registry id: a list of one hotel, or an empty list. Requires the `registry` scope',
+      'Only the hotel with this registry id (decimal digits with an optional minus): a list of one hotel, or an empty list. Requires the `registry` scope',
   },
 };
 
@@ -80,8 +80,8 @@ const ChannelBatch = objectOf({
 });
 const RegistryBatch = objectOf({
   registry_ids: ids(
-    { anyOf: [RegistryId, { type: 'string', pattern: INTEGER.source }] },
-    'Registry ids to look up: integers, or strings that contain an integer',
+    { anyOf: [{ type: 'integer' }, { type: 'string', pattern: INTEGER.source }] },
+    'Registry ids to look up: integers of any size and in any notation, or strings of decimal digits with an optional minus',
   ),
 });
 
@@ -98,9 +98,14 @@ const ChangePage = objectOf({
     type: 'array',
     items: ref('Change'),
     maxItems: MAX_CHANGES,
-    description: 'To be applied in this order. A hotel may come more than once, always in its present state',
+    description:
+      'To be applied in this order. A hotel comes once in a response and may come again in later ones, in its present state',
   },
-  next: { type: 'string', minLength: 1, description: 'The opaque token for `after` in the next request' },
+  next: {
+    type: 'string',
+    pattern: '^[A-Za-z0-9_-]+$',
+    description: 'The opaque token for `after` in the next request, which needs no percent-encoding',
+  },
   more: { type: 'boolean', description: 'False if your copy is up to date after this response' },
 });
 

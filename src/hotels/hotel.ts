@@ -24,7 +24,7 @@ const uri = () =>
 const day = () => ({ type: 'string', format: 'date' }) as const;
 
 export const Image = objectOf({
-  url: { ...uri(), description: 'Public address of the image' },
+  url: { ...uri(), description: 'Public address of the image, for which no key is needed' },
   caption: orNull(text(), 'Short caption; null if not available'),
 });
 
@@ -72,7 +72,9 @@ export const Hotel = objectOf({
     type: 'array',
     items: Image,
     maxItems: MAX_IMAGES,
-    description: 'Up to 3 photos, each with a `url` and a `caption` or null; empty when there are none',
+    description:
+      "Up to 3 photos from the service's CDN, each with a `url` (an http or https URI of at most 2048 characters, for which no " +
+      'key is needed) and a `caption` or null; empty when there are none',
   },
   certified: {
     type: 'boolean',
@@ -83,11 +85,11 @@ export const Hotel = objectOf({
   certified_until: orNull(day(), 'Date on which the certification expires'),
   certification_url: orNull(
     uri(),
-    'Where the certification badge links to; null when the hotel is not certified. Read it, do not hardcode it',
+    'Where the certification badge links to; null if the hotel is not certified or has no such page. Read it, do not hardcode it',
   ),
   channel_id: orNull(
     { type: 'string', minLength: 1, maxLength: 255 },
-    'Channel integration identifier: a string, not an integer',
+    'Channel integration identifier: a string, not an integer. Unique across hotels, case-sensitive, never `.` or `..`',
   ),
   registry_id: orNull(
     { type: 'integer', format: 'int64', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },

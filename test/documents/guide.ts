@@ -7,7 +7,7 @@ const EXAMPLES = '../../src/api-docs/examples/';
 const MADE = '<!-- Made from src/api-docs/page/guide.html by `npm run build:docs`. -->';
 const NOTE = `The page \`/docs\` of a running service is this guide with a reference in which requests can be tried.
 [openapi.json](openapi.json) is the OpenAPI document: every operation, parameter, header and schema.
-[Guarantees](../guarantees.md) has the bounds of freshness.`;
+[Errors](../errors.md) has the causes of errors without a code, [Guarantees](../guarantees.md) the bounds of freshness.`;
 /** Longest example that is shown; longer ones are linked. */
 const MAX_LINES = 30;
 

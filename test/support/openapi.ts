@@ -90,7 +90,10 @@ export class ApiDocument {
       body,
       `${said}: body`,
     );
-    if (response.status >= 400) this.seen.add(`${operation.operationId} ${response.status} ${body.error}`);
+    if (response.status < 400) return;
+    const { examples } = described.content[type];
+    expect(Object.keys(examples), `${said}: code`).toContain(response.headers['x-error-code']);
+    this.seen.add(`${operation.operationId} ${response.status} ${body.error}`);
   }
 
   #deref(value: Json): Json {
