@@ -1,14 +1,9 @@
-import { execFile } from 'node:child_process';
-import { cp, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { ClientPrograms } from '../support/client-programs.ts';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const HOTELS = 250;
 const HTML = '<!doctype html><title>502 Bad Gateway</title>';
 const NOT_OURS = 'not a response of the hotel API, check the address';
@@ -21,8 +16,7 @@ const asHtml = (status: number): Rejection => ({
 await needs('python3');
 
 let service: Service;
-/** folder with the clients and their drivers */
-let folder: string;
+let programs: ClientPrograms;
 
 beforeAll(async () => {
   const hotels = Array.from({ length: HOTELS }, (_, i) => ({
@@ -31,10 +25,7 @@ beforeAll(async () => {
     registry_id: 500_000 + i,
   }));
   service = await startService({ hotels });
-  folder = await temporaryFolder('gateways-');
-  await cp(join(ROOT, 'src/api-docs/examples'), folder, { recursive: true });
-  await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  programs = await ClientPrograms.of(service);
 });
 
 interface Result {
@@ -60,11 +51,8 @@ describe.each([
   ): Promise<{ results: Result[]; seen: FrontRequest[] }> {
     const { path = '', ...given } = more;
     const front = await startFront(service.port, errorReplies);
-    const env = { ...process.env, HOTEL_API_URL: front.url + path, HOTEL_API_KEY: service.fullKey };
-    // an argument has at most 128 KiB
-    await writeFile(join(folder, 'calls.json'), JSON.stringify({ calls, ...given }));
-    const { stdout } = await promisify(execFile)(program, [...options, 'calls.json'], { cwd: folder, env });
-    return { results: JSON.parse(stdout), seen: front.seen };
+    const results = await programs.drive<Result>(program, options, { calls, ...given }, front.url + path);
+    return { results, seen: front.seen };
   }
 
   it('retries after responses of gateways, and after cut ones', async () => {

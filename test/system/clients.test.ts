@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { ClientPrograms } from '../support/client-programs.ts';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
@@ -20,8 +21,7 @@ const execute = promisify(execFile);
 await needs('curl', 'python3');
 
 let service: Service;
-/** folder with the examples, the generated types and their imports */
-let folder: string;
+let programs: ClientPrograms;
 
 beforeAll(async () => {
   const examples = exampleRows();
@@ -32,11 +32,9 @@ beforeAll(async () => {
     registry_id: FIRST.registry + i,
   })).filter(({ channel_id }) => !isExample(channel_id));
   service = await startService({ hotels: [...examples, ...others] });
-  folder = await temporaryFolder('clients-');
-  await cp(EXAMPLES, folder, { recursive: true });
-  await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
-  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  programs = await ClientPrograms.of(service);
+  await symlink(join(ROOT, 'node_modules'), join(programs.folder, 'node_modules'));
+  // the types are generated from the document
   await run(process.execPath, [
     ...['--no-warnings', '--import', join(ROOT, 'test/support/typescript-with-api.ts')],
     join(ROOT, 'node_modules/openapi-typescript/bin/cli.js'),
@@ -44,18 +42,13 @@ beforeAll(async () => {
   ]);
 });
 
-/** Runs a program in the folder, by default against the service. Returns its output. */
-async function run(program: string, options: string[], url = service.url): Promise<string> {
-  const env = { ...process.env, NO_COLOR: '1', HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
-  const { stdout } = await execute(program, options, { cwd: folder, env, maxBuffer: 2 ** 28 });
-  return stdout;
-}
+const run = (program: string, options: string[], url?: string) => programs.run(program, options, url);
 
 it('types generated from the document compile, with a client that uses them', async () => {
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
   const strict = '--ignoreConfig --noEmit --strict --noUncheckedIndexedAccess --skipLibCheck --types node';
   const modern = '--module nodenext --target es2024 --allowImportingTsExtensions --erasableSyntaxOnly';
-  const own = ['drive.ts', 'mirror.ts', 'same-hotel.ts', 'update-copy.ts'];
+  const own = ['drive.ts', 'same-hotel.ts', 'update-copy.ts'];
   const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'sqlite-copy.ts', ...own];
   expect(await run(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
 });
@@ -158,31 +151,30 @@ it.each(['relative', 'absolute'])(
 );
 
 describe.each([
-  ['TypeScript', process.execPath, ['--no-warnings', 'mirror.ts']],
-  ['Python', 'python3', ['mirror.py']],
+  ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
+  ['Python', 'python3', ['drive.py']],
 ])('mirror() in %s', (_, program, options) => {
   /** Has a copy updated once for each step, with changes before it, and returns what each has printed. */
-  async function mirror(url: string, copy: object, steps: object[], more = {}): Promise<unknown[]> {
-    const printed = await run(program, [...options, JSON.stringify({ copy, steps, ...more })], url);
-    return JSON.parse(printed);
+  function mirror(url: string, copy: object, steps: object[], more = {}): Promise<unknown[]> {
+    const calls = steps.map((step) => ['mirror', step]);
+    return programs.drive(program, options, { calls, copy, ...more }, url);
   }
+  const sized = (value: number) => ({ value });
+  const failed = (size: number) => expect.objectContaining({ message: expect.any(String), size });
 
   it('copies all hotels, continues, and restarts after 410', async () => {
     const { next } = (await service.get('/changes?limit=1000')).json();
     await service.sql`select hotel_api_invalidate()`;
     await untilSequenced(service.sql);
     const steps = [{}, { drop: 'hotel 1/ä' }, { next }];
-    expect(await mirror(service.url, {}, steps)).toEqual([HOTELS, HOTELS - 1, HOTELS]);
+    expect(await mirror(service.url, {}, steps)).toEqual([HOTELS, HOTELS - 1, HOTELS].map(sized));
   });
 
   it('continues after an error, and drops a copy without a token', async () => {
     const { url, seen } = await startFront(service.port, { 2: { status: 400 }, 6: { status: 400 } });
-    expect(await mirror(url, {}, [{}, {}])).toEqual([{ error: expect.any(String), size: 1000 }, HOTELS]);
+    expect(await mirror(url, {}, [{}, {}])).toEqual([failed(1000), sized(HOTELS)]);
     const gone = { hotels: { gone: {} } };
-    expect(await mirror(url, gone, [{}, { waitS: 1000 }])).toEqual([
-      { error: expect.any(String), size: 1 },
-      HOTELS,
-    ]);
+    expect(await mirror(url, gone, [{}, { waitS: 1000 }])).toEqual([failed(1), sized(HOTELS)]);
     const begun = seen.filter(({ path }) => !path.includes('after='));
     expect([seen.length, begun.length]).toEqual([9, 3]);
   });
@@ -206,11 +198,12 @@ describe.each([
       Rejection
     >);
     const copy = { hotels: { kept: {} }, next: 'a token' };
+    const gone = { status: 410, id: null, size: 1 };
     const results = await mirror(url, copy, new Array(6).fill({}), { maxAttempts: 2 });
     expect(results).toEqual([
-      ...pages.map(() => ({ error: expect.any(String), size: 1 })),
-      { error: '410 not a response of the hotel API, check the address', size: 1 },
-      { error: expect.stringMatching(/^410 Later/), size: 1 },
+      ...pages.map(() => failed(1)),
+      { ...gone, message: '410 not a response of the hotel API, check the address', code: null },
+      { ...gone, message: expect.stringMatching(/^410 Later/), code: 'token_expired' },
     ]);
     expect(seen).toHaveLength(replies.length);
   });

@@ -1,16 +1,11 @@
-import { execFile } from 'node:child_process';
-import { cp, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { ClientPrograms } from '../support/client-programs.ts';
 import { type Rejection, startFront } from '../support/front.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const HOTELS = 2_400;
 /** Hotels between two others, so that their changes are on different pages. */
 const BETWEEN = `update hotels set room_count = coalesce(room_count, 0) + 1 where id between 'h0500' and 'h1999'`;
@@ -42,8 +37,7 @@ const UPDATES = [
 
 describe('the copies in SQLite, in TypeScript and in Python', () => {
   let service: Service;
-  /** folder with the clients, their drivers and the copies */
-  let folder: string;
+  let programs: ClientPrograms;
   /** the same pages, applied at once to a map: what a copy holds that does not wait for the last page */
   let early: Mirror;
 
@@ -55,10 +49,7 @@ describe('the copies in SQLite, in TypeScript and in Python', () => {
       description: '"é😀\n',
     }));
     service = await startService({ hotels });
-    folder = await temporaryFolder('sqlite-');
-    await cp(join(ROOT, 'src/api-docs/examples'), folder, { recursive: true });
-    await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
-    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    programs = await ClientPrograms.of(service);
     early = new Mirror((path) => service.get(path));
   });
 
@@ -66,10 +57,7 @@ describe('the copies in SQLite, in TypeScript and in Python', () => {
   async function expectUpdates(expected: Partial<Updated>, errorReplies: Record<number, Rejection> = {}) {
     const updates = UPDATES.map(async ([program, ...options]): Promise<Updated> => {
       const { url, seen } = await startFront(service.port, errorReplies);
-      const env = { ...process.env, HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
-      const all = { cwd: folder, env, maxBuffer: 2 ** 28 };
-      const { stdout } = await promisify(execFile)(program, options, all);
-      const { error, rows } = JSON.parse(stdout);
+      const { error, rows } = JSON.parse(await programs.run(program, options, url));
       for (const row of rows) row.hotel = JSON.parse(row.hotel);
       return { error, rows, requests: seen.length };
     });

@@ -1,4 +1,4 @@
-"""Run by client-gateways.test.ts beside the client: makes the calls in the file that its argument names, and prints what each gave."""
+"""Run beside the client by its tests: makes the calls in the file that its argument names, and prints each result."""
 
 import json
 import os
@@ -9,27 +9,32 @@ from client import HotelApi, HotelApiError
 
 with open(sys.argv[1]) as file:
     given = json.load(file)
-options = {"max_attempts": given.get("maxAttempts")}
-api = HotelApi(
-    os.environ["HOTEL_API_URL"],
-    os.environ["HOTEL_API_KEY"],
-    **{name: value for name, value in options.items() if value},
-)
+attempts = given.get("maxAttempts", 5)
+api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], max_attempts=attempts, timeout_s=120)
+copy = {"hotels": {}, "next": None, **given.get("copy", {})}
+
+
+def value_of(name, *arguments):
+    if name == "mirror":
+        [step] = arguments
+        copy["hotels"].pop(step.get("drop"), None)
+        copy["next"] = step.get("next", copy["next"])
+        api.mirror(copy, step.get("waitS", 0))
+        return len(copy["hotels"])
+    found = getattr(api, re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name))(*arguments)
+    if name == "hotels":
+        return sum(1 for _ in found)
+    return [hotel["id"] for hotel in found] if name.startswith("hotels") else found and found["id"]
+
 
 results = []
-for name, *arguments in given["calls"]:
-    method = getattr(api, re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name))
+for call in given["calls"]:
     try:
-        value = method(*arguments)
-        if name == "hotels":
-            results.append({"value": sum(1 for _ in value)})
-        elif name.startswith("hotels"):
-            results.append({"value": [hotel["id"] for hotel in value]})
-        else:
-            results.append({"value": value and value["id"]})
-    except HotelApiError as error:
-        result = {"message": str(error), "status": error.status, "code": error.code, "id": error.id}
-        results.append({**result, **({} if error.retry_after_s is None else {"retryAfterS": error.retry_after_s})})
+        results.append({"value": value_of(*call)})
     except Exception as error:
-        results.append({"message": str(error)})
+        result = {"message": str(error)}
+        if isinstance(error, HotelApiError):
+            result |= {"status": error.status, "code": error.code, "id": error.id}
+            result |= {} if error.retry_after_s is None else {"retryAfterS": error.retry_after_s}
+        results.append(result | ({"size": len(copy["hotels"])} if call[0] == "mirror" else {}))
 print(json.dumps(results))
