@@ -1,13 +1,14 @@
-import { Redis as Client } from 'ioredis';
+import { Redis as Client, type RedisOptions } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
-import { monotonicMs } from '../lib/clock.ts';
-import { BreakerCall, untilReady } from './breaker-call.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { MgetConnection } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
-import type { ReplyReader } from './reply-parser.ts';
+import type { ReplyReader, Values } from './reply-parser.ts';
 import { COUNT_WINDOW, SET_EACH, windowArguments, windowCountOf } from './scripts.ts';
 import {
   clientOptions,
+  isUnavailable,
   type Login,
   notConnected,
   type RedisStore,
@@ -18,10 +19,12 @@ import {
 } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
-/** Maximum number of keys per script call, because scripts block the server. */
-const KEYS_PER_SCRIPT = 100;
+/** Maximum number of keys per write, because scripts block the server. */
+const KEYS_PER_WRITE = 100;
 /** Error of a write to a server that has become a replica. Scripts of Redis 6 put it behind other words. */
 const READ_ONLY = /READONLY/;
+/** Error of a command for a key whose slot another node of the cluster has. */
+const MOVED = /^MOVED /;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
 /**
@@ -29,42 +32,64 @@ const RECONNECT_EVERY_MS = 10_000;
  * PostgreSQL is unavailable Redis is the only tier.
  */
 const FAILURES_TO_OPEN = 3;
-/** Maximum number of concurrent calls of one script; more would make each wait beyond its deadline. */
-const SCRIPTS_AT_ONCE = 4;
+/** Maximum number of concurrent writes; more would make each wait beyond its deadline. */
+const WRITES_AT_ONCE = 4;
+/** Any key that the service may read. */
+const PROBE = 'probe';
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+/** Credentials of every node: a cluster has one user and one kind of connection. */
+export interface Credentials extends Login {
+  tls?: object;
+}
 
 interface ScriptedClient extends Client {
   setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
-  countWindow(keyCount: number, key: string, ...rest: number[]): Promise<unknown>;
 }
 
-/** Client of one Redis server: one deadline, one circuit breaker. */
+/**
+ * Client of one Redis server, or of one node of a cluster: one deadline, one circuit breaker. No call is made while the breaker is
+ * open, and a failure is reported as undefined.
+ */
 export class Redis implements RedisStore {
+  readonly #isNode: boolean;
   readonly #client: ScriptedClient;
   readonly #mget: MgetConnection;
   readonly #breaker: CircuitBreaker;
-  readonly #call: BreakerCall;
+  readonly #timeoutMs: number;
+  readonly #onCall: OnCall;
+  readonly #onMoved: () => void;
   readonly #clients: Client[];
   #reconnectedAtMs = -Infinity;
   /** of the connection for writing; the one for reading has its own */
   #lastError = '';
 
-  /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
+  /**
+   * Connects to an address or a node. `onBreaker` is called when the breaker opens and closes, `onMoved` when another node may
+   * have the slots of this one.
+   */
   constructor(
-    url: string,
+    server: string | (Address & Credentials),
     timeoutMs: number,
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
+    onMoved: () => void = () => {},
   ) {
-    this.#call = new BreakerCall(timeoutMs, onCall, ({ message }) => {
-      if (READ_ONLY.test(message)) this.#reconnect();
-    });
-    const options = clientOptions(timeoutMs);
-    this.#client = new Client(url, {
-      ...options,
-      scripts: { setEach: { lua: SET_EACH }, countWindow: { lua: COUNT_WINDOW } },
-    }) as ScriptedClient;
-    const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
-    const reader = new Client(url, { ...options, ...connector });
+    this.#isNode = typeof server !== 'string';
+    this.#timeoutMs = timeoutMs;
+    this.#onCall = onCall;
+    this.#onMoved = onMoved;
+    const connect = (options: RedisOptions) => {
+      const all = { ...clientOptions(timeoutMs), ...options };
+      return typeof server === 'string' ? new Client(server, all) : new Client({ ...all, ...server });
+    };
+    const isPlain = typeof server === 'string' ? server.startsWith('redis:') : !server.tls;
+    this.#client = connect({ scripts: { setEach: { lua: SET_EACH } } }) as ScriptedClient;
+    const reader = connect(isPlain ? { Connector: ViewConnector } : {});
     this.#mget = new MgetConnection(reader, timeoutMs);
     this.#clients = [this.#client, reader];
     for (const client of this.#clients) boundReplies(client);
@@ -73,17 +98,20 @@ export class Redis implements RedisStore {
       this.#lastError = message;
     });
     this.#breaker = new CircuitBreaker({
-      probe: async () => {
-        await Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.probe()]);
-      },
+      probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 200,
       onChange: onBreaker,
     });
   }
 
+  /** Returns true if it is connected for reading and writing. */
+  get ready(): boolean {
+    return this.#client.status === 'ready' && this.#mget.ready;
+  }
+
   connected(timeoutMs: number): Promise<boolean> {
-    return untilReady(() => this.#client.status === 'ready' && this.#mget.ready, timeoutMs);
+    return untilReady(() => this.ready, timeoutMs);
   }
 
   read(key: string): Promise<Buffer | null | undefined> {
@@ -102,23 +130,35 @@ export class Redis implements RedisStore {
     });
   }
 
+  /** Sends MGETs of one key each to a node, and returns their values. A rejected key counts as null. */
+  readEach(commands: Buffer, keys: number): Promise<Values | undefined> {
+    return this.#guard(async () => {
+      const { values, errorReplies } = await this.#mget.readEach(commands, keys);
+      const errors = errorReplies.map(([, error]) => error);
+      if (errors.some(({ message }) => MOVED.test(message))) this.#onMoved();
+      const unavailable = errors.find(isUnavailable);
+      if (unavailable) throw unavailable;
+      return values;
+    });
+  }
+
   async setMany(values: TimedValue[]): Promise<void> {
     let next = 0;
     let failed = false;
     const setPartByPart = async () => {
       while (next < values.length && !failed) {
-        const part = values.slice(next, next + KEYS_PER_SCRIPT);
+        const part = values.slice(next, next + KEYS_PER_WRITE);
         next += part.length;
-        const reply = await this.#guard(() => this.#send(() => this.#setEach(part)));
-        failed ||= reply === undefined;
+        const done = await this.#guard(() => this.#send(() => this.#set(part)));
+        failed ||= done === undefined;
       }
     };
-    await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, setPartByPart));
+    await Promise.all(Array.from({ length: WRITES_AT_ONCE }, setPartByPart));
   }
 
   countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
     return this.#guard(async () =>
-      windowCountOf(await this.#send(() => this.#client.countWindow(1, key, ...windowArguments(use)))),
+      windowCountOf(await this.#send(() => this.#client.eval(COUNT_WINDOW, 1, key, ...windowArguments(use)))),
     );
   }
 
@@ -132,22 +172,62 @@ export class Redis implements RedisStore {
     this.#mget.close();
   }
 
-  #setEach(part: TimedValue[]): Promise<null> {
-    return this.#client.setEach(
-      part.length,
-      ...part.map(([key]) => key),
-      ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]),
-    );
+  /** A script for keys of several slots would be rejected by a node. */
+  async #set(part: TimedValue[]): Promise<true> {
+    if (this.#isNode) {
+      const commands = part.map(([key, value, ttlMs]) => ['set', key, value, 'PX', ttlMs]);
+      const replies = (await this.#client.pipeline(commands).exec()) ?? [];
+      for (const [error] of replies) if (error) throw error;
+    } else {
+      const keys = part.map(([key]) => key);
+      await this.#client.setEach(keys.length, ...keys, ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]));
+    }
+    return true;
+  }
+
+  /** Rejects if the server serves no command at present. */
+  async #probe(): Promise<void> {
+    this.#onMoved();
+    const written = this.#inTime(this.#client.mgetBuffer(PROBE)).catch((error: Error) => {
+      // a redirection also shows that the server responds
+      if (isUnavailable(error)) throw error;
+    });
+    await Promise.all([written, this.#mget.probe()]);
   }
 
   /** Sends a command in time. ioredis would not say why there is no connection. */
   async #send<T>(command: () => Promise<T>): Promise<T> {
     if (this.#client.status !== 'ready') throw notConnected(this.#lastError);
-    return this.#call.inTime(command());
+    return this.#inTime(command());
   }
 
-  #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
-    return this.#call.call(this.#breaker, command);
+  /**
+   * Applies a deadline to commands of ioredis. It replaces its commandTimeout, which reports unread responses as late in a
+   * busy process.
+   */
+  #inTime<T>(command: Promise<T>): Promise<T> {
+    return withDeadline(command, 2 * this.#timeoutMs);
+  }
+
+  /** Returns the result of a command; undefined if it failed or the breaker is open. Counts every call. */
+  async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
+    if (this.#breaker.open) return undefined;
+    const startedAtMs = monotonicMs();
+    let succeeded = false;
+    try {
+      const result = await command();
+      this.#breaker.succeeded();
+      succeeded = true;
+      return result;
+    } catch (error) {
+      const { message } = error as Error;
+      if (isUnavailable(error as Error)) this.#breaker.failed(message);
+      if (READ_ONLY.test(message)) this.#reconnect();
+      if (MOVED.test(message)) this.#onMoved();
+      return undefined;
+    } finally {
+      this.#onCall((monotonicMs() - startedAtMs) / 1000, succeeded);
+    }
   }
 
   /** Opens new connections: after a failover the name of the server leads to the new master. */
@@ -157,4 +237,11 @@ export class Redis implements RedisStore {
     this.#reconnectedAtMs = nowMs;
     for (const client of this.#clients) client.disconnect(true);
   }
+}
+
+/** Waits until `isReady` returns true, or for `timeoutMs`. Returns its result. */
+export async function untilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
+  const untilMs = monotonicMs() + timeoutMs;
+  while (!isReady() && monotonicMs() < untilMs) await pause(10);
+  return isReady();
 }

@@ -50,7 +50,6 @@ export class FakeServer {
 
   #receive(socket: Socket, words: string[]): void {
     if (words[0] === 'info') socket.write('$9\r\nloading:0\r\n');
-    else if (words[0] === 'ping') socket.write('+PONG\r\n');
     else this.answer(socket, words);
   }
 }

@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events';
-import slotOf from 'cluster-key-slot';
 import type { Timer } from '../../src/lib/clock.ts';
 import { SET_EACH } from '../../src/redis/scripts.ts';
 import { Connection } from './network.ts';
@@ -15,7 +14,7 @@ interface Options {
   connectTimeout?: number;
   socketTimeout?: number;
   retryStrategy?: ((attempt: number) => number) | null;
-  /** connects for the first command, which waits until then */
+  /** true: it does not connect, because it gets no command */
   lazyConnect?: boolean;
 }
 
@@ -66,8 +65,6 @@ export class Redis extends EventEmitter {
   #attempt = 0;
   #retry: Timer | undefined;
   readonly #pending = new Set<(error: Error) => void>();
-  /** settled when it is connected, or has failed */
-  #opened = Promise.withResolvers<void>();
 
   constructor(url: string | Options, options: Options = {}) {
     super();
@@ -85,10 +82,6 @@ export class Redis extends EventEmitter {
     return this.call('mget', key);
   }
 
-  ping(): Promise<Reply> {
-    return this.call('ping');
-  }
-
   pipeline(commands: Word[][]): { exec: () => Promise<[Error | null, Reply?][]> } {
     return {
       exec: () =>
@@ -104,8 +97,6 @@ export class Redis extends EventEmitter {
   }
 
   async call(...words: Word[]): Promise<Reply> {
-    if (this.status === 'wait') this.#connect();
-    if (this.options.lazyConnect && this.status === 'connecting') await this.#opened.promise;
     if (this.status !== 'ready')
       throw new Error("Stream isn't writeable and enableOfflineQueue options is false");
     const command = words.map((word) =>
@@ -176,7 +167,6 @@ export class Redis extends EventEmitter {
         this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
         this.emit('connect');
         this.status = 'ready';
-        this.#opened.resolve();
         this.emit('ready');
       },
     );
@@ -186,8 +176,6 @@ export class Redis extends EventEmitter {
     this.#connection = undefined;
     for (const reject of [...this.#pending]) reject(new Error('Connection is closed.'));
     this.#pending.clear();
-    this.#opened.resolve();
-    this.#opened = Promise.withResolvers();
     if (this.status !== 'end') this.status = 'close';
     this.emit('close');
     const { retryStrategy } = this.options;
@@ -205,7 +193,6 @@ interface ClusterOptions {
   clusterRetryStrategy: (attempt: number) => number;
   slotsRefreshTimeout: number;
   slotsRefreshInterval: number;
-  maxRedirections: number;
 }
 
 /** Stands for `Cluster` of ioredis: the slot map, and a client for each node. */
@@ -256,43 +243,20 @@ export class Cluster extends EventEmitter {
     });
   }
 
-  async call(...words: Word[]): Promise<Reply> {
-    let name = this.slots[slotOf(String(words[1]))]?.[0] ?? this.#startup[0]!;
-    for (let left = this.#options.maxRedirections; ; left--) {
-      try {
-        return await this.#open(name).call(...words);
-      } catch (error) {
-        const [, target] = /^MOVED \d+ (.*)/.exec((error as Error).message) ?? [];
-        if (!target || left === 0) throw error;
-        this.refreshSlotsCache(() => {});
-        name = target;
-      }
-    }
-  }
-
-  mgetBuffer(key: string): Promise<Reply> {
-    return this.call('mget', key);
-  }
-
   disconnect(): void {
     this.status = 'end';
     for (const node of this.#nodes.values()) node.disconnect();
   }
 
-  #open(name: string): Redis {
-    let client = this.#nodes.get(name);
-    if (client) return client;
+  #open(name: string): void {
+    if (this.#nodes.has(name)) return;
     const [host, port] = name.split(':') as [string, string];
     const lazily = { lazyConnect: true, retryStrategy: null };
-    client = new Redis({ ...this.#options.redisOptions, ...lazily, host, port: Number(port) });
+    const client = new Redis({ ...this.#options.redisOptions, ...lazily, host, port: Number(port) });
     client.on('error', () => {});
-    client.once('end', () => {
-      this.#nodes.delete(name);
-      if (this.status !== 'end') this.emit('-node', client);
-    });
+    client.once('end', () => this.#nodes.delete(name));
     this.#nodes.set(name, client);
     this.emit('+node', client);
-    return client;
   }
 
   /** Returns the slot map; undefined if no node answers. */

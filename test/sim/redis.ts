@@ -41,15 +41,11 @@ export class RedisServer extends Server {
   execute([name, ...words]: readonly Buffer[]): Reply {
     const command = String(name).toLowerCase();
     const keys = command === 'eval' ? this.#keysOf(words) : command === 'mget' ? words : words.slice(0, 1);
-    if (command !== 'ping') {
-      const moved = this.#movedOf(keys);
-      if (moved) return moved;
-    }
-    if (this.rejectsWrites && command !== 'mget' && command !== 'ping')
+    const moved = this.#movedOf(keys);
+    if (moved) return moved;
+    if (this.rejectsWrites && command !== 'mget')
       return replyError("READONLY You can't write against a read only replica.");
     switch (command) {
-      case 'ping':
-        return 'PONG';
       case 'mget':
         return words.map((key) => this.#get(String(key)) ?? null);
       case 'set': {

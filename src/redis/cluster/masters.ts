@@ -1,206 +1,165 @@
-import { Redis as Client, type Cluster } from 'ioredis';
-import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
-import type { BreakerCall } from '../breaker-call.ts';
-import { MgetConnection } from '../mget.ts';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import { type Redis as Client, Cluster } from 'ioredis';
+import type { OnCall } from '../../lib/circuit-breaker.ts';
+import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, type Login } from '../store.ts';
-import { ViewConnector } from '../view-connector.ts';
+import { clientOptions, type Login, loginOf, retryAfterMs } from '../store.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
-/** Credentials of every node: a cluster has one user and one kind of connection. */
-export interface ClusterCredentials extends Login {
-  tls?: object;
-}
-
-/** A node that has slots. */
-export interface Master {
-  /** host:port, as ioredis names it in its slot map */
-  readonly name: string;
-  /** connection for reading */
-  readonly client: Client;
-  readonly mget: MgetConnection;
-  readonly breaker: CircuitBreaker;
-}
+/** Interval of refreshes of the slot map. Commands detect most changes earlier. */
+const REFRESH_SLOTS_MS = 5_000;
+const SLOTS = 16_384;
+/** Name of the first node of the address, which counts as the master of all slots until the slot map is known. */
+const FIRST = 'the cluster';
 
 /**
- * Holds the masters of a cluster according to ioredis' slot map, each with a connection for reading and a circuit
- * breaker of its own. While one is unavailable, the others are used.
+ * Holds the masters of a cluster, each with connections and a circuit breaker of its own. While one is unavailable, the others are
+ * used. ioredis keeps the slot map.
  */
 export class Masters {
   readonly #cluster: Cluster;
-  readonly #credentials: ClusterCredentials;
+  readonly #credentials: Credentials;
   readonly #timeoutMs: number;
-  readonly #call: BreakerCall;
+  readonly #onCall: OnCall;
   readonly #joint: JointBreaker;
-  readonly #byName = new Map<string, Master>();
+  /** by host:port, as ioredis names them in its slot map */
+  readonly #byName = new Map<string, Redis>();
   /** of the last slot map; undefined for a slot without a master */
-  #bySlot: (Master | undefined)[] = [];
-  /** breaker for the time without a known master */
-  readonly #unknown: CircuitBreaker;
-  #lastError = 'no node of the cluster has answered yet';
+  #bySlot: (Redis | undefined)[] = new Array(SLOTS);
   #closed = false;
 
-  /** `onBreaker` is called when the first breaker opens and when the last one closes. */
   constructor(
-    cluster: Cluster,
-    credentials: ClusterCredentials,
+    urls: string[],
     timeoutMs: number,
-    call: BreakerCall,
     onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall,
   ) {
-    this.#cluster = cluster;
-    this.#credentials = credentials;
     this.#timeoutMs = timeoutMs;
-    this.#call = call;
+    this.#onCall = onCall;
+    const parsed = urls.map((url) => new URL(url));
+    this.#credentials = credentialsOf(parsed);
     this.#joint = new JointBreaker(onBreaker);
-    this.#unknown = this.#breakerOf('the cluster', async () => {
-      if (this.#byName.size === 0) throw new Error(this.#lastError);
-    });
-    cluster.on('refresh', () => this.#follow());
+    const addresses = parsed.map(({ host }) => addressOf(host));
+    this.#bySlot.fill(this.#open(FIRST, addresses[0]!));
+    this.#cluster = connect(addresses, this.#credentials, timeoutMs);
+    this.#cluster.on('refresh', () => this.#follow());
     // without a listener each failed connection would be printed; the breakers report instead
-    cluster.on('error', () => {});
+    this.#cluster.on('error', () => {});
     // ioredis makes later clients of nodes from a copy of its first options
-    cluster.on('+node', (client: Client) => {
+    this.#cluster.on('+node', (client: Client) => {
       Object.assign(client.options, this.#credentials);
       boundReplies(client);
     });
-    // a lost node may have a successor
-    cluster.on('-node', () => this.refresh());
   }
 
-  get all(): Master[] {
-    return [...this.#byName.values()];
-  }
-
-  /** Returns true if the slot map is known and every master can be read. */
+  /** Returns true if the slot map is known and every master is connected. */
   get ready(): boolean {
-    return (
-      this.#cluster.status === 'ready' && this.#byName.size > 0 && this.all.every(({ mget }) => mget.ready)
-    );
+    const masters = [...this.#byName.values()];
+    return this.#cluster.status === 'ready' && masters.every(({ ready }) => ready);
   }
 
-  /**
-   * Runs an action for keys, given by their slots, at each of their masters concurrently. Returns for each whether it
-   * succeeded; keys without a known master count as one more failure.
-   */
-  each(
-    slots: Iterable<number>,
-    work: (master: Master, places: number[]) => Promise<void>,
-  ): Promise<boolean[]> {
-    return Promise.all(
-      [...this.#grouped(slots)].map(async ([master, places]) => {
-        if (!master) {
-          if (this.#byName.size === 0) this.#unknown.failed(this.#lastError);
-          return false;
-        }
-        const done = await this.#call.call(master.breaker, async () => {
-          await work(master, places);
-          return true;
-        });
-        return done ?? false;
-      }),
-    );
-  }
-
-  /** Returns the connection for commands other than reads. Throws while there is none. */
-  clientOf({ name }: Master): Client {
-    const client = this.#cluster
-      .nodes('all')
-      .find(({ options }) => `${options.host}:${options.port}` === name);
-    if (!client) throw new Error('not connected to Redis');
-    return client;
-  }
-
-  /** Records for the log why a node cannot be reached. */
-  connectionFailed({ message }: Error): void {
-    this.#lastError = message;
+  /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
+  of(slots: Iterable<number>): Map<Redis, number[]> {
+    const byMaster = new Map<Redis, number[]>();
+    let i = 0;
+    for (const slot of slots) {
+      const master = this.#bySlot[slot];
+      const known = master && byMaster.get(master);
+      if (known) known.push(i);
+      else if (master) byMaster.set(master, [i]);
+      i++;
+    }
+    return byMaster;
   }
 
   useLogin(login: Login): void {
     Object.assign(this.#credentials, login);
-    const clients = [...this.all.map(({ client }) => client), ...this.#cluster.nodes('all')];
-    for (const { options } of clients) Object.assign(options, login);
-  }
-
-  /** Refreshes the slot map; ioredis does so periodically and after redirections. */
-  refresh(): void {
-    if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
+    for (const master of this.#byName.values()) master.useLogin(login);
+    for (const { options } of this.#cluster.nodes('all')) Object.assign(options, login);
   }
 
   close(): void {
     this.#closed = true;
-    this.#unknown.close();
     this.#bySlot = [];
-    for (const master of this.all) this.#drop(master);
+    for (const name of this.#byName.keys()) this.#drop(name);
+    this.#cluster.disconnect();
   }
 
-  /** Returns the indexes of the keys of each master; undefined: those without a known master. */
-  #grouped(slots: Iterable<number>): Map<Master | undefined, number[]> {
-    const places = new Map<Master | undefined, number[]>();
-    let place = 0;
-    for (const slot of slots) {
-      const master = this.#bySlot[slot];
-      const known = places.get(master);
-      if (known) known.push(place);
-      else places.set(master, [place]);
-      place++;
-    }
-    return places;
-  }
+  /** Refreshes the slot map; ioredis does so periodically, and once at a time. */
+  readonly #refresh = (): void => {
+    if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
+  };
 
   /** Applies a refreshed slot map. */
   #follow(): void {
-    if (this.#closed) return;
     const { slots } = this.#cluster;
+    if (this.#closed || slots.length === 0) return;
     const named = new Set<string>();
     this.#bySlot = [];
     for (let slot = 0; slot < slots.length; slot++) {
-      // the slots of a range share one list
-      if (slot > 0 && slots[slot] === slots[slot - 1]) {
-        this.#bySlot.push(this.#bySlot[slot - 1]);
-        continue;
-      }
       const name = slots[slot]?.[0];
-      if (name !== undefined && !this.#byName.has(name)) this.#open(name);
-      if (name !== undefined) named.add(name);
+      // the slots of a range share one list
+      if (name !== undefined && slots[slot] !== slots[slot - 1]) {
+        named.add(name);
+        if (!this.#byName.has(name)) this.#open(name, addressOf(name));
+      }
       this.#bySlot.push(this.#byName.get(name ?? ''));
     }
-    for (const master of this.all) if (!named.has(master.name)) this.#drop(master);
+    for (const name of this.#byName.keys()) if (!named.has(name)) this.#drop(name);
   }
 
-  #open(name: string): void {
-    const colon = name.lastIndexOf(':');
-    const connector = this.#credentials.tls ? {} : { Connector: ViewConnector };
-    const client = new Client({
-      ...clientOptions(this.#timeoutMs),
-      ...this.#credentials,
-      ...connector,
-      host: name.slice(0, colon),
-      port: Number(name.slice(colon + 1)),
-    });
-    boundReplies(client);
-    const mget = new MgetConnection(client, this.#timeoutMs);
-    const breaker = this.#breakerOf(name, async () => {
-      // a replica may have its slots now
-      this.refresh();
-      await mget.probe();
-    });
-    this.#byName.set(name, { name, client, mget, breaker });
+  #open(name: string, address: Address): Redis {
+    const onBreaker = (open: boolean, reason: string) => this.#joint.changed(name, open, reason);
+    const server = { ...address, ...this.#credentials };
+    const master = new Redis(server, this.#timeoutMs, onBreaker, this.#onCall, this.#refresh);
+    this.#byName.set(name, master);
+    return master;
   }
 
-  #breakerOf(name: string, probe: () => Promise<void>): CircuitBreaker {
-    return new CircuitBreaker({
-      probe,
-      failuresToOpen: 3,
-      probeEveryMs: 200,
-      onChange: (open, reason) => this.#joint.changed(name, open, reason),
-    });
-  }
-
-  #drop({ name, mget, breaker }: Master): void {
+  #drop(name: string): void {
+    this.#byName.get(name)!.close();
     this.#byName.delete(name);
-    breaker.close();
-    mget.close();
-    this.#joint.changed(name, false, 'it has no slots any more');
+    this.#joint.changed(name, false, 'the slot map does not name it');
   }
+}
+
+function connect(addresses: Address[], credentials: Credentials, timeoutMs: number): Cluster {
+  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = clientOptions(timeoutMs);
+  return new Cluster(addresses, {
+    redisOptions: { ...redisOptions, ...credentials },
+    // ioredis would resolve each name and check the certificate against the IP address
+    dnsLookup: (host, found) => found(null, host),
+    clusterRetryStrategy: retryAfterMs,
+    // its connections serve for the slot map alone
+    enableReadyCheck: false,
+    slotsRefreshTimeout: Math.max(timeoutMs, 250),
+    slotsRefreshInterval: REFRESH_SLOTS_MS,
+  });
+}
+
+/** Returns the address of a node by its name in the slot map, or by the host of a URL, whose port is optional. */
+function addressOf(name: string): Address {
+  const [, host, port] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(name)!;
+  return { host: host!, port: Number(port ?? 6379) };
+}
+
+function credentialsOf(addresses: URL[]): Credentials {
+  const { protocol, href } = addresses[0]!;
+  return {
+    ...loginOf(href),
+    ...(protocol === 'rediss:' && { tls: { checkServerIdentity: identityCheck(addresses) } }),
+  };
+}
+
+/**
+ * Accepts a certificate for the name of the node or for a host of `REDIS_URL`: managed clusters announce IP addresses
+ * behind one certificate for the name of the cluster.
+ */
+function identityCheck(addresses: URL[]): typeof checkServerIdentity {
+  const hosts = addresses.map(({ hostname }) => hostname);
+  return (name: string, certificate: PeerCertificate) => {
+    const fault = checkServerIdentity(name, certificate);
+    const isKnown = () => hosts.some((host) => checkServerIdentity(host, certificate) === undefined);
+    return fault && !isKnown() ? fault : undefined;
+  };
 }

@@ -45,9 +45,4 @@ export class MgetKeys {
     }
     return commands;
   }
-
-  key(i: number): string {
-    const start = this.#command.indexOf(CR, this.#starts[i]!) + 2;
-    return this.#command.toString('utf8', start, this.#starts[i + 1]! - 2);
-  }
 }
