@@ -14,7 +14,7 @@ import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
 import { isOutage } from '../errors.ts';
-import { HotelList } from '../hotels/hotel-list.ts';
+import { PageIndex } from '../hotels/page-index.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
 import { CompressedPages } from '../http/compressed-pages.ts';
@@ -116,7 +116,7 @@ export function buildWorker(
       })
     : undefined;
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
-  const hotelList = new HotelList(repository.list, () => freshness.mayServePositions(), listBytes);
+  const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
   const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
   const limiter = new RateLimiter(config.WORKERS, requestLeases);
   const apiKeys = new ApiKeyCache({
@@ -130,7 +130,7 @@ export function buildWorker(
   const logApplier = new LogApplier(
     {
       ...{ window, freshness, reader, local, collections, apiKeys, logPositions },
-      pageIndex: hotelList.index,
+      pageIndex,
       redisHotels: redisCache?.hotels,
       redisKeys: redisCache?.keys,
     },
@@ -159,7 +159,7 @@ export function buildWorker(
   );
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
-    ...hotelOperations({ local, redisBatch, reader, hotelList, collections }, publicAddress, compressedPages),
+    ...hotelOperations({ local, redisBatch, reader, pageIndex, collections }, publicAddress, compressedPages),
     changes: changesOperation(changesReader, publicAddress, apiKeys),
     key: keyOperation(origin),
   };
@@ -176,7 +176,7 @@ export function buildWorker(
     redis: redisCache?.redis,
     local: local.keeps ? local : undefined,
     warmUp,
-    hotelList,
+    pageIndex,
     collections,
     apiKeys,
     limiter,

@@ -69,7 +69,7 @@ export function runWorker(
     await parts.server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     send({ type: 'listening' });
-    parts.hotelList.index.prepare();
+    parts.pageIndex.prepare();
   };
   const receive = (message: ToWorker) => {
     switch (message.type) {

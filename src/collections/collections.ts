@@ -1,5 +1,4 @@
-import type { Page } from '../hotels/hotel-list.ts';
-import type { PageIndex } from '../hotels/page-index.ts';
+import type { Page, PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { CollectionMembers } from './collection-members.ts';

@@ -11,7 +11,7 @@ const turns = async (count = 20) => {
   for (let i = 0; i < count; i++) await Promise.resolve();
 };
 
-const positionsOf = (list: List, maxBytes = MAX_BYTES) => new PageIndex(list, maxBytes, 0);
+const positionsOf = (list: List, maxBytes = MAX_BYTES) => new PageIndex(list, maxBytes, undefined, 0);
 
 /** Returns the present list from an offset. */
 const expected = (list: List, offset: number, limit = LIMIT) => ({

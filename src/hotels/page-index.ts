@@ -8,7 +8,7 @@ import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.t
 const STARTS_PER_QUERY = 50;
 const COUNTS_PER_QUERY = 50;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
-export const MAX_SKIP = 20_000;
+const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
 /** Pause after a failure, before the dividing is resumed. */
@@ -37,6 +37,7 @@ export class PageIndex {
   /** maximum bytes of the cached ids */
   readonly maxBytes: number;
   readonly #source: ListSource;
+  readonly #mayServe: () => boolean;
   readonly #retryMs: number;
   readonly #blocks: LruCache<Segment, readonly string[]>;
   #segments = new ListSegments();
@@ -47,9 +48,11 @@ export class PageIndex {
   #step: Promise<void> | undefined;
   #isPreparing = false;
 
-  constructor(origin: ListSource, maxBytes: number, retryMs = DIVIDE_AGAIN_MS) {
+  /** Caches at most `maxBytes` of ids. While `mayServe` returns false, pages are queried. */
+  constructor(origin: ListSource, maxBytes: number, mayServe = () => true, retryMs = DIVIDE_AGAIN_MS) {
     this.maxBytes = maxBytes;
     this.#source = origin;
+    this.#mayServe = mayServe;
     this.#retryMs = retryMs;
     this.#blocks = new LruCache(maxBytes, bytesOf);
   }
@@ -80,6 +83,7 @@ export class PageIndex {
 
   /** Returns the page at `offset` if all of it is cached. */
   cachedPage(offset: number, limit: number): Page | undefined {
+    if (!this.#mayServe()) return undefined;
     const segments = this.#segments;
     const { segment, skip } = segments.at(offset);
     if (!segments.isExactBefore(segment, segments.tick)) return undefined;
@@ -102,6 +106,7 @@ export class PageIndex {
    * `Unavailable`, also if positions cannot be counted in time.
    */
   async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
+    if (!this.#mayServe()) return this.#query(offset, limit);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
@@ -118,6 +123,15 @@ export class PageIndex {
       // if a segment was replaced meanwhile, the others are tried at once
       if (this.#segments.has(segment)) await this.#advance(true);
     }
+  }
+
+  async #query(offset: number, limit: number): Promise<Page> {
+    if (offset > MAX_SKIP)
+      throw new Unavailable('positions are not known while the log cannot be followed', {
+        rejection: 'postgres_unavailable',
+      });
+    const ids = await this.#source.idsFrom(null, offset, limit + 1);
+    return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 
   /** Returns undefined if a segment was replaced meanwhile, or is too long. */

@@ -1,7 +1,7 @@
 import { publicErrors } from '../errors.ts';
-import type { Page } from '../hotels/hotel-list.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import type { Page } from '../hotels/page-index.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
@@ -20,7 +20,7 @@ export function hotelPages(
   address: string,
   compressedPages: CompressedPages | undefined,
 ): (exchange: Exchange, query: string) => void | Promise<void> {
-  const { local, hotelList, collections } = sources;
+  const { local, pageIndex, collections } = sources;
 
   /**
    * Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. If some do not exist,
@@ -75,14 +75,14 @@ export function hotelPages(
     if (registryId !== undefined) return send(exchange, 'registry', offset > 0 ? [] : [registryId]);
     const read = (isCurrent = false): Promise<Page> =>
       collection === null
-        ? hotelList.page(offset, limit, isCurrent)
+        ? pageIndex.page(offset, limit, isCurrent)
         : collections.page(collection, offset, limit, keyId, isCurrent);
     const sendPage = (page: Page) =>
       send(exchange, 'id', page.ids, linkHeader(address, limit, offset, page), again);
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
     const again = async (gone: string[]) => {
       for (const id of gone) {
-        if (collection === null) hotelList.index.moved(id);
+        if (collection === null) pageIndex.moved(id);
         else collections.moved(collection, id);
       }
       const page = await read(true);
@@ -90,7 +90,7 @@ export function hotelPages(
     };
     const page =
       collection === null
-        ? hotelList.cachedPage(offset, limit)
+        ? pageIndex.cachedPage(offset, limit)
         : collections.cachedPage(collection, offset, limit);
     return page ? sendPage(page) : read().then(sendPage);
   };

@@ -3,8 +3,8 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Found } from '../hotels/entry.ts';
-import type { HotelList } from '../hotels/hotel-list.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import type { PageIndex } from '../hotels/page-index.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Parts of a worker from which the operations read hotels. */
@@ -12,7 +12,7 @@ export interface HotelSources {
   local: LocalCache;
   redisBatch: RedisBatchReader | undefined;
   reader: HotelReader;
-  hotelList: HotelList;
+  pageIndex: PageIndex;
   collections: Collections;
 }
 
