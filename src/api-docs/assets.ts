@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 
@@ -19,9 +18,8 @@ export const EXAMPLES = [
   'tsconfig.json',
 ] as const;
 
-const versions = Buffer.concat([...Object.values(OWN), readFileSync(new URL(LIBRARY))]);
-/** Path of the documentation's files. It names their content, so they may be cached forever. */
-export const ASSETS = `/docs/assets/${hash('sha1', versions, 'base64url').slice(0, 12)}`;
+/** Path of the documentation's files. */
+export const ASSETS = '/docs/assets';
 
 /** Reads a file of the library that shows the reference. */
 export function readLibraryFile(name: string): Promise<Buffer> {

@@ -14,8 +14,7 @@ const SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const ALWAYS_ASK = '\r\ncache-control: public, no-cache\r\nx-content-type-options: nosniff';
-const FOR_EVER = '\r\ncache-control: public, max-age=31536000, immutable\r\nx-content-type-options: nosniff';
+const HEADERS = '\r\ncache-control: public, no-cache\r\nx-content-type-options: nosniff';
 const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
@@ -25,11 +24,11 @@ type Entry = [path: string, page: StaticPage];
 export function pagesOf(documents: Documents): Map<string, StaticPage> {
   const guide = new StaticPage(
     'text/html; charset=utf-8',
-    `${ALWAYS_ASK}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
+    `${HEADERS}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
     () => Buffer.from(documents.guide),
   );
   return new Map([
-    ['/openapi.json', new StaticPage('application/json', ALWAYS_ASK, () => Buffer.from(documents.openApi))],
+    ['/openapi.json', new StaticPage('application/json', HEADERS, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
     asset('page.css', CSS, () => OWN['page.css']),
@@ -39,12 +38,12 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
     ...EXAMPLES.map(
       (name): Entry => [
         `/docs/examples/${name}`,
-        new StaticPage('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
+        new StaticPage('text/plain; charset=utf-8', HEADERS, () => Buffer.from(readExample(name))),
       ],
     ),
   ]);
 }
 
 function asset(name: string, type: string, read: () => Buffer | Promise<Buffer>): Entry {
-  return [`${ASSETS}/${name}`, new StaticPage(type, FOR_EVER, read)];
+  return [`${ASSETS}/${name}`, new StaticPage(type, HEADERS, read)];
 }
