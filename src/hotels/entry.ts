@@ -35,35 +35,27 @@ export type Found = Entry | null;
 
 /** Valid entry: a read-only view of its bytes. */
 export class Entry {
-  readonly #source: Buffer;
-  readonly #start: number;
-  readonly #end: number;
+  /** as the caches store them */
+  readonly bytes: Buffer;
 
   /** Takes the bytes of an entry that is known to be valid; the program of the caches checks those from Redis. */
-  constructor(source: Buffer, start = 0, end = source.length) {
-    this.#source = source;
-    this.#start = start;
-    this.#end = end;
-  }
-
-  /** Bytes of the entry, as the caches store them. */
-  get bytes(): Buffer {
-    return this.#source.subarray(this.#start, this.#end);
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
   }
 
   /** False for the absence of a hotel. */
   get present(): boolean {
-    return (this.#source[this.#start + FLAGS_AT]! & PRESENT) !== 0;
+    return (this.bytes[FLAGS_AT]! & PRESENT) !== 0;
   }
 
   /** Position of the log at which the hotel was read: the entry contains every change up to it. */
   get label(): number {
-    return this.#source.readDoubleLE(this.#start + LABEL_AT);
+    return this.bytes.readDoubleLE(LABEL_AT);
   }
 
   /** Time (epoch ms) from which `certified` in the body is wrong. */
   get validUntilMs(): number {
-    return this.#source.readDoubleLE(this.#start + VALID_UNTIL_AT);
+    return this.bytes.readDoubleLE(VALID_UNTIL_AT);
   }
 
   get id(): string {
@@ -81,8 +73,8 @@ export class Entry {
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
   tag(view: View): string {
-    const at = this.#start + (view === 'full' ? FULL_TAG_AT : NARROW_TAG_AT);
-    return this.#source.toString('latin1', at, at + TAG_BYTES);
+    const at = view === 'full' ? FULL_TAG_AT : NARROW_TAG_AT;
+    return this.bytes.toString('latin1', at, at + TAG_BYTES);
   }
 
   /** Returns the length of the view's JSON in bytes. */
@@ -92,7 +84,7 @@ export class Entry {
 
   /** Returns the JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */
   body(view: View): Buffer {
-    if (view === 'full') return this.#source.subarray(this.#bodyStart, this.#end);
+    if (view === 'full') return this.bytes.subarray(this.#bodyStart);
     const body = Buffer.allocUnsafe(this.bodyLength(view));
     this.copyBody(view, body, 0);
     return body;
@@ -101,60 +93,58 @@ export class Entry {
   /** Copies the JSON of a view to `target` at `offset`; returns the offset behind it. */
   copyBody(view: View, target: Buffer, offset: number): number {
     const start = this.#bodyStart;
-    if (view === 'full') return offset + this.#source.copy(target, offset, start, this.#end);
-    const end = offset + this.#source.copy(target, offset, start, start + this.#sharedLength);
+    if (view === 'full') return offset + this.bytes.copy(target, offset, start);
+    const end = offset + this.bytes.copy(target, offset, start, start + this.#sharedLength);
     return end + NARROW_END.copy(target, end);
   }
 
   get #fullLength(): number {
-    return this.#source.readUInt32LE(this.#start + BODY_LENGTH_AT);
+    return this.bytes.readUInt32LE(BODY_LENGTH_AT);
   }
 
   get #sharedLength(): number {
-    return this.#source.readUInt32LE(this.#start + SHARED_LENGTH_AT);
+    return this.bytes.readUInt32LE(SHARED_LENGTH_AT);
   }
 
   get #bodyStart(): number {
-    return this.#end - this.#fullLength;
+    return this.bytes.length - this.#fullLength;
   }
 
   #keyLength(namespace: Namespace): number {
-    if (namespace === 'registry') return this.#source[this.#start + REGISTRY_LENGTH_AT]!;
-    return this.#source.readUInt16LE(this.#start + (namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT));
+    if (namespace === 'registry') return this.bytes[REGISTRY_LENGTH_AT]!;
+    return this.bytes.readUInt16LE(namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT);
   }
 
   #keyStart(namespace: Namespace): number {
-    const start = this.#start + HEADER_BYTES;
-    if (namespace === 'id') return start;
-    const channel = start + this.#keyLength('id');
+    if (namespace === 'id') return HEADER_BYTES;
+    const channel = HEADER_BYTES + this.#keyLength('id');
     return namespace === 'channel' ? channel : channel + this.#keyLength('channel');
   }
 
   #key(namespace: Namespace): string | null {
     const length = this.#keyLength(namespace);
     const start = this.#keyStart(namespace);
-    return length === 0 ? null : this.#source.toString('utf8', start, start + length);
+    return length === 0 ? null : this.bytes.toString('utf8', start, start + length);
   }
 
   /** Returns the entry as it reads at `nowMs`: itself, or a copy with the same label and the certification of that day. */
   at(nowMs: number): Entry {
     if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
-    const source = this.#source;
-    const start = this.#start;
+    const { bytes } = this;
     const urlStart = this.#keyStart('registry') + this.#keyLength('registry');
     const body = this.#bodyStart;
-    const certifiedStart = body + source.readUInt32LE(start + CERTIFICATION_AT);
-    const certifiedEnd = certifiedStart + source.readUInt16LE(start + CERTIFICATION_LENGTH_AT);
+    const certifiedStart = body + bytes.readUInt32LE(CERTIFICATION_AT);
+    const certifiedEnd = certifiedStart + bytes.readUInt16LE(CERTIFICATION_LENGTH_AT);
     const refreshed = assemble({
       label: this.label,
-      fromDay: source.readInt32LE(start + FROM_DAY_AT),
-      untilDay: source.readInt32LE(start + UNTIL_DAY_AT),
+      fromDay: bytes.readInt32LE(FROM_DAY_AT),
+      untilDay: bytes.readInt32LE(UNTIL_DAY_AT),
       id: this.id,
       channelId: this.channelId,
       registryId: this.registryId,
-      url: source.toString('utf8', urlStart, body) || 'null',
-      head: source.subarray(body, certifiedStart),
-      tail: source.subarray(certifiedEnd, this.#end),
+      url: bytes.toString('utf8', urlStart, body) || 'null',
+      head: bytes.subarray(body, certifiedStart),
+      tail: bytes.subarray(certifiedEnd),
       sharedTailLength: body + this.#sharedLength - certifiedEnd,
       nowMs,
     });
@@ -163,8 +153,8 @@ export class Entry {
 
   /** Time (epoch ms) at which `certified` last flipped; before it the body was wrong. */
   private get validFromMs(): number {
-    const from = this.#source.readInt32LE(this.#start + FROM_DAY_AT);
-    const until = this.#source.readInt32LE(this.#start + UNTIL_DAY_AT);
+    const from = this.bytes.readInt32LE(FROM_DAY_AT);
+    const until = this.bytes.readInt32LE(UNTIL_DAY_AT);
     if (from === NO_DAY || until === NO_DAY || from > until) return -Infinity;
     const validUntil = this.validUntilMs;
     if (validUntil === from * DAY_MS) return -Infinity;

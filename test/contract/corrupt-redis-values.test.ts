@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { encodeKey } from '../../src/auth/key-record.ts';
+import { FORGERIES } from '../../src/hotels/forged.fixture.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
@@ -159,6 +160,21 @@ describe('Redis that holds', () => {
     expect(await sendAll()).toEqual(answers);
     await untilReplaced(corrupted);
     expect(await sendAll()).toEqual(answers);
+  });
+
+  it.each(FORGERIES)('%s, with a right checksum, changes no response, and is replaced', async (_, forge) => {
+    const { answers, names } = await fillRedis();
+    const tagBefore = (await service.get('/hotels/h1', { key: 'full' })).headers.etag;
+    const entries = names.filter((name) => /:h:h\d+$/.test(name));
+    expect(entries).toHaveLength(20);
+    for (const name of entries)
+      await service.redis!.set(name, forge((await service.redis!.getBuffer(name))!));
+    const corrupted = await dumpsOf(entries);
+    const { headers } = await service.get('/hotels/h1', { key: 'full' });
+    expect([headers.etag, headers['x-evil']]).toEqual([tagBefore, undefined]);
+    // requests that join one read of Redis
+    expect(await Promise.all([sendAll(), sendAll()])).toEqual([answers, answers]);
+    await untilReplaced(corrupted);
   });
 
   it('an invalid value in place of a key neither validates nor invalidates a key', async () => {

@@ -82,6 +82,7 @@ describe('eviction', () => {
       template.copy(bytes, 0, 0, 80);
       bytes.writeUInt32LE(2, 56);
       bytes.writeUInt32LE(1, 60);
+      bytes.fill(0, 64, 70);
       bytes.fill(0, 72, 77);
       bytes.write(`small-${String(i).padStart(5, '0')}`, 80);
       return bytes;

@@ -39,7 +39,8 @@ export class PendingKeys {
       const state = this.#word(i, 12);
       if (state === GAP) continue;
       const start = this.#word(i, 16);
-      const entry = state === NOTHING ? null : new Entry(source, start, start + this.#word(i, 8));
+      // of its own bytes alone: the source has the hotels of other requests too
+      const entry = state === NOTHING ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
       found.set(this.#key(i), entry);
     }
     return found;

@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
+import { FULL_TAG_AT, NARROW_TAG_AT, TAG_BYTES } from '../../hotels/entry-layout.ts';
+import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
 import { Window } from '../../log/window.ts';
@@ -186,3 +188,41 @@ it.each(['', 'corrupt', '-', '-x', '-5 ', '{"id":"h"}'])(
     expect(await readAll()).toEqual([5, 5, 5]);
   },
 );
+
+describe('a forged entry with a right checksum', () => {
+  it.each(FORGERIES)(
+    'and %s is counted as invalid, missing, and replaced by the next load',
+    async (_, forge) => {
+      await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: null, registry_id: null })]);
+      store.stored.set('p:h:h', forge(hotel(5).bytes));
+      expect(await readAll()).toEqual([undefined, undefined, undefined]);
+      expect(invalid).toBe(3);
+      expect(await reader.read('id', ['h', 'other'])).toEqual([undefined, expect.anything()]);
+      await cache.fill([hotel(5)]);
+      expect(await readAll()).toEqual([5, 5, 5]);
+    },
+  );
+
+  it('is used exactly if each byte of its tags is a character of base64url', async () => {
+    const original = hotel(5).bytes;
+    for (let place = 0; place < 2 * TAG_BYTES; place++) {
+      const at = place < TAG_BYTES ? NARROW_TAG_AT + place : FULL_TAG_AT + place - TAG_BYTES;
+      for (let byte = 0; byte < 256; byte++) {
+        store.stored.set(
+          'p:h:h',
+          forged(original, (bytes) => bytes.writeUInt8(byte, at)),
+        );
+        const [found] = await reader.read('id', ['h']);
+        const isOfTags = /[A-Za-z0-9_-]/.test(String.fromCharCode(byte));
+        expect([place, byte, found !== undefined]).toEqual([place, byte, isOfTags]);
+      }
+    }
+  });
+});
+
+it('a removed hotel, to which a pointer still leads, is a miss and no invalid value', async () => {
+  await cache.fill([hotel(5)]);
+  await cache.fill([encodeAbsence('id', 'h', 6)]);
+  expect(await readAll()).toEqual([null, undefined, undefined]);
+  expect(invalid).toBe(0);
+});

@@ -243,22 +243,19 @@ function reject(): void {
 function take(entry: usize, length: u32): bool {
   const id = idOf(STREAMED, next);
   const idLength = idLengthOf(STREAMED, next);
-  if (namespace === 0 && isAbsence(entry, length, 0, id, idLength)) {
-    if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+  if (isAbsence(entry, length, 0, id, idLength)) {
+    // else the pointer is outdated
+    if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
     if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, absentTtlMs);
     setId(STREAMED, next, 0, NOTHING);
     absent++;
     return true;
   }
-  if (!isIntact(entry, length) || !hasKey(entry, 0, id, idLength)) {
+  if (!isIntact(entry, length) || !isValid(entry, length) || !hasKey(entry, 0, id, idLength)) {
     invalid++;
     return false;
   }
-  if (
-    !isValid(entry, length) ||
-    !hasKey(entry, namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next))
-  )
-    return false;
+  if (!hasKey(entry, namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next))) return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
   const isCurrent = isValidAt(entry, now);
   if (view !== ENTRIES && !isCurrent) return false;
