@@ -1,7 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { closedLoop } from './load/closed.ts';
 import { batchOf, single, withChannel } from './scenarios.ts';
 import type { Target } from './targets/target.ts';
 import type { World } from './world.ts';
+
+/** The service forgets the rate of cold batches after a second without any; until then it rejects at that rate. */
+const FORGOTTEN_MS = 1_100;
 
 /** Reads every hotel through a target, by channel id in batches and the rest by id. */
 export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels' | 'keys'>): Promise<void> {
@@ -13,4 +17,5 @@ export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels
     calls.push(batchOf(named.slice(from, from + 500), keys.full, true));
   const sent = await closedLoop(target.port, calls, { connections: 4, seconds: 600, requests: calls.length });
   if (sent.faultCount > 0) throw new Error(`${target.name} does not warm up: ${sent.faults.join(', ')}`);
+  await sleep(FORGOTTEN_MS);
 }
