@@ -1,5 +1,6 @@
 import { median, significant, whole } from '../../bench/figures.ts';
 import type { Origin } from '../../bench/origin.ts';
+import { WORKERS } from '../../bench/probes/workers.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
@@ -185,6 +186,22 @@ export function ratios(): string {
     ];
   });
   return table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1);
+}
+
+/** Services with one and more workers on all cores. */
+export function workers(): string {
+  const rows = WORKERS.map((count) => [
+    String(count),
+    ...['get', 'batch-1000'].flatMap((name) => {
+      const { rate, processor, latency } = measured(`workers-${name}`, `workers-${count}`)!;
+      return [rate.replace('~', ''), processor, latency];
+    }),
+  ]);
+  const ofEach = ['requests/s', 'CPU µs', 'p50 / p99 ms'];
+  const head = ['GET by id', 'batch of 1000'].flatMap((scenario) =>
+    ofEach.map((figure) => `${scenario}, ${figure}`),
+  );
+  return table(['Workers', ...head], rows, 1);
 }
 
 export function latency(): string {
