@@ -258,6 +258,46 @@ export function sizes(): string {
   );
 }
 
+/** What 10 million hotels a day cost at ten times the mean, and multiples of it. */
+export function growth(): string {
+  const { cells, compression, meanHotelBytes } = results();
+  const peak = (perDay: number) => (10 * perDay) / 86_400;
+  const seconds = (scenario: string, target: string) =>
+    median(
+      cells
+        .find((cell) => cell.scenario === scenario && cell.target === target)!
+        .rounds.map(({ processorUs }) => processorUs),
+    ) / 1e6;
+  const cores = (suffix: string, target: string) =>
+    peak(9_000) * seconds(`batch-1000${suffix}`, target) + peak(1_000_000) * seconds(`get${suffix}`, target);
+  const megabits = (peak(10_000_000) * meanHotelBytes * 8) / 1e6;
+  const { ratio } = compression.find(({ level }) => level === 'of the service')!;
+  const withGzip = cores('-go', 'service');
+  const row = (title: string, of: (times: number) => string) => [title, ...[1, 10, 100, 1000].map(of)];
+  const used = (value: number) => (times: number) => (value * times).toPrecision(2);
+  return table(
+    ['At the peak', 'this load', '× 10', '× 100', '× 1000'],
+    [
+      row(
+        'batches of 1000 / single hotels per second',
+        (times) => `${whole(peak(9_000 * times))} / ${whole(peak(1e6 * times))}`,
+      ),
+      row('cores, all from local caches', used(cores('', 'service'))),
+      row('cores with gzip', used(withGzip)),
+      row('cores without local caches', used(cores('', 'service-redis'))),
+      row(
+        'bodies in Mbit/s, uncompressed / gzip',
+        (times) => `${whole(megabits * times)} / ${whole((megabits / ratio) * times)}`,
+      ),
+      row('changes per second', (times) => whole(peak(10_000 * times))),
+      row('pods of two workers at 60 %, with gzip', (times) =>
+        String(Math.max(3, Math.ceil((withGzip * times) / 1.2))),
+      ),
+    ],
+    1,
+  );
+}
+
 const GIGABIT_BYTES = 1e9 / 8;
 
 export function rates(): string {
