@@ -17,6 +17,7 @@ function begin(name: string, owner = 'me') {
     onData: (listener: typeof receive) => {
       receive = listener;
     },
+    close: () => events.push(`${name}: closed`),
   } as unknown as HttpResponse;
   const body = collectBody(response, {
     done: (bytes) => events.push(`${name}: ${bytes?.length ?? 'without bytes'}`),
@@ -56,6 +57,16 @@ it('a body that is too large is reported before its end', () => {
   body.receive(1);
   body.receive(1, true);
   expect(events).toEqual(['a: without bytes']);
+});
+
+it.each([
+  [1, ['a: closed']],
+  [63, ['a: closed']],
+  [64, ['a: 320000']],
+])('of a client whose 5,000 pieces have %i bytes', (bytes, expected) => {
+  const body = begin('a');
+  for (let i = 1; i <= 5_000; i++) body.receive(bytes, i === 5_000);
+  expect(events).toEqual(expected);
 });
 
 it('a dropped body holds nothing, and is reported at its end', () => {
