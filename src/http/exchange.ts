@@ -140,13 +140,19 @@ export class Exchange extends ReceivedRequest {
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
-      const kept = pages?.get(tag, encoding);
-      const send = (compressed: Buffer) => {
-        if (!kept) pages?.put(tag, encoding, compressed);
-        this.#send(answerOf(200, compressed, tag, encoding, headers));
+      const kept = pages?.get(tag, encoding, body);
+      const send = (compressed: Buffer) => this.#send(answerOf(200, compressed, tag, encoding, headers));
+      const keep = (own: Uint8Array, compressed: Buffer) => {
+        pages?.put(tag, encoding, own, compressed);
+        send(compressed);
       };
-      if (kept || body.length <= MAX_SYNC_BYTES) send(kept ?? compressNow(body, encoding));
-      else this.#compress(body, encoding, send);
+      if (kept) send(kept);
+      else if (body.length <= MAX_SYNC_BYTES) keep(body, compressNow(body, encoding));
+      else if (!pages) this.#compress(body, encoding, send);
+      else {
+        const own = Buffer.from(body);
+        this.#compress(body, encoding, (compressed) => keep(own, compressed));
+      }
     }
   }
 
