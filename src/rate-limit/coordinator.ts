@@ -59,12 +59,14 @@ export class RateLimitCoordinator {
     });
     // a late count is used up here in place of one that Redis does not know
     const counted = await withDeadline(counting, COUNT_TIMEOUT_MS).catch(() => undefined);
-    if (!counted) return this.#grantAlone(request);
+    if (!counted || !isPossible(counted, wanted)) return this.#grantAlone(request);
     const nowMs = monotonicMs();
     const window = this.#windowOf(id, limit, nowMs);
     window.used = limit.requests - counted.left;
-    window.endsAtMs = nowMs + counted.resetInMs;
-    return { id, ...counted };
+    // who may write Redis cannot lengthen a window
+    const resetInMs = Math.min(counted.resetInMs, limit.windowMs);
+    window.endsAtMs = nowMs + resetInMs;
+    return { id, ...counted, resetInMs };
   }
 
   #windowOf(id: string, limit: RateLimit, nowMs: number): Window {
@@ -86,4 +88,10 @@ export class RateLimitCoordinator {
       if (nowMs >= endsAtMs + limit.windowMs) this.#windows.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#windows.size);
   }
+}
+
+/** Returns false for counts that the script cannot return, for example ones that would be asked for again for ever. */
+function isPossible({ granted, left, resetInMs }: WindowCount, wanted: number): boolean {
+  if (resetInMs < 0 || left < 0 || granted < 0 || granted > wanted) return false;
+  return granted === wanted || left === 0;
 }
