@@ -70,6 +70,8 @@ export function openAdmin(
     }
   });
   const connections = new Set<Socket>();
+  // responses that a client leaves unread would pile up in the primary process
+  server.maxRequestsPerSocket = 1;
   server.on('connection', (socket) => {
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
