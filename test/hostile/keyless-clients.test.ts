@@ -89,14 +89,16 @@ it('an unknown key is looked up once by each worker, and too many unknown keys y
 it('of bodies with unknown keys, a worker keeps nothing once they are rejected', async () => {
   const before = await residentMiB(pids);
   const body = Buffer.alloc(900_000, ' ');
-  const clients = Array.from({ length: 600 }, () => new RawConnection(service.port));
-  for (const client of clients) {
+  const clients = Array.from({ length: 600 }, async () => {
+    const client = new RawConnection(service.port);
     const head = `POST /hotels/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${makeKey()}\r\nContent-Length: 1000000\r\n\r\n`;
-    await client.write(Buffer.concat([Buffer.from(head), body]));
-  }
-  for (const client of clients) expect([401, 503]).toContain((await client.read())?.status);
+    void client.write(Buffer.concat([Buffer.from(head), body]));
+    expect([401, 503]).toContain((await client.read())?.status);
+    return client;
+  });
+  const open = await Promise.all(clients);
   // half of them would fill 300 MiB
   expect((await residentMiB(pids)) - before).toBeLessThan(120);
-  for (const client of clients) client.close();
+  for (const client of open) client.close();
   expect((await service.workerPids()).sort()).toEqual(pids);
 });
