@@ -1,4 +1,4 @@
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
@@ -7,6 +7,7 @@ import { EventLoop } from '../lib/event-loop.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress, MAX_SYNC_BYTES } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
+import { requestWith } from './request.fixture.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
 // fake timers replace the global
@@ -62,14 +63,9 @@ let client: Client;
 let observer: Mocked<Observer>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
-  const request = {
-    forEach: (take: (name: string, value: string) => void) => {
-      for (const [name, value] of Object.entries(headers)) take(name, value);
-    },
-  };
   return new Exchange(
     client.response as unknown as HttpResponse,
-    request as unknown as HttpRequest,
+    requestWith(...Object.entries(headers)),
     counter,
     observer,
   );

@@ -1,13 +1,8 @@
-import type { HttpRequest } from 'uWebSockets.js';
 import { expect, it } from 'vitest';
+import { requestWith } from './request.fixture.ts';
 import { RequestHeaders } from './request-headers.ts';
 
-const headersOf = (...pairs: [string, string][]) =>
-  new RequestHeaders({
-    forEach: (take: (name: string, value: string) => void) => {
-      for (const [name, value] of pairs) take(name, value);
-    },
-  } as unknown as HttpRequest);
+const headersOf = (...headers: [string, string][]) => new RequestHeaders(requestWith(...headers));
 
 it.each([
   ['accept-encoding', 'acceptEncoding'],

@@ -1,7 +1,8 @@
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
 import { beforeEach, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
+import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
 import type { RequestPipeline } from './request-pipeline.ts';
 
@@ -28,13 +29,6 @@ const response = {
     receive = listener;
   },
 } as unknown as HttpResponse;
-/** Returns a request with these headers. */
-const requestWith = (headers: Record<string, string>) => {
-  const forEach = (take: (name: string, value: string) => void) => {
-    for (const [name, value] of Object.entries(headers)) take(name, value);
-  };
-  return { forEach } as unknown as HttpRequest;
-};
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {
@@ -47,7 +41,7 @@ beforeEach(() => {
 it('nothing is read for a client that disconnected during the lookup of its key', async () => {
   const respond = vi.fn<() => void>();
   const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, respond } as const;
-  pipeline.get(rule, 'GET')(response, requestWith({ host: 'localhost' }));
+  pipeline.get(rule, 'GET')(response, requestWith(['host', 'localhost']));
   await tick();
   expect(load).toHaveBeenCalledTimes(1);
   abort();
@@ -61,7 +55,7 @@ it('nothing is read for a batch whose client disconnected during the lookup of i
   const respond = vi.fn<() => void>();
   pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
     response,
-    requestWith({ host: 'localhost', 'content-length': '24' }),
+    requestWith(['host', 'localhost'], ['content-length', '24']),
   );
   expect(load).toHaveBeenCalledTimes(1);
   receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
