@@ -1,7 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { clearTimer, setTimer } from '../lib/clock.ts';
-import { firstOfLargestOwner } from '../lib/largest-owner.ts';
+import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
 import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -44,9 +44,7 @@ export interface ArrivingBody {
   end(): void;
 }
 
-interface Unfinished {
-  readonly owner: string;
-  heldBytes: number;
+interface Unfinished extends Held {
   reject(): void;
 }
 
@@ -65,17 +63,19 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     get owner() {
       return listener.owner();
     },
-    heldBytes: 0,
+    get heldBytes() {
+      return collected?.length ?? 0;
+    },
     reject: () => {
       end();
       listener.full();
     },
   };
   const hold = (buffer: Buffer | undefined) => {
+    unfinishedBytes -= held.heldBytes;
     if (collected) pool.release(collected);
     collected = buffer;
-    unfinishedBytes += (buffer?.length ?? 0) - held.heldBytes;
-    held.heldBytes = buffer?.length ?? 0;
+    unfinishedBytes += held.heldBytes;
     if (buffer) unfinished.add(held);
     else unfinished.delete(held);
     while (unfinishedBytes > MAX_UNFINISHED_BYTES) firstOfLargestOwner(unfinished)!.reject();

@@ -5,7 +5,7 @@ import type { Encoding } from './compression.ts';
 const ENTRY_BYTES = 300;
 
 interface KeptPage {
-  body: Buffer;
+  body: Uint8Array;
   compressed: Buffer;
 }
 
@@ -25,18 +25,14 @@ export class CompressedPages {
 
   get(tag: string, encoding: Encoding, body: Uint8Array): Buffer | undefined {
     const kept = this.#pages.get(tag + encoding);
-    return kept?.body.equals(body) ? kept.compressed : undefined;
+    return kept && Buffer.compare(kept.body, body) === 0 ? kept.compressed : undefined;
   }
 
-  /** Keeps copies of a page and of its compressed form. */
+  /** Keeps a page, which must not be overwritten, and a copy of its compressed form. */
   put(tag: string, encoding: Encoding, body: Uint8Array, compressed: Uint8Array): void {
-    this.#pages.put(tag + encoding, { body: copyOf(body), compressed: copyOf(compressed) });
+    // a small result of zlib would keep the whole 8 KiB of Node's pool that it is a part of
+    const own = Buffer.allocUnsafeSlow(compressed.length);
+    own.set(compressed);
+    this.#pages.put(tag + encoding, { body, compressed: own });
   }
-}
-
-/** A small result of zlib would keep the whole 8 KiB of Node's pool that it is a part of. */
-function copyOf(bytes: Uint8Array): Buffer {
-  const copy = Buffer.allocUnsafeSlow(bytes.length);
-  copy.set(bytes);
-  return copy;
 }

@@ -141,18 +141,14 @@ export class Exchange extends ReceivedRequest {
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
       const kept = pages?.get(tag, encoding, body);
-      const send = (compressed: Buffer) => this.#send(answerOf(200, compressed, tag, encoding, headers));
-      const keep = (own: Uint8Array, compressed: Buffer) => {
-        pages?.put(tag, encoding, own, compressed);
-        send(compressed);
+      // compressed later, the body may be overwritten by then
+      const own = pages && !kept ? new Uint8Array(body) : undefined;
+      const send = (compressed: Buffer) => {
+        if (own) pages!.put(tag, encoding, own, compressed);
+        this.#send(answerOf(200, compressed, tag, encoding, headers));
       };
-      if (kept) send(kept);
-      else if (body.length <= MAX_SYNC_BYTES) keep(body, compressNow(body, encoding));
-      else if (!pages) this.#compress(body, encoding, send);
-      else {
-        const own = Buffer.from(body);
-        this.#compress(body, encoding, (compressed) => keep(own, compressed));
-      }
+      if (kept || body.length <= MAX_SYNC_BYTES) send(kept ?? compressNow(body, encoding));
+      else this.#compress(body, encoding, send);
     }
   }
 

@@ -147,11 +147,9 @@ export class RequestPipeline implements Observer {
         exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
+        let arriving: ArrivingBody | undefined;
         if (framing === 'tooLong') body.resolve(undefined);
-        const arriving =
-          framing === 'tooLong'
-            ? undefined
-            : collect((bytes) => body.resolve(bytes && new Uint8Array(bytes)));
+        else arriving = collect((bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
           if (!isPrincipal(entered)) arriving?.drop();
           // applies to every response: a close before its bytes are sent would drop it

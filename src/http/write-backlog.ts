@@ -1,5 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { firstOfLargestOwner } from '../lib/largest-owner.ts';
+import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
 
 /** Buffers of response bytes that the kernel has not taken. */
@@ -18,12 +18,9 @@ export interface PendingWrite {
   readonly taken: Transfer;
 }
 
-interface BackloggedWrite extends PendingWrite {
-  /** the API key whose share it uses */
-  owner: string;
+/** `owner`: the API key whose share it uses. `heldBytes`: 0 if the bytes belong to the caller. */
+interface BackloggedWrite extends PendingWrite, Held {
   disconnect: () => void;
-  /** 0 if the bytes belong to the caller */
-  heldBytes: number;
 }
 
 /** in order of arrival */

@@ -1,7 +1,7 @@
 /** Bytes that are held for somebody. */
 export interface Held {
-  owner: string;
-  heldBytes: number;
+  readonly owner: string;
+  readonly heldBytes: number;
 }
 
 /** Returns the first with bytes of the owner that has the most bytes in all; undefined if none has any. */
