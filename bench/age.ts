@@ -1,9 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import type { Origin } from './origin.ts';
+import { git, type Origin } from './origin.ts';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const RESULTS = new URL('results/', import.meta.url);
 /** What each file of results measures. */
 const SERVICE = ['src', ':!src/**/*.test.ts', ':!src/cli', ':!src/demo', ':!src/api-docs'];
 const MEASURED = { latest: SERVICE, sizing: [...SERVICE, 'sql'] };
@@ -11,7 +9,7 @@ const MEASURED = { latest: SERVICE, sizing: [...SERVICE, 'sql'] };
 /** Prints how old each file of results is. Returns true if none is older than the last change of what it measures. */
 export function checkAge(): boolean {
   const old = Object.entries(MEASURED).filter(([name, paths]) => {
-    const { at, commit }: Origin = JSON.parse(readFileSync(`${ROOT}bench/results/${name}.json`, 'utf8'));
+    const { at, commit }: Origin = JSON.parse(readFileSync(new URL(`${name}.json`, RESULTS), 'utf8'));
     const since = changesSince(commit, paths);
     const age = since === undefined ? 'of an unknown commit' : `of ${commit}, ${since} changes since`;
     console.log(`bench/results/${name}.json: ${at.slice(0, 10)}, ${age}`);
@@ -24,10 +22,7 @@ export function checkAge(): boolean {
 /** Returns the number of commits that have changed these paths; undefined if the commit is unknown. */
 function changesSince(commit: string, paths: string[]): number | undefined {
   try {
-    const range = ['rev-list', '--count', `${commit}..HEAD`, '--', ...paths];
-    return Number(
-      execFileSync('git', range, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
-    );
+    return Number(git('rev-list', '--count', `${commit}..HEAD`, '--', ...paths));
   } catch {
     return undefined;
   }

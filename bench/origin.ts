@@ -62,11 +62,18 @@ function modelOfProcessor(): string {
   return model || (/model name\s*: (.*)/.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown');
 }
 
+/** Returns what git prints in the repository. Throws if it fails. */
+export function git(...args: string[]): string {
+  return execFileSync('git', args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }).trim();
+}
+
 /** Returns the present commit, with `+` if `src` has uncommitted changes. */
 function presentCommit(): string {
   try {
-    const git = (...args: string[]) =>
-      execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
     return git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', 'src') ? '+' : '');
   } catch {
     return 'unknown';

@@ -127,7 +127,7 @@ export const MEANINGS: Record<number, string> = {
   404: 'No hotel has the id, or the path is unknown',
   405: 'The header `Allow` lists the methods of the path',
   408: 'The request body came slower than 160 KiB per 7 s',
-  410: 'The token is no longer valid. Begin again without `after`, whatever the cause',
+  410: 'The token is no longer valid. Begin again without `after`',
   413: 'The request body is too large',
   415: 'The request body is compressed. Send it as it is',
   429: 'The key has used up its rate limit. Retry after the seconds of `Retry-After`',

@@ -4,6 +4,7 @@ import { WORKERS } from '../../bench/probes/workers.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
+import type { Round } from '../../bench/rounds.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
 import { grouped, table } from './table.ts';
@@ -11,6 +12,12 @@ import { grouped, table } from './table.ts';
 const results = (): Results => JSON.parse(read('bench/results/latest.json'));
 
 const SERVERS = ['service', 'service-redis', 'nginx', 'nginx-redis', 'fastify', 'limit'];
+
+/** Columns of both main scenarios. */
+const MAIN_COLUMNS = ['GET by id', 'batch of 1000'].flatMap((scenario) => [
+  `${scenario}, requests/s`,
+  ...['CPU µs', 'p50 / p99 ms'],
+]);
 
 interface Measured {
   /** with ~ where the server was not the bottleneck */
@@ -22,16 +29,22 @@ interface Measured {
   latency: string;
 }
 
+const roundsOf = (scenario: string, target: string): Round[] | undefined =>
+  results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
+/** Returns the CPU time of a request in microseconds. */
+const processorUsOf = (rounds: Round[]) => median(rounds.map(({ processorUs }) => processorUs));
+const rangeOf = (values: number[]) =>
+  `${significant(Math.min(...values))} to ${significant(Math.max(...values))}`;
+
 function measured(scenario: string, target: string): Measured | undefined {
-  const rounds = results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
+  const rounds = roundsOf(scenario, target);
   if (!rounds) return undefined;
   const ms = (us: number[]) => significant(median(us) / 1000);
-  const times = rounds.map(({ processorUs }) => processorUs);
   const mark = median(rounds.map(({ busy }) => busy)) < SATURATED ? '~' : '';
   return {
     rate: mark + whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
-    processor: significant(median(times)),
-    range: `${significant(Math.min(...times))} to ${significant(Math.max(...times))}`,
+    processor: significant(processorUsOf(rounds)),
+    range: rangeOf(rounds.map(({ processorUs }) => processorUs)),
     latency: `${ms(rounds.map(({ p50Us }) => p50Us))} / ${ms(rounds.map(({ p99Us }) => p99Us))}`,
   };
 }
@@ -82,11 +95,7 @@ export function performance(): string {
       ...cells.flatMap(({ rate, processor, range, latency }) => [rate, `${processor} (${range})`, latency]),
     ];
   });
-  const ofEach = ['requests/s', 'CPU µs', 'p50 / p99 ms'];
-  const head = ['GET by id', 'batch of 1000'].flatMap((scenario) =>
-    ofEach.map((figure, i) => (i === 0 ? `${scenario}, ${figure}` : figure)),
-  );
-  return table(['One core', ...head], rows, 1);
+  return table(['One core', ...MAIN_COLUMNS], rows, 1);
 }
 
 /** What else a user could take. The costs are those of the ratios by CPU time. */
@@ -179,7 +188,7 @@ export function ratios(): string {
     return [
       `${title}${by ? `, by ${by}` : ''}`,
       significant(value),
-      `${significant(Math.min(...rounds))} to ${significant(Math.max(...rounds))}`,
+      rangeOf(rounds),
       other === undefined ? '' : significant(other),
       bound(floor),
       bound(aim),
@@ -197,11 +206,7 @@ export function workers(): string {
       return [rate.replace('~', ''), processor, latency];
     }),
   ]);
-  const ofEach = ['requests/s', 'CPU µs', 'p50 / p99 ms'];
-  const head = ['GET by id', 'batch of 1000'].flatMap((scenario) =>
-    ofEach.map((figure) => `${scenario}, ${figure}`),
-  );
-  return table(['Workers', ...head], rows, 1);
+  return table(['Workers', ...MAIN_COLUMNS], rows, 1);
 }
 
 export function latency(): string {
@@ -260,14 +265,9 @@ export function sizes(): string {
 
 /** What 10 million hotels a day cost at ten times the mean, and multiples of it. */
 export function growth(): string {
-  const { cells, compression, meanHotelBytes } = results();
+  const { compression, meanHotelBytes } = results();
   const peak = (perDay: number) => (10 * perDay) / 86_400;
-  const seconds = (scenario: string, target: string) =>
-    median(
-      cells
-        .find((cell) => cell.scenario === scenario && cell.target === target)!
-        .rounds.map(({ processorUs }) => processorUs),
-    ) / 1e6;
+  const seconds = (scenario: string, target: string) => processorUsOf(roundsOf(scenario, target)!) / 1e6;
   const cores = (suffix: string, target: string) =>
     peak(9_000) * seconds(`batch-1000${suffix}`, target) + peak(1_000_000) * seconds(`get${suffix}`, target);
   const megabits = (peak(10_000_000) * meanHotelBytes * 8) / 1e6;
@@ -306,7 +306,7 @@ export function rates(): string {
     const [, batch] = /^(?:get|batch-(\d+))$/.exec(scenario) ?? [];
     if ((scenario !== 'get' && !batch) || (target !== 'service' && target !== 'service-redis')) return [];
     const hotels = Number(batch ?? 1);
-    const processorUs = median(rounds.map((round) => round.processorUs));
+    const processorUs = processorUsOf(rounds);
     const perCore = 1e6 / processorUs;
     return [
       [
