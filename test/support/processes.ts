@@ -93,11 +93,14 @@ export async function descriptorsOf(pid: number): Promise<string[]> {
   return targets.filter((target) => target !== undefined);
 }
 
-/** Returns the bytes that a process has not read of its connections with this port at either end. */
-export async function unreadBytes(pid: number, port: number): Promise<number> {
+/**
+ * Returns the bytes that a process has not read of its connections with this port at either end; undefined without one,
+ * as while it has not accepted any.
+ */
+export async function unreadBytes(pid: number, port: number): Promise<number | undefined> {
   const [connections, descriptors] = await Promise.all([tcpConnections(), descriptorsOf(pid)]);
-  return connections
+  const found = connections
     .filter(({ localPort, remotePort }) => localPort === port || remotePort === port)
-    .filter(({ descriptor }) => descriptors.includes(descriptor))
-    .reduce((sum, connection) => sum + connection.unreadBytes, 0);
+    .filter(({ descriptor }) => descriptors.includes(descriptor));
+  return found.length === 0 ? undefined : found.reduce((sum, connection) => sum + connection.unreadBytes, 0);
 }

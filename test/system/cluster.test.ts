@@ -2,7 +2,6 @@ import { connect, createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeRelease } from '../procedures/release.ts';
 import { workerOf } from '../support/all-workers.ts';
-import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { groupOf, runningOf, unreadBytes } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -79,17 +78,17 @@ describe('the workers', () => {
 
   it('may exit while the primary sends them a message', async () => {
     await service.ready();
-    // on an open connection: the primary reads the request before it reads of the exits
-    const client = new Client(service.adminPort, { full: service.fullKey, narrow: service.narrowKey }, 1);
-    const scrape = async () => (await client.request('/metrics', { key: 'none' })).text;
-    await scrape();
+    // on an accepted connection: the primary reads the request before it reads of the exits
+    const connection = new RawConnection(service.adminPort);
+    await connection.write('GET /metrics HTTP/1.1\r\n');
+    await expect.poll(() => unreadBytes(service.pid, service.adminPort)).toBe(0);
     process.kill(service.pid, 'SIGSTOP');
-    const scraping = scrape();
+    await connection.write('Host: a\r\n\r\n');
     await expect.poll(() => unreadBytes(service.pid, service.adminPort)).toBeGreaterThan(0);
     for (const pid of await service.workerPids()) process.kill(pid, 'SIGKILL');
     process.kill(service.pid, 'SIGCONT');
-    expect(await scraping).toContain('hotel_api_');
-    client.close();
+    await connection.closed;
+    expect(connection.unread).toContain('hotel_api_');
     await expect.poll(() => service.workerPids()).toHaveLength(3);
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
