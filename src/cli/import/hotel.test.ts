@@ -180,6 +180,15 @@ test('all wrong fields of a line are named, each once', () => {
   expect(faults.sort()).toEqual([...reasons, 'unknown field "images/0/size"'].sort());
 });
 
+test.each([
+  ['fields', Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 0]))],
+  ['images', { images: Array(5_000).fill(1) }],
+])('a line with thousands of wrong %s is rejected by one of its faults', (_, wrong) => {
+  const { fault } = check(JSON.stringify({ id: 'a', name: 'A', ...wrong }));
+  expect(fault).toMatch(/^it has 1000 faults or more/);
+  expect(fault!.length).toBeLessThan(200);
+});
+
 test('characters are counted like in PostgreSQL', () => {
   expect(read({ channel_id: '😀'.repeat(255) }).channel_id).toHaveLength(510);
   expect(() => read({ channel_id: 'x'.repeat(256) })).toThrow('channel_id must be');

@@ -22,8 +22,9 @@ export interface Checked {
   nulls: number;
 }
 
-// the report of a line names all of its wrong fields, not the first eight faults
-Settings.Set({ maxErrors: Infinity });
+// the report of a line names all of its wrong fields, not the first eight faults, but not those of a million elements
+const MAX_FAULTS = 1_000;
+Settings.Set({ maxErrors: MAX_FAULTS });
 
 // Patterns count code points like PostgreSQL, because typebox compiles them with the flag u. PostgreSQL stores neither
 // NUL nor lone surrogates.
@@ -164,6 +165,8 @@ function explain(
   { images }: Partial<ImportedHotel>,
 ): Set<string> {
   const reasons = new Set<string>();
+  // unknown fields are named behind one fault for each
+  if (faults.length >= MAX_FAULTS) reasons.add(`it has ${MAX_FAULTS} faults or more`);
   for (const { instancePath, keyword, params } of faults) {
     const [field = '', index, part] = instancePath.slice(1).split('/');
     const { additionalProperties = [], requiredProperties = [] } = params as { [name: string]: string[] };

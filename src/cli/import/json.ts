@@ -10,12 +10,13 @@ export const NDJSON: Format = {
   header: '',
   mark: BEGINNING,
   opener: 'a brace',
-  maxLines: 1_000,
+  maxLines: 200,
   opens(text) {
     const [, indent] = /^(\s*)\{\s*$/.exec(text) ?? [];
     if (indent === undefined) return undefined;
     // another opening brace in its place: the first is not closed
-    return (line) => line.startsWith(`${indent}}`) || line.startsWith(`${indent}{`);
+    const { length } = indent;
+    return (line) => (line[length] === '}' || line[length] === '{') && line.startsWith(indent);
   },
   isRecord: (text) => !text.trimEnd().endsWith('{'),
   read: (texts) => texts.map(readElement),

@@ -105,7 +105,7 @@ test('an object of JSON may span lines, as printers with indentation write array
   ]);
 });
 
-test('an open brace of JSON is followed for a thousand lines', async () => {
+test('an open brace of JSON is followed for 200 lines', async () => {
   let searched = 0;
   const opens = (text: string) => {
     const closes = NDJSON.opens(text);
@@ -119,7 +119,7 @@ test('an open brace of JSON is followed for a thousand lines', async () => {
   };
   const braces = Array.from({ length: 30 }, (_, i) => `${' '.repeat(i)}{\n`).join('');
   const records = await texts(`${braces}${'x\n'.repeat(9_000)}`, { ...NDJSON, opens });
-  expect(records[0]).toEqual([1, 1, 'a brace is not closed: it would swallow 1,000 lines after it']);
+  expect(records[0]).toEqual([1, 1, 'a brace is not closed: it would swallow 200 lines after it']);
   expect(records).toHaveLength(9_030);
-  expect(searched).toBeLessThanOrEqual(30 * 1_000);
+  expect(searched).toBeLessThanOrEqual(30 * 200);
 });

@@ -82,8 +82,8 @@ export async function* joinLines(
         return records;
       }
       const lines = held.slice(at, last + 1);
-      const text = lines.map((line) => line.text).join('\n');
-      if (end && fits(end) && format.isRecord(text)) {
+      const text = end && fits(end) ? lines.map((line) => line.text).join('\n') : undefined;
+      if (end && text !== undefined && format.isRecord(text)) {
         records.push({ ...first, end: end.end, isUnfinished: end.isUnfinished, lines: lines.length, text });
         at = last;
       } else {
