@@ -102,3 +102,8 @@ export class Unavailable extends Error {
 export function isOutage(error: unknown): boolean {
   return error instanceof Unavailable && error.isOutage;
 }
+
+/** Returns true if the share of a key in the queue for PostgreSQL is used up. */
+export function isQueueFull(error: unknown): boolean {
+  return error instanceof Unavailable && error.rejection === 'postgres_queue';
+}

@@ -1,5 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Unavailable } from '../errors.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
@@ -37,13 +38,16 @@ class FakeOrigin {
   }
 
   readonly contended = false;
-  async load(namespace: Namespace, keys: string[]): Promise<LoadedHotels> {
+  /** API key whose share of the queue is used up */
+  full: string | undefined;
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<LoadedHotels> {
     this.queries.push(`${namespace} ${keys}`);
     const { position: label } = this;
     const columns = { id: 'id', channel: 'channel_id', registry: 'registry_id' } as const;
     const rows = this.rows.filter((row) => keys.includes(row[columns[namespace]]!));
     const entries = rows.map((row) => hotel({ ...row, label }));
     await this.#held?.promise;
+    if (owner === this.full) throw new Unavailable('full', { rejection: 'postgres_queue' });
     // like the repository, which returns nothing that another history could have
     const { history } = this;
     return { label, entries, isOfHistory: () => history === this.history };
@@ -134,7 +138,7 @@ describe('a load', () => {
 
   it('that ends under another history is stored neither here nor in Redis', async () => {
     origin.rows = [A];
-    const first = origin.load('id', ['a']);
+    const first = origin.load('id', ['a'], '');
     const loaded = await first;
     origin.load = async () => {
       // it has read its rows; then the other history begins
@@ -171,6 +175,17 @@ describe('a load', () => {
     expect(await later).toBeNull();
     expect(local.find('channel', 'C')).toBe(ABSENT);
     expect(await load('channel', 'D')).toBe('old');
+  });
+
+  it('that the share of one API key rejects is begun again for those of others that have joined it', async () => {
+    origin.rows = [A];
+    origin.full = 'many';
+    origin.hold();
+    const [own, ...joined] = ['many', 'few', 'other'].map((owner) => reader.loader.load('id', ['a'], owner));
+    await expect.poll(() => origin.queries.length, { interval: 1 }).toBe(1);
+    origin.release();
+    await expect(own).rejects.toThrow(Unavailable);
+    for (const [found] of await Promise.all(joined)) expect(nameOf(found!.byKey.get('a'))).toBe('old');
   });
 
   it('is not joined by a request while the log is not followed, if it began over 3.3 s ago', async () => {

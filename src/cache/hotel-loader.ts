@@ -1,3 +1,4 @@
+import { isQueueFull } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
@@ -76,14 +77,21 @@ export class HotelLoader {
     const joinedAtMs = monotonicMs();
     const joined = keys.map((key) => this.#inFlight.get(LETTER[namespace] + key));
     const own = keys.filter((_, i) => !joined[i]);
-    const names = own.map((key) => LETTER[namespace] + key);
-    const started =
-      own.length > 0 ? this.#inFlight.share(names, this.#start(namespace, own, owner, null)) : undefined;
-    const loads = await Promise.all(joined.map((load) => load ?? started!));
+    const started = own.length > 0 ? this.#share(namespace, own, owner) : undefined;
+    const found = await Promise.all(joined.map((load) => load?.catch(unlessFull) ?? started!));
+    // by the share of another API key: this one may have room
+    const rejected = keys.filter((_, i) => !found[i]);
+    const again = rejected.length > 0 ? await this.#share(namespace, rejected, owner) : undefined;
+    const loads = found.map((load) => load ?? again!);
     // as old as a cached hotel that is not served any more: this process was stopped, or the query took as long
     if (!this.#options.isCurrent() && loads.some(({ beganMs }) => beganMs < joinedAtMs - MAX_AGE_THEN_MS))
       return this.#join(namespace, keys, owner);
     return loads;
+  }
+
+  #share(namespace: Namespace, keys: string[], owner: string): Promise<Load> {
+    const names = keys.map((key) => LETTER[namespace] + key);
+    return this.#inFlight.share(names, this.#start(namespace, keys, owner, null));
   }
 
   /**
@@ -121,4 +129,8 @@ export class HotelLoader {
     if (byKey.size > 0) void redisCache.fill([...byKey.values()]);
     if (absent.length > 0) void redisCache.rememberAbsent(namespace, absent, label);
   }
+}
+
+function unlessFull(error: unknown): undefined {
+  if (!isQueueFull(error)) throw error;
 }

@@ -2,6 +2,7 @@ import { Unavailable } from '../errors.ts';
 import { encodeHotel } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { HotelRow } from '../hotels/row.ts';
+import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { changesQuery, type StateWords, walkQuery } from './log-queries.ts';
@@ -9,6 +10,10 @@ import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
+/** Number of hotels that are encoded in one turn of the event loop: each may have 300 kB. */
+const ENCODED_AT_ONCE = 20;
+/** About the JSON of a hotel. */
+const HOTEL_BYTES = 1024;
 
 const CHANGES = changesQuery(null);
 const CHANGES_OF_COLLECTION = changesQuery('$3');
@@ -74,14 +79,16 @@ type ChangeRow = Row & {
 export class ChangeLog {
   readonly #postgres: Postgres;
   readonly #server: () => string;
+  readonly #eventLoop: EventLoop;
 
   /**
    * Uses the server whose log is followed, which `server` returns (see `SERVER`). A replica may lack a change that another
    * one has already returned, and a copy that is not followed yet has others.
    */
-  constructor(postgres: Postgres, server: () => string) {
+  constructor(postgres: Postgres, server: () => string, eventLoop: EventLoop) {
     this.#postgres = postgres;
     this.#server = server;
+    this.#eventLoop = eventLoop;
   }
 
   /** Reads at most `limit` changes after `position`. Throws `Unavailable`. */
@@ -133,7 +140,12 @@ export class ChangeLog {
     const all = collection === null ? from : [...from, collection];
     const rows = await this.#postgres.rows<R>(text, all, owner, 'changes');
     const { state, dayMs } = this.#stateOf(rows);
-    for (const row of rows) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
+    for (let i = 0; i < rows.length; i += ENCODED_AT_ONCE) {
+      const some = rows.slice(i, i + ENCODED_AT_ONCE);
+      await this.#eventLoop.run(owner, sizeOf(ENCODED_AT_ONCE * HOTEL_BYTES), () => {
+        for (const row of some) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
+      });
+    }
     return state;
   }
 

@@ -1,7 +1,7 @@
-import { Unavailable } from '../errors.ts';
+import { isQueueFull, Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
-import type { EventLoop } from '../lib/event-loop.ts';
+import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
@@ -21,8 +21,6 @@ const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
-/** About the JSON of a hotel. */
-const HOTEL_BYTES = 1024;
 
 interface ChangesRequest {
   /** undefined: the beginning */
@@ -127,7 +125,7 @@ export class ChangesReader {
           // many clients wake together: one that waited gets its empty page again, which was true until then
           if (empty && this.#watch.isUp() && error instanceof Unavailable) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
-          if (mayWait && error instanceof Unavailable && error.rejection === 'postgres_queue') return 'full';
+          if (mayWait && isQueueFull(error)) return 'full';
           throw error;
         }));
       if (page === empty || page === 'expired') return page;
@@ -174,7 +172,13 @@ export class ChangesReader {
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
     const { token, limit, view, collection } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
-    const read = this.#reads.get(name) ?? this.#reads.share([name], this.#read(request));
+    const join = () => this.#reads.get(name) ?? this.#reads.share([name], this.#read(request));
+    const isShared = this.#reads.get(name) !== undefined;
+    const read = join().catch((error) => {
+      // by the share of another API key: this one may have room
+      if (isShared && isQueueFull(error)) return join();
+      throw error;
+    });
     return read.catch((error) => {
       if (error instanceof Expired) return 'expired';
       throw error;
@@ -186,10 +190,11 @@ export class ChangesReader {
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels(request));
-    return {
-      ...found,
-      ...(await this.eventLoop.run(owner, sizeOf(HOTEL_BYTES * found.changes.length), () => pageOf(found))),
-    };
+    const bytes = found.changes.reduce(
+      (sum, { hotel }) => sum + (hotel?.bodyLength(found.next.view) ?? 0),
+      0,
+    );
+    return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
   }
 
   /** Returns a page of the walk by id. */
@@ -253,11 +258,6 @@ function check(token: Token, state: LogState): void {
   if (token.isOrphaned !== state.isOrphaned) throw new Expired();
   // the database has gone back to a state before the token
   if (token.transaction !== state.transactionOfToken) throw new Expired();
-}
-
-/** Returns the size, as work of the event loop, of assembling or sending a page. */
-export function sizeOf(bodyBytes: number): number {
-  return 512 + bodyBytes / 32;
 }
 
 function pageOf({ changes, next, more }: Read): Page {

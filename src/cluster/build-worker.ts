@@ -153,7 +153,7 @@ export function buildWorker(
     usage,
   );
   const changesReader = new ChangesReader(
-    new ChangeLog(postgres, () => applied.server),
+    new ChangeLog(postgres, () => applied.server, pipeline.eventLoop),
     logPositions,
     pipeline.eventLoop,
   );

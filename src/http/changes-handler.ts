@@ -1,6 +1,7 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import { type ChangesReader, type Page, sizeOf } from '../changes/changes-reader.ts';
+import type { ChangesReader, Page } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
+import { sizeOf } from '../lib/event-loop.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';

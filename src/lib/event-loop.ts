@@ -86,3 +86,8 @@ export class EventLoop {
     this.#begin(nowMs);
   };
 }
+
+/** Returns the size of assembling or sending so many bytes of a page of changes. */
+export function sizeOf(bodyBytes: number): number {
+  return 512 + bodyBytes / 32;
+}

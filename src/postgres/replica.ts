@@ -1,4 +1,4 @@
-import { Unavailable } from '../errors.ts';
+import { isQueueFull } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
 import { type Applied, type Labelled, readLabelled } from './label.ts';
@@ -60,7 +60,7 @@ export class Replica {
       return read;
     } catch (error) {
       // a full queue says nothing about the replica
-      if (!(error instanceof Unavailable && error.rejection === 'postgres_queue')) this.#behind(pausedMs);
+      if (!isQueueFull(error)) this.#behind(pausedMs);
       throw error;
     }
   }

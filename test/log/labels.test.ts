@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { ChangeLog } from '../../src/changes/change-log.ts';
+import { EventLoop } from '../../src/lib/event-loop.ts';
 import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { readLabelled } from '../../src/postgres/label.ts';
@@ -22,7 +23,7 @@ it('what was read from a copy is rejected while the log of the original is follo
     const postgres = new Postgres(connect, { connections: 1, queueLimit: 10, timeoutMs: 60_000 }, () => {});
     closeAtEnd('PostgreSQL', () => postgres.close());
     const applied = { history, server: followed, position };
-    const pages = new ChangeLog(postgres, () => followed);
+    const pages = new ChangeLog(postgres, () => followed, new EventLoop());
     return [
       (await readLabelled(postgres, () => applied, 'select name from hotels', []))?.rows[0],
       await pages.hotelsAfter('', 1, 'a', null).then(({ hotels }) => hotels.length, String),
