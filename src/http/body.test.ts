@@ -11,7 +11,7 @@ let events: string[] = [];
 let open: ArrivingBody[] = [];
 
 /** Begins a body; returns how it arrives. */
-function begin(name: string, owner = 'me') {
+function begin(name: string, owner = 'me', keeps = false) {
   let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
   const response = {
     onData: (listener: typeof receive) => {
@@ -24,6 +24,7 @@ function begin(name: string, owner = 'me') {
     late: () => events.push(`${name}: late`),
     full: () => events.push(`${name}: full`),
     owner: () => owner,
+    keeps,
   });
   open.push(body);
   return { ...body, receive: (bytes: number, isLast = false) => receive(new ArrayBuffer(bytes), isLast) };
@@ -105,4 +106,16 @@ it('beyond the limit, the oldest body of the key that holds most is rejected', (
   expect(events).toEqual(['0: full', '1: full']);
   first.receive(1, true);
   expect(events.at(-1)).toBe(`first of the other: ${HALF + 1}`);
+});
+
+it('whole bodies that are kept count until their end', () => {
+  const all = Array.from({ length: MOST }, (_, i) => begin(`${i}`, 'me', true));
+  for (const body of all) body.receive(HALF, true);
+  vi.advanceTimersByTime(60_000);
+  expect(events.splice(0)).toEqual(all.map((_, i) => `${i}: ${HALF}`));
+  begin('next').receive(HALF);
+  expect(events.splice(0)).toEqual(['0: full']);
+  all[1]!.end();
+  begin('last').receive(HALF);
+  expect(events).toEqual([]);
 });

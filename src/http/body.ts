@@ -26,7 +26,7 @@ const SMALL_PIECE_BYTES = 64;
 
 /** What becomes of a body; one of them is called, at most once. */
 export interface BodyListener {
-  /** the whole body, valid during the call only; undefined as soon as it exceeds `MAX_BODY_BYTES`, or after `drop` */
+  /** the whole body; undefined as soon as it exceeds `MAX_BODY_BYTES`, or after `drop` */
   done(body: Uint8Array | undefined): void;
   /** it arrives too slowly */
   late(): void;
@@ -34,6 +34,8 @@ export interface BodyListener {
   full(): void;
   /** API key whose share of the limit it uses */
   owner(): string;
+  /** false: the bytes are valid during the call of `done` only; true: until `end`, and held until then */
+  readonly keeps: boolean;
 }
 
 /** A body that arrives. */
@@ -105,7 +107,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
       return;
     }
     if (isDropped) return;
-    if (isLast && before === 0) {
+    if (isLast && before === 0 && !listener.keeps) {
       end();
       listener.done(new Uint8Array(chunk));
       return;
@@ -121,7 +123,8 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     collected.set(new Uint8Array(chunk), before);
     if (!isLast) return;
     const body = collected.subarray(0, arrival.bytes);
-    end();
+    if (listener.keeps) endPace(arrival);
+    else end();
     listener.done(body);
   });
   return {

@@ -111,9 +111,10 @@ export class RequestPipeline implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
-        const collect = (done: (body: Uint8Array | undefined) => void): ArrivingBody => {
+        const collect = (keeps: boolean, done: (body: Uint8Array | undefined) => void): ArrivingBody => {
           const arriving = collectBody(response, {
             done,
+            keeps,
             late: () => exchange.rejectAndClose(publicErrors.bodyTooSlow),
             full: () => {
               exchange.closesConnection = true;
@@ -141,7 +142,7 @@ export class RequestPipeline implements Observer {
         if (!(entry instanceof Promise)) {
           if (!isAdmitted(entry)) return;
           exchange.defer();
-          collect((body) => this.#guard(exchange, respond, body));
+          collect(false, (body) => this.#guard(exchange, respond, body));
           return;
         }
         exchange.defer();
@@ -149,12 +150,14 @@ export class RequestPipeline implements Observer {
         const body = Promise.withResolvers<Uint8Array | undefined>();
         let arriving: ArrivingBody | undefined;
         if (framing === 'tooLong') body.resolve(undefined);
-        else arriving = collect((bytes) => body.resolve(bytes && new Uint8Array(bytes)));
+        else arriving = collect(true, body.resolve);
         return entry.then(async (entered) => {
           if (!isPrincipal(entered)) arriving?.drop();
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (isAdmitted(entered)) respond(exchange, await body.promise);
+          if (!isAdmitted(entered)) return;
+          respond(exchange, await body.promise);
+          arriving?.end();
         });
       };
       this.#guard(this.#open(response, request, counter), serve, undefined);
