@@ -93,7 +93,7 @@ describe('an entry that was read too long ago', () => {
   it('is not found in a batch', () => {
     const body = Buffer.from('{"channel_ids":["CH"]}');
     expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
-    expect(local.gatherKeys('channel', ['CH'], 'full')).toMatchObject({ hits: 0, misses: 1 });
+    expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
   });
 });
 

@@ -92,8 +92,15 @@ export class LocalCache {
     return this.#counted(namespace, lookup, nowMs);
   }
 
-  /** Looks up parsed keys. Returns undefined if nothing is kept here. */
-  gatherKeys(namespace: Namespace, keys: readonly string[], view: View): BatchLookup | undefined {
+  /**
+   * Looks up parsed keys. Returns undefined if nothing is kept here, and, without `mayMiss`, uncounted, if keys are missed.
+   */
+  gatherKeys(
+    namespace: Namespace,
+    keys: readonly string[],
+    view: View,
+    mayMiss: boolean,
+  ): BatchLookup | undefined {
     if (!this.keeps) return undefined;
     const nowMs = monotonicMs();
     const batchLookup = this.arena.gatherKeys(
@@ -104,6 +111,7 @@ export class LocalCache {
       this.#options.freshness.oldestReadMs(nowMs),
       wallAt(nowMs),
     );
+    if (!mayMiss && batchLookup.misses > 0) return undefined;
     return this.#counted(namespace, batchLookup, nowMs);
   }
 

@@ -159,7 +159,12 @@ export function buildWorker(
   );
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
-    ...hotelOperations({ local, redisBatch, reader, pageIndex, collections }, publicAddress, compressedPages),
+    ...hotelOperations(
+      { local, redisBatch, reader, pageIndex, collections },
+      publicAddress,
+      compressedPages,
+      pipeline.answerPage,
+    ),
     changes: changesOperation(changesReader, publicAddress, apiKeys),
     key: keyOperation(origin),
   };

@@ -17,6 +17,7 @@ afterEach(() => {
 class Batch implements Work {
   state: 'new' | 'running' | 'answered' | 'rejected' = 'new';
   over = false;
+  readonly bytes = BODY.length;
   readonly owner: string;
   finish = () => {};
   takesMs: number;

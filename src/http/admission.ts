@@ -35,7 +35,7 @@ const TRIED_ONE_OF = 16;
 /** Result of a batch that needs a load but may not wait for one. */
 export const NEEDS_LOAD = Symbol('needs load');
 
-/** A batch to be answered. */
+/** A batch, or a page of the list, to be answered. */
 export interface Work {
   /**
    * Answers the batch. The body is valid during the call only. `done` is called once when nothing but the response
@@ -47,6 +47,8 @@ export interface Work {
     done: (responseBytes: number) => void,
   ): typeof NEEDS_LOAD | undefined;
   reject(): void;
+  /** length of the body; of a page that of a batch of as many hotels */
+  readonly bytes: number;
   /** the API key whose share the batch uses */
   readonly owner: string;
   /** true when the client has disconnected */
@@ -76,9 +78,11 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of
  * responses that are made at once.
  *
+ * Pages of the list are batches here, of the hotels that they consist of. Single hotels are not queued. Rejecting one costs
+ * as much as answering it, and all loads of one iteration are one query.
+ *
  * API keys share both queues fairly. A key is rejected because of its own waiting batches, and may use everything while no
- * other key waits. Single hotels and list pages are not queued here. Rejecting one costs as much as answering it, and all
- * loads of one iteration are one query.
+ * other key waits.
  */
 export class Admission {
   readonly #eventLoop: EventLoop;
@@ -128,7 +132,7 @@ export class Admission {
         pool.release(kept);
       };
       this.#arrived++;
-      this.#eventLoop.append(work.owner, this.#sizes.weightOf(work.owner, body.length), begin, nowMs);
+      this.#eventLoop.append(work.owner, this.#sizes.weightOf(work.owner, work.bytes), begin, nowMs);
     }
   }
 
@@ -138,13 +142,13 @@ export class Admission {
       this.#run(work, body, nowMs);
       return;
     }
-    const note = (bytes: number) => this.#sizes.note(work.owner, body.length, bytes);
+    const note = (bytes: number) => this.#sizes.note(work.owner, work.bytes, bytes);
     const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
     if (isFull(this.#toLoad, work.owner, nowMs)) work.reject();
     else {
-      const size = this.#sizes.weightOf(work.owner, body.length);
+      const size = this.#sizes.weightOf(work.owner, work.bytes);
       this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, size, nowMs);
     }
   }
@@ -171,14 +175,13 @@ export class Admission {
   };
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
-    const bytes = this.#sizes.weightOf(work.owner, body.length);
-    const { length } = body;
+    const bytes = this.#sizes.weightOf(work.owner, work.bytes);
     this.#loadingBytes += bytes;
     let running = true;
     let done = false;
     work.run(body, true, (responseBytes) => {
       done = true;
-      this.#sizes.note(work.owner, length, responseBytes);
+      this.#sizes.note(work.owner, work.bytes, responseBytes);
       if (!running) this.#adapt(bytes, beganMs);
       this.#loadingBytes -= bytes;
       this.#continue();

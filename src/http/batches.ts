@@ -6,15 +6,10 @@ import { NEEDS_LOAD } from './admission.ts';
 import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
-import type { PostRouteDefinition } from './routes.ts';
+import type { Pending } from './routes.ts';
 
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
-type SendBatch = (
-  exchange: Exchange,
-  namespace: Namespace,
-  body: Uint8Array,
-  mayLoad: boolean,
-) => ReturnType<PostRouteDefinition['respond']>;
+type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 export function batches(sources: HotelSources): SendBatch {
   const { local, redisBatch, collections } = sources;

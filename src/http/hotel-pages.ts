@@ -2,11 +2,13 @@ import { publicErrors } from '../errors.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
+import { NEEDS_LOAD } from './admission.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import { readListQuery } from './query.ts';
+import type { AnswerPage } from './routes.ts';
 
 /** Reads a page again if these ids do not exist any more, and sends it. */
 type Again = (gone: string[]) => Promise<void>;
@@ -19,21 +21,35 @@ export function hotelPages(
   sources: HotelSources,
   address: string,
   compressedPages: CompressedPages | undefined,
+  answerPage: AnswerPage,
 ): (exchange: Exchange, query: string) => void | Promise<void> {
   const { local, pageIndex, collections } = sources;
 
+  /** Reads hotels from the local cache; undefined if it cannot, or not all without `mayMiss`. */
+  const gather = (
+    { principal }: Exchange,
+    namespace: Namespace,
+    keys: readonly string[],
+    mayMiss: boolean,
+  ) =>
+    // the ids are those of a page, so all of them are in the collection
+    principal!.collection === null || namespace === 'id'
+      ? local.gatherKeys(namespace, keys, principal!.view, mayMiss)
+      : undefined;
+
   /**
-   * Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. If some do not exist,
-   * it calls `again` with their keys instead, or leaves them out.
+   * Sends the list of the hotels with these keys, of which `lookup` is what the local cache holds. If some do not exist, it
+   * calls `again` with their keys instead, or leaves them out.
    */
   const send = (
     exchange: Exchange,
     namespace: Namespace,
     keys: readonly string[],
+    lookup: ReturnType<typeof gather>,
     headers = '',
     again?: Again,
   ): void | Promise<void> => {
-    const { collection, view } = exchange.principal!;
+    const { view } = exchange;
     const ok = (body: Uint8Array, tag: string) => exchange.ok(body, tag, headers, compressedPages);
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     const sendFound = (tags: (string | undefined)[], body: () => Uint8Array) => {
@@ -41,9 +57,6 @@ export function hotelPages(
       for (const tag of tags) if (tag !== undefined) exchange.hotels++;
       return ok(body(), listTagOf(tags));
     };
-    // the ids are those of a page, so all of them are in the collection
-    const mayGather = collection === null || namespace === 'id';
-    const lookup = mayGather ? local.gatherKeys(namespace, keys, view) : undefined;
     if (!lookup)
       return loadHotels(sources, exchange, namespace, keys).then((found) =>
         sendFound(
@@ -72,13 +85,20 @@ export function hotelPages(
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
-    if (registryId !== undefined) return send(exchange, 'registry', offset > 0 ? [] : [registryId]);
+    const answer = (namespace: Namespace, keys: readonly string[], headers?: string, again?: Again) =>
+      answerPage(exchange, keys.length, (mayLoad) => {
+        if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
+        const lookup = gather(exchange, namespace, keys, mayLoad);
+        if (!mayLoad && !lookup) return NEEDS_LOAD;
+        return send(exchange, namespace, keys, lookup, headers, again);
+      });
+    if (registryId !== undefined) return answer('registry', offset > 0 ? [] : [registryId]);
     const read = (isCurrent = false): Promise<Page> =>
       collection === null
         ? pageIndex.page(offset, limit, isCurrent)
         : collections.page(collection, offset, limit, keyId, isCurrent);
-    const sendPage = (page: Page) =>
-      send(exchange, 'id', page.ids, linkHeader(address, limit, offset, page), again);
+    const answerWith = (page: Page) =>
+      answer('id', page.ids, linkHeader(address, limit, offset, page), again);
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
     const again = async (gone: string[]) => {
       for (const id of gone) {
@@ -86,13 +106,14 @@ export function hotelPages(
         else collections.moved(collection, id);
       }
       const page = await read(true);
-      return send(exchange, 'id', page.ids, linkHeader(address, limit, offset, page));
+      const lookup = gather(exchange, 'id', page.ids, true);
+      return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
     };
     const page =
       collection === null
         ? pageIndex.cachedPage(offset, limit)
         : collections.cachedPage(collection, offset, limit);
-    return page ? sendPage(page) : read().then(sendPage);
+    return page ? answerWith(page) : read().then(answerWith);
   };
 }
 

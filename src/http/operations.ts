@@ -7,7 +7,7 @@ import { hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { hasRegistryId } from './query.ts';
-import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
+import type { AnswerPage, GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 import { singleHotels } from './single-hotels.ts';
 
 /** Operations of the contract, called by the pipeline. */
@@ -28,6 +28,7 @@ export function hotelOperations(
   sources: HotelSources,
   publicAddress: string,
   compressedPages: CompressedPages | undefined,
+  answerPage: AnswerPage,
 ): Omit<Operations, 'changes' | 'key'> {
   const sendHotel = singleHotels(sources);
   const sendBatch = batches(sources);
@@ -53,7 +54,7 @@ export function hotelOperations(
       route: 'list',
       read: (request) => request.getQuery() ?? '',
       needsRegistry: hasRegistryId,
-      respond: hotelPages(sources, publicAddress && `${publicAddress}/hotels`, compressedPages),
+      respond: hotelPages(sources, publicAddress && `${publicAddress}/hotels`, compressedPages, answerPage),
     },
     hotel: single('hotel', 'id'),
     hotelByChannel: single('hotel_by_channel', 'channel'),

@@ -2,6 +2,8 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { beforeEach, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
+import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
 import type { RequestPipeline } from './request-pipeline.ts';
@@ -63,4 +65,21 @@ it('nothing is read for a batch whose client disconnected during the lookup of i
   lookup.resolve(ACCESS);
   await tick();
   expect(respond).not.toHaveBeenCalled();
+});
+
+it('pages of the list share the iterations of the event loop as batches do', async () => {
+  let spentMs = 0;
+  fakeTimers(() => spentMs);
+  const answered: string[] = [];
+  const exchange = { owner: 'key_a', over: false, defer: () => {}, whenMade: (done: () => void) => done() };
+  for (const page of 'abcd')
+    pipeline.answerPage(exchange as unknown as Exchange, 100, () => {
+      answered.push(page);
+      spentMs += 6;
+    });
+  expect(answered).toEqual(['a', 'b']);
+  expect(pipeline.batchesWaiting).toBe(2);
+  await vi.advanceTimersToNextTimerAsync();
+  expect(answered).toEqual(['a', 'b', 'c', 'd']);
+  realClocks();
 });

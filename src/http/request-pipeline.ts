@@ -13,8 +13,12 @@ import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { checkFraming, isBodiless } from './framing.ts';
-import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
+import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
+
+const NO_BODY = new Uint8Array(0);
+/** Usual length of an id in the body of a batch. */
+const ID_BYTES = 13;
 
 /** Handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -107,7 +111,9 @@ export class RequestPipeline implements Observer {
         return;
       }
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      this.#enter(exchange, definition, body);
+      this.#enter(exchange, body, body.length, (bytes, mayLoad) =>
+        definition.respond(exchange, bytes, mayLoad),
+      );
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -191,6 +197,12 @@ export class RequestPipeline implements Observer {
     };
   }
 
+  /** Answers a page of so many hotels when its turn comes, as a batch of them. */
+  readonly answerPage: AnswerPage = (exchange, hotels, respond) => {
+    this.#enter(exchange, NO_BODY, ID_BYTES * hotels, (_, mayLoad) => respond(mayLoad));
+    exchange.defer();
+  };
+
   mustClose(): boolean {
     return this.closing || this.#turnover.isDue();
   }
@@ -215,19 +227,25 @@ export class RequestPipeline implements Observer {
     return new Exchange(response, request, counter, this);
   }
 
-  #enter(exchange: Exchange, definition: PostRouteDefinition, body: Uint8Array): void {
+  #enter(
+    exchange: Exchange,
+    body: Uint8Array,
+    bytes: number,
+    respond: (body: Uint8Array, mayLoad: boolean) => Pending,
+  ): void {
     this.#admission.enter(body, {
-      run: (bytes, mayLoad, done) => {
+      run: (kept, mayLoad, done) => {
         let needsLoad = false;
-        const respond = (): void | Promise<void> => {
-          const pending = definition.respond(exchange, bytes, mayLoad);
+        const run = (): void | Promise<void> => {
+          const pending = respond(kept, mayLoad);
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
-        this.#guard(exchange, respond, undefined, () => exchange.whenMade(done));
+        this.#guard(exchange, run, undefined, () => exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       reject: () => this.#failed(exchange, OVERLOADED),
+      bytes,
       owner: exchange.owner,
       get over() {
         return exchange.over;

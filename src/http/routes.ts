@@ -13,6 +13,12 @@ export interface GetRouteDefinition<Input> {
   respond: (exchange: Exchange, input: Input) => void | Promise<void>;
 }
 
+/** Result of answering from the local cache alone, or with loads. */
+export type Pending = void | typeof NEEDS_LOAD | Promise<void>;
+
+/** Calls `respond` when it is the turn of a page of so many hotels, as `PostRouteDefinition.respond` is called. */
+export type AnswerPage = (exchange: Exchange, hotels: number, respond: (mayLoad: boolean) => Pending) => void;
+
 /** A route that takes a body. */
 export interface PostRouteDefinition {
   route: Route;
@@ -21,9 +27,5 @@ export interface PostRouteDefinition {
    * Answers the request. The body is valid until the first await. With `mayLoad` false it answers from the local
    * cache alone, or does nothing and returns NEEDS_LOAD.
    */
-  respond: (
-    exchange: Exchange,
-    body: Uint8Array,
-    mayLoad: boolean,
-  ) => void | typeof NEEDS_LOAD | Promise<void>;
+  respond: (exchange: Exchange, body: Uint8Array, mayLoad: boolean) => Pending;
 }
