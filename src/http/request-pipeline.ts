@@ -70,7 +70,7 @@ export class RequestPipeline implements Observer {
     return this.#unfinished;
   }
 
-  /** Returns the number of batches that wait for the event loop or for loads. */
+  /** Returns the number of batches and pages that wait for the event loop or for loads. */
   get batchesWaiting(): number {
     return this.#admission.waiting;
   }
