@@ -43,9 +43,9 @@ class Batch implements Work {
     return undefined;
   }
 
-  reject(): void {
+  reject: Work['reject'] = () => {
     this.state = 'rejected';
-  }
+  };
 }
 
 /** processor time of batches, in addition to the time between ticks */
@@ -134,6 +134,23 @@ describe('batches from the local cache', () => {
     expect(count(batches, 'answered')).toBe(1);
     expect(admission.waiting).toBe(0);
   });
+});
+
+it('pages wait as long as it takes, and batches of other keys are not rejected for that', async () => {
+  const admission = new Admission(new EventLoop());
+  const pages = [...many(100, { takesMs: 10 }), ...many(100, { takesMs: 10, local: false })];
+  for (const page of pages) page.reject = undefined;
+  enter(admission, pages);
+  await vi.advanceTimersByTimeAsync(700);
+  const other = new Batch({ owner: 'other' });
+  enter(admission, [other]);
+  await tick();
+  expect(other.state).toBe('answered');
+  while (admission.waiting > 0) {
+    await tick();
+    for (const page of pages) if (page.state === 'running') page.finish();
+  }
+  expect(count(pages, 'answered')).toBe(200);
 });
 
 describe('batches that must be loaded', () => {

@@ -11,10 +11,8 @@ const TARGET_WAIT_MS = 150;
  * than a late rejection, so the bound is not lower.
  */
 const MAX_WAIT_MS = 600;
-/** Maximum number of bytes of bodies in one queue, whatever time they would take. */
-const MAX_WAITING_BYTES = 32 * 1024 * 1024;
-/** Maximum including the bodies of owners below their share, who may exceed the bound above. */
-const MAX_TOTAL_BYTES = 2 * MAX_WAITING_BYTES;
+/** Maximum number of bytes of waiting bodies, whatever time they would take. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** Owner of the work that continues batches at the limit, which the batches' own owners share. */
 const LOADS = 'loads';
 
@@ -46,7 +44,8 @@ export interface Work {
     mayLoad: boolean,
     done: (responseBytes: number) => void,
   ): typeof NEEDS_LOAD | undefined;
-  reject(): void;
+  /** undefined: it holds nothing while it waits, and waits as long as it takes */
+  readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
   readonly bytes: number;
   /** the API key whose share the batch uses */
@@ -69,17 +68,17 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * iteration answers batches within its budget. The other batches are read and wait here, so a rejection or a single
  * hotel never waits longer than that.
  *
- * A batch that would wait over 150 ms is rejected before its body is read. The delay is the signal, not a length, as in
+ * A batch that would wait over 150 ms is rejected, before its body is read if that is known then. The delay is the signal, not a length, as in
  * CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already paid.
  *
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
- * in a queue of its own, so locally cached batches never wait for a dependency. The limit adapts to the load time (AIMD,
+ * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the load time (AIMD,
  * as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises slightly after
  * faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of
  * responses that are made at once.
  *
- * Pages of the list are batches here, of the hotels that they consist of. Single hotels are not queued. Rejecting one costs
- * as much as answering it, and all loads of one iteration are one query.
+ * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
+ * are not queued, because all loads of one iteration are one query.
  *
  * API keys share both queues fairly. A key is rejected because of its own waiting batches, and may use everything while no
  * other key waits.
@@ -88,6 +87,7 @@ export class Admission {
   readonly #eventLoop: EventLoop;
   /** number of batches that wait for the event loop */
   #arrived = 0;
+  #waitingBytes = 0;
   /** batches that wait for the limit */
   readonly #toLoad = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
@@ -111,9 +111,9 @@ export class Admission {
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
     const nowMs = monotonicMs();
-    if (isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
+    if (this.#isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
-    if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
+    if (!this.#toLoad.has(owner) || !this.#isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
@@ -123,13 +123,13 @@ export class Admission {
     if (work.over) return;
     const nowMs = monotonicMs();
     if (this.#eventLoop.hasTime(nowMs)) this.#begin(work, body, nowMs);
-    else if (isFull(this.#eventLoop.waiting, work.owner, nowMs)) work.reject();
+    else if (work.reject && this.#isFull(this.#eventLoop.waiting, work.owner, nowMs)) work.reject();
     else {
-      const kept = pool.copy(body);
+      const kept = this.#keep(body);
       const begin = (atMs: number) => {
         this.#arrived--;
         if (isInTime(work, atMs - nowMs)) this.#begin(work, kept, atMs);
-        pool.release(kept);
+        this.#release(kept);
       };
       this.#arrived++;
       this.#eventLoop.append(work.owner, this.#sizes.weightOf(work.owner, work.bytes), begin, nowMs);
@@ -146,10 +146,10 @@ export class Admission {
     const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (isFull(this.#toLoad, work.owner, nowMs)) work.reject();
+    if (work.reject && this.#isFull(this.#toLoad, work.owner, nowMs)) work.reject();
     else {
       const size = this.#sizes.weightOf(work.owner, work.bytes);
-      this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, size, nowMs);
+      this.#toLoad.append(work.owner, { work, body: this.#keep(body) }, size, nowMs);
     }
   }
 
@@ -169,7 +169,7 @@ export class Admission {
     if (!this.#mayLoad) return;
     const { item, sinceMs } = this.#toLoad.shift()!;
     if (isInTime(item.work, nowMs - sinceMs)) this.#run(item.work, item.body, nowMs);
-    pool.release(item.body);
+    this.#release(item.body);
     this.#continue();
     if (!this.#isContinuing) this.#toLoad.measure(monotonicMs());
   };
@@ -188,6 +188,20 @@ export class Admission {
     });
     running = false;
     this.#note(done);
+  }
+
+  #isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {
+    return queue.isFull(owner, TARGET_WAIT_MS, nowMs) || this.#waitingBytes > MAX_WAITING_BYTES;
+  }
+
+  #keep(body: Uint8Array): Buffer {
+    this.#waitingBytes += body.length;
+    return pool.copy(body);
+  }
+
+  #release(kept: Buffer): void {
+    this.#waitingBytes -= kept.length;
+    pool.release(kept);
   }
 
   #note(isLocal: boolean): void {
@@ -212,15 +226,7 @@ export class Admission {
 /** Returns true if a batch that has waited this long is still to be answered; otherwise rejects it, or its client has gone. */
 function isInTime(work: Work, waitedMs: number): boolean {
   if (work.over) return false;
-  if (waitedMs <= MAX_WAIT_MS) return true;
+  if (waitedMs <= MAX_WAIT_MS || !work.reject) return true;
   work.reject();
   return false;
-}
-
-function isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {
-  return (
-    queue.isFull(owner, TARGET_WAIT_MS, nowMs) ||
-    queue.sizeBefore(owner) > MAX_WAITING_BYTES ||
-    queue.size > MAX_TOTAL_BYTES
-  );
 }

@@ -1,3 +1,4 @@
+import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import { publicErrors } from '../errors.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -36,6 +37,12 @@ export function hotelPages(
     principal!.collection === null || namespace === 'id'
       ? local.gatherKeys(namespace, keys, principal!.view, mayMiss)
       : undefined;
+
+  /** Returns true if a page from the local cache need not be compressed. */
+  const mayBeSent = ({ encoding, view }: Exchange, lookup: BatchLookup): boolean =>
+    encoding === undefined ||
+    (lookup.absences === 0 &&
+      compressedPages?.get(listTagOf(lookup.joinedTags(view)), encoding, lookup.output) !== undefined);
 
   /**
    * Sends the list of the hotels with these keys, of which `lookup` is what the local cache holds. If some do not exist, it
@@ -87,9 +94,8 @@ export function hotelPages(
     const { collection, keyId } = exchange.principal!;
     const answer = (namespace: Namespace, keys: readonly string[], headers?: string, again?: Again) =>
       answerPage(exchange, keys.length, (mayLoad) => {
-        if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
         const lookup = gather(exchange, namespace, keys, mayLoad);
-        if (!mayLoad && !lookup) return NEEDS_LOAD;
+        if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
         return send(exchange, namespace, keys, lookup, headers, again);
       });
     if (registryId !== undefined) return answer('registry', offset > 0 ? [] : [registryId]);

@@ -111,9 +111,7 @@ export class RequestPipeline implements Observer {
         return;
       }
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      this.#enter(exchange, body, body.length, (bytes, mayLoad) =>
-        definition.respond(exchange, bytes, mayLoad),
-      );
+      this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -199,7 +197,7 @@ export class RequestPipeline implements Observer {
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
   readonly answerPage: AnswerPage = (exchange, hotels, respond) => {
-    this.#enter(exchange, NO_BODY, ID_BYTES * hotels, (_, mayLoad) => respond(mayLoad));
+    this.#enter(exchange, NO_BODY, (_, mayLoad) => respond(mayLoad), hotels);
     exchange.defer();
   };
 
@@ -227,11 +225,12 @@ export class RequestPipeline implements Observer {
     return new Exchange(response, request, counter, this);
   }
 
+  /** Answers a batch, or a page of so many hotels, when its turn comes. */
   #enter(
     exchange: Exchange,
     body: Uint8Array,
-    bytes: number,
     respond: (body: Uint8Array, mayLoad: boolean) => Pending,
+    hotels?: number,
   ): void {
     this.#admission.enter(body, {
       run: (kept, mayLoad, done) => {
@@ -244,8 +243,8 @@ export class RequestPipeline implements Observer {
         this.#guard(exchange, run, undefined, () => exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
-      reject: () => this.#failed(exchange, OVERLOADED),
-      bytes,
+      reject: hotels === undefined ? () => this.#failed(exchange, OVERLOADED) : undefined,
+      bytes: hotels === undefined ? body.length : ID_BYTES * hotels,
       owner: exchange.owner,
       get over() {
         return exchange.over;
@@ -286,6 +285,6 @@ export class RequestPipeline implements Observer {
 }
 
 /** One shared error: an error with its stack costs as much as the rest of a rejection. */
-const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
+const OVERLOADED = new Unavailable('more batches wait, or bytes of bodies, than can be answered in time', {
   rejection: 'overload',
 });

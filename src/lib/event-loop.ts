@@ -12,8 +12,8 @@ export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 
 /**
  * Divides the work of a worker among the iterations of its event loop, so that a request waits for one budget of other work
- * at most. What can wait does so in one queue, whose owners are served by deficit round robin: batches, loads that continue,
- * pages of changes, pieces of compression. A response that is made while its request is read waits only if the iteration is
+ * at most. What can wait does so in one queue, whose owners are served by deficit round robin: batches, pages, loads that
+ * continue, compression. A response that is made while its request is read waits only if the iteration is
  * used up: the HTTP library processes a received chunk of up to 512 KiB of requests before other connections get their turn.
  */
 export class EventLoop {
@@ -28,17 +28,13 @@ export class EventLoop {
 
   /** Returns true if the responses of this iteration have used it up. `nowMs`: start of a request. */
   isUsedUp(nowMs: number): boolean {
-    if (!this.#isMeasured) {
-      if (nowMs - this.#beganMs < MEASURED_EVERY_MS) return false;
-      this.#begin(nowMs);
-    }
-    return nowMs - this.#beganMs > BUDGET_MS;
+    return this.#measure(nowMs) && nowMs - this.#beganMs > BUDGET_MS;
   }
 
   /** Returns true if work may be done now: none waits, and this iteration has time left. */
   hasTime(nowMs: number): boolean {
-    if (!this.#isMeasured) this.#begin(nowMs);
-    return this.waiting.length === 0 && this.#spentMs + nowMs - this.#beganMs < BUDGET_MS;
+    if (this.waiting.length > 0) return false;
+    return !this.#measure(nowMs) || this.#spentMs + nowMs - this.#beganMs < BUDGET_MS;
   }
 
   /** Lets work wait for its turn, which receives the time. It must not throw. */
@@ -61,6 +57,14 @@ export class EventLoop {
     if (this.hasTime(nowMs)) settle();
     else this.append(owner, size, settle, nowMs);
     return promise;
+  }
+
+  /** Measures this iteration; false: it began less than a millisecond ago, and need not be measured. */
+  #measure(nowMs: number): boolean {
+    if (this.#isMeasured) return true;
+    if (nowMs - this.#beganMs < MEASURED_EVERY_MS) return false;
+    this.#begin(nowMs);
+    return true;
   }
 
   #begin(nowMs: number): void {

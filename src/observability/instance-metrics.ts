@@ -73,7 +73,10 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => pipeline.inProgress - waiters.waiting,
     ],
     hotel_api_changes_waiting: ['Requests that wait for a change', () => waiters.waiting],
-    hotel_api_batches_waiting: ['Batches and pages of the list in the admission queue', () => pipeline.batchesWaiting],
+    hotel_api_batches_waiting: [
+      'Batches and pages of the list in the admission queue',
+      () => pipeline.batchesWaiting,
+    ],
     hotel_api_connections: ['Open client connections', () => server.connections],
     hotel_api_connections_max: ['Client connections that may be open', () => source.maxConnections],
     hotel_api_postgres_queries_waiting: [
