@@ -121,8 +121,9 @@ function alerts(): string {
     .join('\n\n');
 }
 
-/** Returns the distinct comparisons of an expression with a number other than 0, such as `> 0.0144`. */
+/** Returns the distinct comparisons of an expression with a number other than 0, such as `> 0.0144`; none of an alternative. */
 function thresholdsOf(expr: string): string[] {
+  if (/^\s*or /m.test(expr)) return [];
   const found = [...expr.matchAll(/(?<=\s)([<>]=?) (\d[\d.]*)(?: \* ([\d.]+))?/g)].flatMap(
     ([, sign, limit, factor = '1']) => {
       const value = Number((Number(limit) * Number(factor)).toPrecision(6));

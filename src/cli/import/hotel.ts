@@ -109,7 +109,7 @@ const Id = Compile(identifier);
 
 /**
  * Checks a hotel from JSON or CSV; an error is the fault of its line, `undefined` no hotel. Converts IRIs to URIs, and empty
- * texts to null where null is allowed, in place. The fault names all wrong fields.
+ * texts to null where null is allowed, in place. The fault names the wrong fields, up to 1,000 faults.
  */
 export function readHotel(value: unknown): Checked {
   const checked: Checked = { hotel: {}, fault: undefined, convertedUris: 0, nulls: 0 };
