@@ -160,12 +160,15 @@ function ofCells(
   const roundsOf = (name: string, target: string) =>
     cells.find((cell) => cell.scenario === name && cell.target === target)?.rounds ?? [];
   const rounds = Math.min(roundsOf(theirScenario, theirs).length, roundsOf(scenario, ours).length);
-  const left = roundsOf(theirScenario, theirs).slice(0, rounds);
-  const right = roundsOf(scenario, ours).slice(0, rounds);
   if (rounds === 0) return { rounds: [] };
+  const pairs = roundsOf(scenario, ours)
+    .slice(0, rounds)
+    .map((round, i) => [round, roundsOf(theirScenario, theirs)[i]!] as const);
+  const sound = pairs.filter((pair) => pair.every(({ faultCount }) => faultCount === 0));
+  const compared = sound.length > 0 ? sound : pairs;
   const rate = ({ requests, seconds }: Round) => requests / seconds;
-  const byRate = right.map((round, i) => rate(round) / rate(left[i]!));
-  const byProcessorTime = right.map((round, i) => left[i]!.processorUs / round.processorUs);
+  const byRate = compared.map(([right, left]) => rate(right) / rate(left));
+  const byProcessorTime = compared.map(([right, left]) => left.processorUs / right.processorUs);
   return by === 'rate'
     ? { rounds: byRate, by, other: median(byProcessorTime) }
     : { rounds: byProcessorTime, by, other: median(byRate) };

@@ -1,7 +1,7 @@
 import { median, significant, spread } from './figures.ts';
 import { type Ratio, ratiosOf } from './ratios.ts';
 import type { Results } from './results.ts';
-import type { Cell } from './rounds.ts';
+import { type Cell, soundRounds } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { TITLES } from './targets/target.ts';
 
@@ -16,7 +16,7 @@ export function report(results: Results): string {
     `${machine.processor}, ${machine.cores} cores, Linux ${machine.kernel}, Node ${machine.node}; commit ${results.commit}; ${hotels} hotels of ${Math.round(meanHotelBytes)} bytes on average; one worker.`,
     ...results.sentences,
     '',
-    'Medians of the rounds; ± is half the distance from the smallest to the largest. "us/req": CPU time of the',
+    'Medians of the rounds without faults; ± is half the distance from the smallest to the largest. "us/req": CPU time of the',
     'server\'s processes a request, user and system, from /proc/PID/stat. "busy": of one core; where it is marked with ~',
     'the server was not the bottleneck; its CPU time is then more reliable than its rate.',
   ];
@@ -46,13 +46,13 @@ function header(): string {
 }
 
 function row({ target, scenario, rounds }: Cell): string {
-  const of = (pick: (round: Cell['rounds'][number]) => number) => median(rounds.map(pick));
+  const of = (pick: (round: Cell['rounds'][number]) => number) => median(soundRounds(rounds).map(pick));
   const busy = of((round) => round.busy);
   const name = TITLES[target as keyof typeof TITLES] ?? target;
   const figures = [
     of(({ requests, seconds }) => requests / seconds).toFixed(0),
     significant(of((round) => round.processorUs)),
-    percent(spread(rounds.map((round) => round.processorUs))),
+    percent(spread(soundRounds(rounds).map((round) => round.processorUs))),
     `${busy < SATURATED ? '~' : ''}${percent(busy)}`,
     of((round) => round.p50Us).toFixed(0),
     of((round) => round.p99Us).toFixed(0),

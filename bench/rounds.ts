@@ -26,6 +26,12 @@ export interface Cell {
   rounds: Round[];
 }
 
+/** Returns the rounds in which every response was the expected one; all of them if there is none. */
+export function soundRounds(rounds: Round[]): Round[] {
+  const sound = rounds.filter(({ faultCount }) => faultCount === 0);
+  return sound.length > 0 ? sound : rounds;
+}
+
 export interface Pace {
   rounds: number;
   seconds: number;

@@ -4,7 +4,7 @@ import { WORKERS } from '../../bench/probes/workers.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
-import type { Round } from '../../bench/rounds.ts';
+import { type Round, soundRounds } from '../../bench/rounds.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
 import { grouped, table } from './table.ts';
@@ -29,8 +29,12 @@ interface Measured {
   latency: string;
 }
 
-const roundsOf = (scenario: string, target: string): Round[] | undefined =>
+const allRoundsOf = (scenario: string, target: string): Round[] | undefined =>
   results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
+const roundsOf = (scenario: string, target: string): Round[] | undefined => {
+  const rounds = allRoundsOf(scenario, target);
+  return rounds && soundRounds(rounds);
+};
 /** Returns the CPU time of a request in microseconds. */
 const processorUsOf = (rounds: Round[]) => median(rounds.map(({ processorUs }) => processorUs));
 const rangeOf = (values: number[]) =>
@@ -156,7 +160,11 @@ export function throughput(): string {
   ];
   const cell = (scenario: string, target: string) => {
     const found = measured(scenario, target);
-    return found ? `${found.rate} (${found.processor})` : '';
+    if (!found) return '';
+    const rounds = allRoundsOf(scenario, target)!;
+    const failed = rounds.filter(({ faultCount }) => faultCount > 0).length;
+    const remark = failed > 0 ? `, ${failed} of ${rounds.length} rounds left out` : '';
+    return `${found.rate} (${found.processor}${remark})`;
   };
   const rows = scenarios
     .map(([name, title]) => [title, ...SERVERS.map((target) => cell(name, target))])
@@ -306,7 +314,7 @@ export function rates(): string {
     const [, batch] = /^(?:get|batch-(\d+))$/.exec(scenario) ?? [];
     if ((scenario !== 'get' && !batch) || (target !== 'service' && target !== 'service-redis')) return [];
     const hotels = Number(batch ?? 1);
-    const processorUs = processorUsOf(rounds);
+    const processorUs = processorUsOf(soundRounds(rounds));
     const perCore = 1e6 / processorUs;
     return [
       [
