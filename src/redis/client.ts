@@ -9,8 +9,8 @@ import { COUNT_WINDOW, SET_EACH, windowArguments, windowCountOf } from './script
 import {
   clientOptions,
   isUnavailable,
+  LastError,
   type Login,
-  notConnected,
   type RedisStore,
   type TimedValue,
   valueIn,
@@ -66,7 +66,7 @@ export class Redis implements RedisStore {
   readonly #clients: Client[];
   #reconnectedAtMs = -Infinity;
   /** of the connection for writing; the one for reading has its own */
-  #lastError = '';
+  readonly #lastError: LastError;
 
   /**
    * Connects to an address or a node. `onBreaker` is called when the breaker opens and closes, `onMoved` when another node may
@@ -93,10 +93,7 @@ export class Redis implements RedisStore {
     this.#mget = new MgetConnection(reader, timeoutMs);
     this.#clients = [this.#client, reader];
     for (const client of this.#clients) boundReplies(client);
-    // without a listener each failed connection would be printed; the breaker reports instead
-    this.#client.on('error', ({ message }) => {
-      this.#lastError = message;
-    });
+    this.#lastError = new LastError(this.#client);
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
@@ -195,10 +192,13 @@ export class Redis implements RedisStore {
     await Promise.all([written, this.#mget.probe()]);
   }
 
-  /** Sends a command in time. ioredis would not say why there is no connection. */
+  /** Sends a command in time. ioredis would not say why there is no connection, or no longer. */
   async #send<T>(command: () => Promise<T>): Promise<T> {
-    if (this.#client.status !== 'ready') throw notConnected(this.#lastError);
-    return this.#inTime(command());
+    const isReady = () => this.#client.status === 'ready' && this.#client.stream.writable;
+    if (!isReady()) throw this.#lastError.notConnected();
+    return this.#inTime(command()).catch((error) => {
+      throw isReady() ? error : this.#lastError.notConnected();
+    });
   }
 
   /**

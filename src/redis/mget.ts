@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from './reply-parser.ts';
-import { isUnavailable, notConnected, silenceMs } from './store.ts';
+import { isUnavailable, LastError, silenceMs } from './store.ts';
 import { acceptViews } from './view-connector.ts';
 
 /**
@@ -40,8 +40,7 @@ export class MgetConnection {
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #pending: PendingRead[] = [];
-  /** reason of the last failed connection */
-  #lastError: string | undefined;
+  readonly #lastError: LastError;
   /** of all pending reads */
   #keysPending = 0;
 
@@ -49,11 +48,9 @@ export class MgetConnection {
   constructor(client: Client, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
-    client.on('error', ({ message }) => {
-      this.#lastError = message;
-    });
+    this.#lastError = new LastError(client);
     client.on('ready', () => this.#begin());
-    client.on('close', () => this.#lose(new Error('the connection to Redis ended')));
+    client.on('close', () => this.#lose(this.#lastError.notConnected()));
   }
 
   get ready(): boolean {
@@ -81,7 +78,7 @@ export class MgetConnection {
    */
   sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
-    if (!stream?.writable) return Promise.reject(notConnected(this.#lastError));
+    if (!stream?.writable) return Promise.reject(this.#lastError.notConnected());
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysPending += keys;
     const read: PendingRead = {
@@ -113,7 +110,6 @@ export class MgetConnection {
 
   #begin(): void {
     this.#lose(new Error('the connection to Redis was made anew'));
-    this.#lastError = undefined;
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
     acceptViews(stream);

@@ -5,6 +5,8 @@ const DOLLAR = 0x24;
 const MINUS = 0x2d;
 /** Maximum length of the line before an array or a value: its type, ten digits, and the line's end. */
 const HEAD_BYTES = 13;
+/** Maximum length of the line of an error, which is logged. */
+export const MAX_LINE_BYTES = 4_096;
 
 const NONE = Buffer.alloc(0);
 
@@ -214,13 +216,15 @@ export class ValuesReader implements ReplyReader {
     if (this.#at >= this.#end) return false;
     const type = this.#reply[this.#at];
     if (type === MINUS) {
-      const lineEnd = this.#reply.subarray(0, this.#end).indexOf(CR, this.#at);
-      if (lineEnd < 0 || lineEnd + 2 > this.#end) return false;
-      const error = new Error(this.#reply.toString('utf8', this.#at + 1, lineEnd));
+      const line = this.#reply.subarray(this.#at, Math.min(this.#end, this.#at + MAX_LINE_BYTES));
+      const length = line.indexOf(CR);
+      if (length < 0 && line.length === MAX_LINE_BYTES) throw new Error('Redis sent a line without an end');
+      if (length < 0 || this.#at + length + 2 > this.#end) return false;
+      const error = new Error(line.toString('utf8', 1, length));
       error.name = 'ReplyError';
       this.errorReplies.push([this.#places.length / 2, error]);
       this.#places.push(0, -1);
-      this.#at = lineEnd + 2;
+      this.#at += length + 2;
       this.#missing = 0;
       return true;
     }

@@ -1,3 +1,4 @@
+import type { Redis as Client } from 'ioredis';
 import type { ReplyReader } from './reply-parser.ts';
 
 /** A value to be set, and its lifetime. */
@@ -109,7 +110,25 @@ export function retryAfterMs(attempt: number): number {
   return Math.min(50 * attempt, MAX_RETRY_MS);
 }
 
-/** Returns the error of a command without a connection, with the reason that is known. */
-export function notConnected(lastError: string | undefined): Error {
-  return new Error(['not connected to Redis', lastError].filter(Boolean).join(': '));
+/** What ioredis reports of commands when a connection has ended. */
+const CONSEQUENCES = /max retries|isn't writeable/;
+
+/** Keeps the reason why a client of ioredis has no connection. */
+export class LastError {
+  #reason: string | undefined;
+
+  /** Listens also because ioredis would print errors that nothing listens to. */
+  constructor(client: Client) {
+    client.on('error', ({ message }) => {
+      if (!CONSEQUENCES.test(message)) this.#reason = message;
+    });
+    client.on('ready', () => {
+      this.#reason = undefined;
+    });
+  }
+
+  /** Returns the error of a command without a connection. */
+  notConnected(): Error {
+    return new Error(['not connected to Redis', this.#reason].filter(Boolean).join(': '));
+  }
 }

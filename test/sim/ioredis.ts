@@ -165,7 +165,6 @@ export class Redis extends EventEmitter {
           if (this.#connection === connection) this.#closed(true);
         };
         this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
-        this.emit('connect');
         this.status = 'ready';
         this.emit('ready');
       },
@@ -291,3 +290,6 @@ export class Cluster extends EventEmitter {
 
 /** What the connectors of the service extend: a simulated client has no sockets. */
 export class AbstractConnector {}
+
+/** Replies are not decoded, so none is transformed. */
+export const Command = { setReplyTransformer() {} };

@@ -33,6 +33,8 @@ export class FaultProxy {
   accepted = 0;
   /** returns true if a request that arrives on a connection that has been used finds it reset */
   resetsRequest = (): boolean => false;
+  /** returns what arrives in place of bytes of the server */
+  forge = (bytes: Buffer): Buffer => bytes;
   /** address of the server, by way of this proxy */
   url = '';
 
@@ -144,15 +146,16 @@ export class FaultProxy {
       isUsed = true;
     });
     const resets = () => isUsed && this.resetsRequest();
-    this.#pipe(client, server, resets);
-    this.#pipe(server, client);
+    this.#pipe(client, server, (bytes) => (resets() ? void client.resetAndDestroy() : bytes));
+    this.#pipe(server, client, (bytes) => this.forge(bytes));
   }
 
-  #pipe(from: Socket, to: Socket, resets = () => false): void {
+  #pipe(from: Socket, to: Socket, passed: (bytes: Buffer) => Buffer | undefined): void {
     const direction: Direction = { to, waiting: [], ended: false, isHalfOpen: false };
     this.#directions.add(direction);
-    from.on('data', (bytes) => {
-      if (resets()) return void from.resetAndDestroy();
+    from.on('data', (received) => {
+      const bytes = passed(received);
+      if (!bytes) return;
       direction.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
       this.#deliver(direction);
     });
