@@ -5,10 +5,10 @@ import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
 import { clientOptions, type Login, loginOf, retryAfterMs } from '../store.ts';
 import { JointBreaker } from './joint-breaker.ts';
+import { checkSlotMaps, SLOTS } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
-const SLOTS = 16_384;
 /** Name of the first node of the address, which counts as the master of all slots until the slot map is known. */
 const FIRST = 'the cluster';
 
@@ -124,6 +124,7 @@ export class Masters {
 }
 
 function connect(addresses: Address[], credentials: Credentials, timeoutMs: number): Cluster {
+  checkSlotMaps();
   const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = clientOptions(timeoutMs);
   return new Cluster(addresses, {
     redisOptions: { ...redisOptions, ...credentials },
