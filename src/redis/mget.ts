@@ -2,7 +2,6 @@ import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from './reply-parser.ts';
 import { isUnavailable, LastError, silenceMs } from './store.ts';
-import { acceptViews } from './view-connector.ts';
 
 /**
  * Time that each requested key adds to the deadline of the reads behind it: eight concurrent batches of 1000 are 8
@@ -112,7 +111,6 @@ export class MgetConnection {
     this.#lose(new Error('the connection to Redis was made anew'));
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
-    acceptViews(stream);
     stream.on('data', (chunk: Buffer) => {
       try {
         this.#take(chunk);

@@ -23,7 +23,9 @@ export function boundReplies(client: Client): Client {
     const { commandQueue } = client as unknown as { commandQueue: { length: number } };
     // the parser of ioredis is the first listener
     const [parse] = stream.listeners('data') as [Parse];
-    const take = boundedParse(parse, () => commandQueue.length > 0);
+    // ioredis keeps values, but the chunk may be a view
+    const keep: Parse = (bytes) => parse(Buffer.from(bytes));
+    const take = boundedParse(keep, () => commandQueue.length > 0);
     stream.off('data', parse);
     stream.prependListener('data', (chunk: Buffer) => {
       try {

@@ -3,19 +3,11 @@ import { AbstractConnector, type RedisOptions } from 'ioredis';
 
 /** Maximum size of a read: few reads for a batch of 1000, and the bytes are still in the processor's cache. */
 const BUFFER_BYTES = 262_144;
-const acceptsViews = new WeakSet<object>();
-
-/**
- * Declares that the listener of the stream's `data` events reads the bytes immediately. The events of a
- * ViewConnector's stream then carry views of one buffer.
- */
-export function acceptViews(stream: object): void {
-  acceptsViews.add(stream);
-}
 
 /**
  * Connects as ioredis does (by TCP only, without TLS) and reads into one reused buffer. Otherwise each read allocates
- * 64 KiB, a megabyte per batch of 1000, and the garbage collector took half of the processor time.
+ * 64 KiB, a megabyte per batch of 1000, and the garbage collector took half of the processor time. A listener of `data` must
+ * copy the bytes that it keeps; `boundReplies` does so for ioredis.
  */
 export class ViewConnector extends AbstractConnector {
   readonly #options: TcpNetConnectOpts;
@@ -35,8 +27,7 @@ export class ViewConnector extends AbstractConnector {
       onread: {
         buffer,
         callback: (length) => {
-          const view = buffer.subarray(0, length);
-          stream.emit('data', acceptsViews.has(stream) ? view : Buffer.from(view));
+          stream.emit('data', buffer.subarray(0, length));
           return true;
         },
       },
