@@ -1,18 +1,21 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { freshRedis } from '../support/database.ts';
-import { hotelRow, requestsOf } from '../support/known-hotels.ts';
+import { hotelBody, hotelRow, requestsOf } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { residentMiB, workersOf } from '../support/processes.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { untilRedisServes } from '../support/redis-use.ts';
 import { changeKey, insertKey } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService, stopAfterTest } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis');
 
 const HOTELS = 50;
+const BATCH = { channel_ids: Array.from({ length: HOTELS }, (_, i) => `CH-${i}`) };
+/** Without a local cache every request reads Redis; a busy machine answers late. */
+const ENV = { L1_MAX_BYTES: '0', RATE_LIMIT_SCOPE: 'redis', DATABASE_TIMEOUT_MS: '5000' };
 /** Forged replies of an attack. */
 const ENOUGH = 20;
 /** More than any bound lets through. */
@@ -31,8 +34,7 @@ beforeAll(async () => {
     workers: 2,
     hotels: Array.from({ length: HOTELS }, (_, i) => hotelRow(i)),
     redisDatabase: { ...redis, url: proxy.url },
-    // every request reads Redis; a busy machine answers late
-    env: { L1_MAX_BYTES: '0', RATE_LIMIT_SCOPE: 'redis', DATABASE_TIMEOUT_MS: '5000' },
+    env: ENV,
   });
   pids = await workersOf(service, 2);
 });
@@ -47,7 +49,7 @@ async function requestWithNewKey(): Promise<string> {
 
 /** Resolves when a batch is read from Redis, and the primary counts there. */
 async function untilRedisIsUsed(): Promise<void> {
-  await untilRedisServes(service, { channel_ids: Array.from({ length: HOTELS }, (_, i) => `CH-${i}`) });
+  await untilRedisServes(service, BATCH);
   const counts = async () => {
     const key = await requestWithNewKey();
     return service.redis!.keys(`*:l:*:test-${hashOf(key).slice(0, 12)}`);
@@ -107,4 +109,12 @@ describe.each([
       expect((await residentMiB(all, 'VmHWM')) - before).toBeLessThan(GROWTH_MIB);
     },
   );
+});
+
+it('a service that starts beside a hostile Redis becomes ready, and uses it afterwards', async () => {
+  proxy.forge = (reply) => Buffer.concat([Buffer.from('>1\r\n_\r\n'), reply]);
+  const other = stopAfterTest(await startBeside(service, { env: ENV }));
+  expect((await other.get('/hotels/chaos-1')).text).toBe(hotelBody(1));
+  proxy.forge = (reply) => reply;
+  await untilRedisServes(other, BATCH);
 });
