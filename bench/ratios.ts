@@ -47,6 +47,8 @@ const PROMISED: Promised[] = [
   compare('batch of 1000: the upper bound', 'rate', 'batch-1000', 'limit', 'service', 0.3, 0.45),
   compare('batch of 1000: nginx + Lua', 'rate', 'batch-1000', 'nginx', 'service', 2, 3),
   compare('batch of 1000: Fastify', 'rate', 'batch-1000', 'fastify', 'service', 12, 20),
+  compare('Redis only, GET by id: Fastify', 'CPU time', 'get', 'fastify', 'service-redis', 1.5, 2),
+  compare('Redis only, batch of 1000: Fastify', 'CPU time', 'batch-1000', 'fastify', 'service-redis', 5, 10),
   compare('Redis only, GET by id: nginx + Lua', 'rate', 'get', 'nginx-redis', 'service-redis', 1.1, 1.3),
   compare(
     'Redis only, batch of 1000: nginx + Lua',
