@@ -18,6 +18,7 @@ class Batch implements Work {
   state: 'new' | 'running' | 'answered' | 'rejected' = 'new';
   over = false;
   readonly bytes = BODY.length;
+  readonly client = this;
   readonly owner: string;
   finish = () => {};
   takesMs: number;

@@ -48,10 +48,8 @@ export interface Work {
   readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
   readonly bytes: number;
-  /** the API key whose share the batch uses */
-  readonly owner: string;
-  /** true when the client has disconnected */
-  readonly over: boolean;
+  /** `owner`: the API key whose share the batch uses. `over`: the client has disconnected */
+  readonly client: { readonly owner: string; readonly over: boolean };
 }
 
 interface QueuedWork {
@@ -120,10 +118,10 @@ export class Admission {
 
   /** Answers a batch now or later, or rejects it. The body is valid during the call only. */
   enter(body: Uint8Array, work: Work): void {
-    if (work.over) return;
+    if (work.client.over) return;
     const nowMs = monotonicMs();
     if (this.#eventLoop.hasTime(nowMs)) this.#begin(work, body, nowMs);
-    else if (work.reject && this.#isFull(this.#eventLoop.waiting, work.owner, nowMs)) work.reject();
+    else if (work.reject && this.#isFull(this.#eventLoop.waiting, work.client.owner, nowMs)) work.reject();
     else {
       const kept = this.#keep(body);
       const begin = (atMs: number) => {
@@ -132,7 +130,12 @@ export class Admission {
         this.#release(kept);
       };
       this.#arrived++;
-      this.#eventLoop.append(work.owner, this.#sizes.weightOf(work.owner, work.bytes), begin, nowMs);
+      this.#eventLoop.append(
+        work.client.owner,
+        this.#sizes.weightOf(work.client.owner, work.bytes),
+        begin,
+        nowMs,
+      );
     }
   }
 
@@ -142,14 +145,14 @@ export class Admission {
       this.#run(work, body, nowMs);
       return;
     }
-    const note = (bytes: number) => this.#sizes.note(work.owner, work.bytes, bytes);
+    const note = (bytes: number) => this.#sizes.note(work.client.owner, work.bytes, bytes);
     const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (work.reject && this.#isFull(this.#toLoad, work.owner, nowMs)) work.reject();
+    if (work.reject && this.#isFull(this.#toLoad, work.client.owner, nowMs)) work.reject();
     else {
-      const size = this.#sizes.weightOf(work.owner, work.bytes);
-      this.#toLoad.append(work.owner, { work, body: this.#keep(body) }, size, nowMs);
+      const size = this.#sizes.weightOf(work.client.owner, work.bytes);
+      this.#toLoad.append(work.client.owner, { work, body: this.#keep(body) }, size, nowMs);
     }
   }
 
@@ -175,13 +178,13 @@ export class Admission {
   };
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
-    const bytes = this.#sizes.weightOf(work.owner, work.bytes);
+    const bytes = this.#sizes.weightOf(work.client.owner, work.bytes);
     this.#loadingBytes += bytes;
     let running = true;
     let done = false;
     work.run(body, true, (responseBytes) => {
       done = true;
-      this.#sizes.note(work.owner, work.bytes, responseBytes);
+      this.#sizes.note(work.client.owner, work.bytes, responseBytes);
       if (!running) this.#adapt(bytes, beganMs);
       this.#loadingBytes -= bytes;
       this.#continue();
@@ -225,7 +228,7 @@ export class Admission {
 
 /** Returns true if a batch that has waited this long is still to be answered; otherwise rejects it, or its client has gone. */
 function isInTime(work: Work, waitedMs: number): boolean {
-  if (work.over) return false;
+  if (work.client.over) return false;
   if (waitedMs <= MAX_WAIT_MS || !work.reject) return true;
   work.reject();
   return false;

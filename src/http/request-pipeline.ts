@@ -245,10 +245,7 @@ export class RequestPipeline implements Observer {
       },
       reject: hotels === undefined ? () => this.#failed(exchange, OVERLOADED) : undefined,
       bytes: hotels === undefined ? body.length : ID_BYTES * hotels,
-      owner: exchange.owner,
-      get over() {
-        return exchange.over;
-      },
+      client: exchange,
     });
   }
 
