@@ -102,7 +102,8 @@ export class ListSegments {
 
   /** Handles the count of a query that began at `tick`; returns true if it is still valid, and not too large. */
   counted(each: Segment, count: number, tick: number): boolean {
-    if (!this.has(each) || each.isLong) return false;
+    // a later query may have been answered earlier
+    if (!this.has(each) || each.isLong || tick < each.countedAt) return false;
     if (count > MAX_COUNT) {
       each.isLong = true;
       this.#long.add(each);
@@ -119,11 +120,11 @@ export class ListSegments {
 
   /**
    * Divides a long segment at ids that are `STRIDE` hotels apart, the first at that distance from its start. `isWhole`: it
-   * contains no more of them. `moved`: the ids inserted or deleted since the query began.
+   * contains no more of them. `moved`: the ids inserted or deleted since the query began, at `tick`.
    */
-  divide(each: Segment, starts: Buffer[], isWhole: boolean, moved: string[]): void {
+  divide(each: Segment, starts: Buffer[], isWhole: boolean, moved: string[], tick: number): void {
     if (!this.has(each)) return;
-    const known = { count: STRIDE, countedAt: this.tick };
+    const known = { count: STRIDE, countedAt: tick };
     const parts = [each.start, ...starts].map((start) => segment(start, known));
     const last = parts.at(-1)!;
     Object.assign(last, { count: 0, countedAt: -1, isLong: !isWhole });

@@ -59,6 +59,32 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('fail' as const), offset }) },
 );
 
+it('a count that is answered behind a later one does not replace it', async () => {
+  const list = new List(numbered(600));
+  const pageIndex = await settled(list);
+  list.insert('h000000a');
+  pageIndex.moved('h000000a');
+  // it counts the segment, and is answered last
+  list.hold();
+  const { countBetween } = list;
+  const counted = Promise.withResolvers<void>();
+  list.countBetween = async (...bounds) => {
+    const counts = countBetween.apply(list, bounds);
+    await counted.promise;
+    return counts;
+  };
+  const slow = pageIndex.page(500, LIMIT);
+  list.letGo();
+  await turns();
+  list.countBetween = countBetween;
+  list.insert('h000000b');
+  pageIndex.moved('h000000b');
+  expect(await pageIndex.page(0, LIMIT)).toMatchObject(expected(list, 0));
+  counted.resolve();
+  await slow;
+  expect(await pageIndex.page(500, LIMIT)).toMatchObject(expected(list, 500));
+});
+
 describe('pages', () => {
   it('are exact after any announced inserts and deletes, whenever they are received', async () => {
     let knownTotals = 0;

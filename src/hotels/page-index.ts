@@ -226,6 +226,7 @@ export class PageIndex {
 
   async #divide(long: Segment): Promise<void> {
     const segments = this.#segments;
+    const { tick } = segments;
     this.#moved = [];
     try {
       const [from, to] = boundsOf(segments, long);
@@ -234,7 +235,7 @@ export class PageIndex {
       const end = to === null ? undefined : Buffer.from(to);
       const starts = found.map((id) => Buffer.from(id)).filter((id) => !end || Buffer.compare(id, end) < 0);
       const isWhole = starts.length < STARTS_PER_QUERY;
-      segments.divide(long, starts, isWhole, this.#moved);
+      segments.divide(long, starts, isWhole, this.#moved, tick);
     } finally {
       this.#moved = undefined;
     }
