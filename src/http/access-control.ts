@@ -1,10 +1,14 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { publicErrors } from '../errors.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { rateLimitHeaders } from '../rate-limit/headers.ts';
 import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import type { Exchange } from './exchange.ts';
+
+/** A body that takes longer, which most do not, has the rights of its key read anew. */
+const AT_ONCE_MS = 100;
 
 /** Result for a valid key whose rate limit is used up. */
 const LIMIT_REACHED = Symbol('limit reached');
@@ -66,6 +70,20 @@ export class AccessControl {
     }
     exchange.principal = entry;
     return true;
+  }
+
+  /**
+   * Judges the key again, without counting the request, when its body has arrived later than at once: the key may have been
+   * revoked. Returns true if the request may be answered; else responds.
+   */
+  mayStillAnswer(exchange: Exchange, needsRegistry: boolean): boolean | Promise<boolean> {
+    const nowMs = monotonicMs();
+    if (nowMs - exchange.startedAtMs < AT_ONCE_MS) return true;
+    const key = exchange.headers.apiKey ?? '';
+    const judge = (principal: Principal | null) =>
+      this.accept(exchange, principal) && this.authorize(exchange, needsRegistry);
+    const principal = this.#apiKeys.find(key, nowMs);
+    return principal === undefined ? this.#apiKeys.load(key).then(judge) : judge(principal);
   }
 
   /** Responds with 403 and returns false if the key lacks the scope that the request needs. */

@@ -58,9 +58,10 @@ export class Exchange extends ReceivedRequest {
   hotels = 0;
   /** the error, for the log */
   fault: unknown;
+  /** monotonic time in ms, without what the client asked to wait */
+  startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
   readonly #observer: Observer;
-  #startedAtMs = monotonicMs();
   #over = false;
   #deferred = false;
   #made = false;
@@ -81,7 +82,7 @@ export class Exchange extends ReceivedRequest {
 
   /** Returns the monotonic time in ms, read once for everything before the handler returns. */
   get nowMs(): number {
-    return this.#deferred ? monotonicMs() : this.#startedAtMs;
+    return this.#deferred ? monotonicMs() : this.startedAtMs;
   }
 
   get view(): View {
@@ -118,7 +119,7 @@ export class Exchange extends ReceivedRequest {
 
   /** Excludes the time that the client asked to wait from the duration of the response. */
   waited(): void {
-    this.#startedAtMs = monotonicMs();
+    this.startedAtMs = monotonicMs();
   }
 
   /** Prepares for a later response. Must be called before the handler returns without one. */
@@ -194,7 +195,7 @@ export class Exchange extends ReceivedRequest {
     if (this.#over) return;
     if (this.closesConnection) this.#writeLater(answer);
     else if (this.#deferred) this.#response.cork(() => this.#write(answer));
-    else if (this.#observer.eventLoop.isUsedUp(this.#startedAtMs)) this.#writeLater(answer);
+    else if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) this.#writeLater(answer);
     else this.#write(answer);
   }
 
@@ -291,6 +292,6 @@ export class Exchange extends ReceivedRequest {
     this.#over = true;
     if (!this.#made && !this.#compressing) this.#onMade?.(0);
     if (this.#pending) release(this.#pending);
-    this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
+    this.#observer.finished(this, status, (madeAtMs - this.startedAtMs) / 1000, bytes);
   }
 }

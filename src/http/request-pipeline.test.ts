@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import { beforeEach, expect, it, type Mock, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
@@ -65,6 +65,60 @@ it('nothing is read for a batch whose client disconnected during the lookup of i
   lookup.resolve(ACCESS);
   await tick();
   expect(respond).not.toHaveBeenCalled();
+});
+
+describe('a key that is revoked while a body arrives', () => {
+  const post = (find: ApiKeyCache['find']) => {
+    const respond = vi.fn<() => void>();
+    const headers = [
+      ['host', 'localhost'],
+      ['content-length', '21'],
+    ] as [string, string][];
+    pipelineFor({ find, load } as unknown as ApiKeyCache).post({
+      route: 'batch_by_channel',
+      needsRegistry: false,
+      respond,
+    })(response, requestWith(...headers));
+    return respond;
+  };
+  const body = new TextEncoder().encode('{"channel_ids":["a"]}');
+  const written: string[] = [];
+  beforeEach(() => {
+    fakeTimers();
+    written.length = 0;
+    const write = {
+      cork: (run: () => void) => run(),
+      writeStatus: (head: Uint8Array) => written.push(`${head}`),
+    };
+    Object.assign(response, write, { end: () => {} });
+  });
+  afterEach(() => realClocks());
+
+  it.each([
+    ['at once', 99, 1],
+    ['slowly', 100, 0],
+  ])('is judged again if the body arrives %s', (_, takesMs, calls) => {
+    let rights: Principal | null = ACCESS;
+    const respond = post(() => rights);
+    rights = null;
+    vi.advanceTimersByTime(takesMs);
+    receive(body.buffer, true);
+    expect(respond).toHaveBeenCalledTimes(calls);
+    expect(written.map((head) => head.slice(0, 3))).toEqual(calls === 1 ? [] : ['401']);
+  });
+
+  it('is looked up again if its rights are too old', async () => {
+    let rights: Principal | undefined = ACCESS;
+    const respond = post(() => rights);
+    rights = undefined;
+    vi.advanceTimersByTime(1_000);
+    receive(body.buffer, true);
+    expect(respond).not.toHaveBeenCalled();
+    lookup.resolve(ACCESS);
+    await lookup.promise;
+    await Promise.resolve();
+    expect(respond).toHaveBeenCalledTimes(1);
+  });
 });
 
 it('pages of the list share the iterations of the event loop as batches do', async () => {

@@ -105,13 +105,18 @@ export class RequestPipeline implements Observer {
   /** Creates a handler for POST. */
   post(definition: PostRouteDefinition): Handler {
     const counter = this.#metrics.requests.at(definition.route, 'POST');
-    const respond = (exchange: Exchange, body: Uint8Array | undefined): void => {
-      if (body === undefined) {
-        exchange.fail(publicErrors.bodyTooLarge);
-        return;
-      }
+    const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
+      if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
+      const enter = (whole: Uint8Array) =>
+        this.#enter(exchange, whole, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
+      const may = this.#access.mayStillAnswer(exchange, definition.needsRegistry);
+      if (may === true) return enter(body);
+      if (may === false) return;
+      const kept = new Uint8Array(body);
+      return may.then((mayAnswer) => {
+        if (mayAnswer) enter(kept);
+      });
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -160,8 +165,9 @@ export class RequestPipeline implements Observer {
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
           if (!isAdmitted(entered)) return;
-          respond(exchange, await body.promise);
+          const answering = respond(exchange, await body.promise);
           arriving?.end();
+          return answering;
         });
       };
       this.#guard(this.#open(response, request, counter), serve, undefined);
