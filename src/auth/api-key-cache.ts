@@ -36,12 +36,6 @@ interface ApiKeyCacheOptions {
   mayLookUp: () => boolean;
 }
 
-/** What a lookup found, and the time before it began. */
-interface Loaded {
-  principal: Principal | null;
-  beganMs: number;
-}
-
 /**
  * Caches API keys: the worker's memory, then Redis, then PostgreSQL. While these are unavailable, known keys are
  * accepted and unknown keys are rejected with `Unavailable`.
@@ -54,7 +48,7 @@ export class ApiKeyCache {
   readonly #unknownKeys: UnknownKeyLimiter;
   readonly #memory = new KnownKeys();
   /** by sha256, as changes are */
-  readonly #inFlight = new SingleFlight<Loaded>();
+  readonly #inFlight = new SingleFlight<Principal | null>(MAX_AGE_THEN_MS);
 
   constructor(options: ApiKeyCacheOptions) {
     this.#options = options;
@@ -99,15 +93,6 @@ export class ApiKeyCache {
    * too many unknown keys are being looked up.
    */
   async load(key: string): Promise<Principal | null> {
-    const joinedAtMs = monotonicMs();
-    const { principal, beganMs } = await this.#join(key);
-    // as old as a cached key that is not used any more: this process was stopped during the lookup
-    if (!this.#freshness.isCurrent() && beganMs < joinedAtMs - MAX_AGE_THEN_MS) return this.load(key);
-    return principal;
-  }
-
-  /** Joins the lookup in flight, or begins one. */
-  #join(key: string): Promise<Loaded> {
     const sha256 = hashOf(key);
     const inFlight = this.#inFlight.get(sha256);
     if (inFlight) return inFlight;
@@ -151,7 +136,7 @@ export class ApiKeyCache {
     this.#memory.dropAfter(position);
   }
 
-  async #loadOrKeep(key: string, sha256: string): Promise<Loaded> {
+  async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
@@ -160,7 +145,7 @@ export class ApiKeyCache {
       if (!known) throw error;
       const nowMs = monotonicMs();
       known.retryAtMs = nowMs + KEY_RETRY_MS;
-      return { principal: unlessExpired(known.principal, wallAt(nowMs)), beganMs: nowMs };
+      return unlessExpired(known.principal, wallAt(nowMs));
     }
   }
 
@@ -172,14 +157,14 @@ export class ApiKeyCache {
     return this.#memory.remember(key, sha256, found, -Infinity);
   }
 
-  async #load(key: string, sha256: string): Promise<Loaded> {
+  async #load(key: string, sha256: string): Promise<Principal | null> {
     const beganMs = monotonicMs();
     const history = this.#options.history();
     const found = (await this.#readFromRedis(sha256)) ?? (await this.#loadFromPostgres(sha256));
     // another change, or another history, may have become known meanwhile
     if (history === this.#options.history() && this.#window.covers('key', sha256, found.label))
       this.#memory.remember(key, sha256, found, beganMs);
-    return { principal: unlessExpired(found.principal, wallMs()), beganMs };
+    return unlessExpired(found.principal, wallMs());
   }
 
   async #readFromRedis(sha256: string): Promise<LabelledKey | undefined> {

@@ -27,8 +27,6 @@ export interface HotelLoaderOptions {
   /** filled with the results of loads; undefined without Redis */
   redisCache: RedisHotelCache | undefined;
   window: Window;
-  /** returns false while changes may be unknown */
-  isCurrent: () => boolean;
   count: CountLookups;
 }
 
@@ -36,7 +34,7 @@ export interface HotelLoaderOptions {
 export class HotelLoader {
   readonly #options: HotelLoaderOptions;
   /** by letter of the namespace and key */
-  readonly #inFlight = new SingleFlight<Load>();
+  readonly #inFlight = new SingleFlight<Load>(MAX_AGE_THEN_MS);
 
   constructor(options: HotelLoaderOptions) {
     this.#options = options;
@@ -74,7 +72,6 @@ export class HotelLoader {
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
-    const joinedAtMs = monotonicMs();
     const joined = keys.map((key) => this.#inFlight.get(LETTER[namespace] + key));
     const own = keys.filter((_, i) => !joined[i]);
     const started = own.length > 0 ? this.#share(namespace, own, owner) : undefined;
@@ -82,11 +79,7 @@ export class HotelLoader {
     // by the share of another API key: this one may have room
     const rejected = keys.filter((_, i) => !found[i]);
     const again = rejected.length > 0 ? await this.#share(namespace, rejected, owner) : undefined;
-    const loads = found.map((load) => load ?? again!);
-    // as old as a cached hotel that is not served any more: this process was stopped, or the query took as long
-    if (!this.#options.isCurrent() && loads.some(({ beganMs }) => beganMs < joinedAtMs - MAX_AGE_THEN_MS))
-      return this.#join(namespace, keys, owner);
-    return loads;
+    return found.map((load) => load ?? again!);
   }
 
   #share(namespace: Namespace, keys: string[], owner: string): Promise<Load> {

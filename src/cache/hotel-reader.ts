@@ -11,6 +11,8 @@ import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 const NOTHING = Promise.resolve();
 
 interface HotelReaderOptions extends HotelLoaderOptions {
+  /** returns false while changes may be unknown */
+  isCurrent: () => boolean;
   local: LocalCache;
   /** undefined without Redis */
   redisBatch: RedisBatchReader | undefined;

@@ -3,6 +3,7 @@ import type { View } from '../hotels/entry.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
+import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
@@ -75,7 +76,7 @@ export class ChangesReader {
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<Page & Read>();
+  readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS);
 
   constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
     this.eventLoop = eventLoop;
