@@ -81,11 +81,14 @@ const ATTACKS: Record<string, (reply: Buffer) => (string | Buffer)[]> = {
   'an array of length -5': () => ['*-5\r\n'],
 };
 
+/** Those that are tried in the handshake of a connection too. */
+const IN_HANDSHAKE = ['a second reply of null', 'a push of null', 'an array of 33 million values'];
+
 describe.each([
-  ['to each command', isHandshake],
-  ['to each command and in each handshake', () => false],
-])('a Redis that sends %s', (_, isSpared) => {
-  it.each(Object.entries(ATTACKS))(
+  ['to each command', isHandshake, Object.keys(ATTACKS)],
+  ['to each command and in each handshake', () => false, IN_HANDSHAKE],
+] as const)('a Redis that sends %s', (_, isSpared, names) => {
+  it.each(names.map((name) => [name, ATTACKS[name]!] as const))(
     '%s ends no process, fails no request, and is used afterwards',
     async (_, forge) => {
       await untilRedisIsUsed();
