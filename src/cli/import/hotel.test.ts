@@ -107,6 +107,7 @@ test.each([
   [{ registry_id: '1e3' }, 'registry_id must be'],
   [{ registry_id: '9007199254740992' }, 'registry_id must be'],
   [{ registry_id: '-9007199254740992' }, 'registry_id must be'],
+  [{ registry_id: 1e20 }, 'registry_id must be'],
   [{ stars: 4 }, 'unknown field "stars"'],
   [{ version: 4 }, 'unknown field "version"'],
 ])('%j is rejected: %s', (fields, reason) => {
