@@ -10,7 +10,7 @@ import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
-/** Number of hotels that are encoded in one turn of the event loop: each may have 300 kB. */
+/** Number of hotels that are encoded in one turn of the event loop: each may have 64 KiB. */
 const ENCODED_AT_ONCE = 20;
 /** About the JSON of a hotel. */
 const HOTEL_BYTES = 1024;
@@ -140,10 +140,17 @@ export class ChangeLog {
     const all = collection === null ? from : [...from, collection];
     const rows = await this.#postgres.rows<R>(text, all, owner, 'changes');
     const { state, dayMs } = this.#stateOf(rows);
+    // the next turn weighs as much as the last one
+    let bytes = ENCODED_AT_ONCE * HOTEL_BYTES;
     for (let i = 0; i < rows.length; i += ENCODED_AT_ONCE) {
       const some = rows.slice(i, i + ENCODED_AT_ONCE);
-      await this.#eventLoop.run(owner, sizeOf(ENCODED_AT_ONCE * HOTEL_BYTES), () => {
-        for (const row of some) take(row, row.id === null ? null : encodeHotel(row, state.position, dayMs));
+      await this.#eventLoop.run(owner, sizeOf(bytes), () => {
+        bytes = 0;
+        for (const row of some) {
+          const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
+          bytes += hotel?.bytes.length ?? 0;
+          take(row, hotel);
+        }
       });
     }
     return state;
