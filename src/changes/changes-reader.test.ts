@@ -1,9 +1,11 @@
 import { expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
+import type { View } from '../hotels/entry.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
 import { ChangesReader } from './changes-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
+import type { Token } from './token.ts';
 
 it('a page that the share of one API key rejects is read again for those of others', async () => {
   const owners: string[] = [];
@@ -31,4 +33,43 @@ it('a page that the share of one API key rejects is read again for those of othe
   expect(await Promise.all(others)).toMatchObject([{ hotels: 0 }, { hotels: 0 }]);
   // they share the second read
   expect(owners).toEqual(['many', 'few']);
+});
+
+it('a page ends before hotels of over 8 MiB, whatever its limit, and has one at least', async () => {
+  const place = { history: 'a', position: 1, transaction: '1' };
+  const state = {
+    ...place,
+    oldest: 0,
+    transactionOfToken: '1',
+    isOrphaned: false,
+    isQueued: false,
+    isBusy: false,
+  };
+  const hotels = ['a', 'b', 'c', 'd'].map((id, i) => {
+    const bytes = (i === 3 ? 9 : 3) * 1024 * 1024;
+    return {
+      id,
+      hotel: {
+        bytes: { length: bytes },
+        bodyLength: () => 2,
+        copyBody: (_: View, to: Buffer, at: number) => at + to.write('{}', at),
+      },
+    };
+  });
+  const hotelsAfter = async (id: string) => ({ state, hotels: hotels.filter((each) => each.id > id) });
+  const watch = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
+  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, watch, new EventLoop());
+  const bodies: unknown[] = [];
+  let token: Token | undefined;
+  for (let isMore = true; isMore; ) {
+    const request = { token, limit: 100, waitMs: 0, view: 'full', collection: null, owner: 'a' } as const;
+    const client = { over: false, whenMade: () => {}, waited: () => {} };
+    const page = await reader.page({ ...request, rights: () => Promise.resolve(null) }, client);
+    const { body, next } = page as Exclude<typeof page, string>;
+    token = next;
+    const { changes, more } = JSON.parse(body.toString());
+    isMore = more;
+    bodies.push(changes.map(({ id }: { id: string }) => id));
+  }
+  expect(bodies).toEqual([['a', 'b'], ['c'], ['d']]);
 });

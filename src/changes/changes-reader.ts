@@ -20,6 +20,8 @@ const NOT_CURRENT_WAIT_MS = 500;
  */
 const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
+/** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
@@ -203,8 +205,8 @@ export class ChangesReader {
     const walkedFrom = token?.walkedTo ?? '';
     const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection, token);
     if (token) check(token, state);
-    const changes = hotels.slice(0, limit);
-    const isLast = hotels.length <= limit;
+    const changes = hotels.slice(0, fitting(hotels, limit));
+    const isLast = hotels.length === changes.length;
     const { history, position, transaction, isOrphaned } = token ?? state;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all hotels of a single page come from one snapshot
@@ -220,9 +222,10 @@ export class ChangesReader {
       check(token, page.state);
       // no position is left out, except in a log that was restored in part
       if (!page.readTo && token.position < page.state.position) throw new Expired();
-      const isFull = page.changes.length > limit;
-      const readTo: LogPlace = isFull ? page.changes[limit - 1]! : (page.readTo ?? page.state);
-      return { ...page, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
+      const fit = fitting(page.changes, limit);
+      const isFull = page.changes.length > fit;
+      const readTo: LogPlace = isFull ? page.changes[fit - 1]! : (page.readTo ?? page.state);
+      return { ...page, fit, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
     };
     let page = await read();
     const { isQueued, isBusy, position } = page.state;
@@ -230,20 +233,32 @@ export class ChangesReader {
       await this.#watch.laterThan(position, SETTLE_MS).over;
       page = await read();
     }
-    const { changes, queued, state, readTo } = page;
+    const { fit, queued, state, readTo } = page;
+    const changes = page.changes.slice(0, fit);
+    const all = [...changes, ...queued];
     const isWhole =
       page.reachesEnd &&
       !page.isCut &&
-      changes.length + queued.length <= limit &&
+      all.length === fitting(all, limit) &&
       !state.isTruncated &&
       !state.isBusy;
     const next = { ...token, position: readTo.position, transaction: readTo.transaction, isWhole };
     return {
-      changes: removalsFirst(isWhole ? [...changes, ...queued] : changes.slice(0, limit)),
+      changes: removalsFirst(isWhole ? all : changes),
       next,
       more: !isWhole,
     };
   }
+}
+
+/** Returns how many of the changes are one page: at least one, and those that fit. */
+function fitting(changes: Change[], limit: number): number {
+  let bytes = 0;
+  const end = changes.findIndex(({ hotel }, i) => {
+    bytes += hotel?.bytes.length ?? 0;
+    return i >= limit || (i > 0 && bytes > MAX_PAGE_BYTES);
+  });
+  return end < 0 ? changes.length : end;
 }
 
 /** A hotel that takes over the channel or registry id of one that is gone comes behind it. */
