@@ -138,7 +138,18 @@ export class ChangeLog {
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogState> {
     const all = collection === null ? from : [...from, collection];
-    const rows = await this.#postgres.rows<R>(text, all, owner, 'changes');
+    const rows = await this.#postgres.rows<R>(text, all, owner, 'changes', (each) =>
+      this.#encode(each, owner, take),
+    );
+    return this.#stateOf(rows).state;
+  }
+
+  /** Passes on the rows in turns of the event loop. */
+  async #encode<R extends Row>(
+    rows: R[],
+    owner: string,
+    take: (row: R, hotel: Entry | null) => void,
+  ): Promise<void> {
     const { state, dayMs } = this.#stateOf(rows);
     // the next turn weighs as much as the last one
     let bytes = ENCODED_AT_ONCE * HOTEL_BYTES;
@@ -153,7 +164,6 @@ export class ChangeLog {
         }
       });
     }
-    return state;
   }
 
   /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */

@@ -54,6 +54,24 @@ it('a place that becomes free goes to the query that waits for it, not in additi
   await postgres.close();
 });
 
+it('the next query of a lane waits until the rows of the last are used, those of others do not', async () => {
+  let begun = 0;
+  const { postgres } = clientOf(async () => {
+    begun++;
+    return ROWS;
+  }, 4);
+  const { promise: used, resolve } = Promise.withResolvers<void>();
+  const first = postgres.rows('', [], '', 'changes', () => used);
+  const second = postgres.rows('', [], '', 'changes');
+  await postgres.rows('', [], '', 'load');
+  await nextTurn();
+  expect([begun, postgres.running]).toEqual([2, 0]);
+  resolve();
+  await Promise.all([first, second]);
+  expect(begun).toBe(3);
+  await postgres.close();
+});
+
 const serverError = (code: string, severity = 'ERROR') => Object.assign(new Error(code), { code, severity });
 
 it.each([

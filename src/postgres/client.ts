@@ -3,7 +3,6 @@ import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { Deadline, DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
-import type { WaitQueue } from '../lib/wait-queue.ts';
 import { completed } from './connect.ts';
 import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
 import { type Lane, openLanes, Queries } from './lanes.ts';
@@ -106,14 +105,19 @@ export class Postgres {
 
   /**
    * Runs one query and returns its rows. Throws `Unavailable` immediately if the breaker is open or the queue is full.
-   * Owners of waiting queries are served in turn; queries without an owner share one turn.
+   * Owners of waiting queries are served in turn; queries without an owner share one turn. The next query of the lane waits
+   * for the end of `use`, until which the rows take memory.
    */
-  rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
-    return this.#query(
-      (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
-      owner,
-      lane,
-    );
+  rows<Row>(
+    text: string,
+    parameters: unknown[],
+    owner?: string,
+    lane?: Lane,
+    use?: (rows: Row[]) => Promise<void>,
+  ): Promise<Row[]> {
+    const run: Run<Row[]> = (sql) =>
+      sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
+    return this.#query(run, owner, lane, use);
   }
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
@@ -143,21 +147,28 @@ export class Postgres {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  async #query<T>(run: Run<T>, owner = '', kind: Lane = 'load'): Promise<T> {
+  async #query<T>(
+    run: Run<T>,
+    owner = '',
+    kind: Lane = 'load',
+    use?: (result: T) => Promise<void>,
+  ): Promise<T> {
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = monotonicMs();
     const lane = this.#lanes[kind];
     lane.requireUnlocked(lane.running);
-    if (
-      [lane, this.#all].some((queries) => queries.mustWait && this.#isFull(queries.waiting, owner, beganMs))
-    )
+    const { queueLimit } = this.#limits;
+    if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
     const deadline = new Deadline(this.#limits.timeoutMs);
     try {
-      return await lane.run(owner, beganMs, () =>
-        this.#all.run(owner, beganMs, () => this.#queryInTime(run, lane, deadline, beganMs)),
-      );
+      const query = () => this.#queryInTime(run, lane, deadline, beganMs);
+      return await lane.run(owner, beganMs, async () => {
+        const result = await this.#all.run(owner, beganMs, query);
+        await use?.(result);
+        return result;
+      });
     } finally {
       deadline.end();
     }
@@ -186,17 +197,6 @@ export class Postgres {
       }
       throw error;
     }
-  }
-
-  /** Returns true if a new query would time out in the queue. */
-  #isFull(waiting: WaitQueue<() => void>, owner: string, nowMs: number): boolean {
-    const { queueLimit } = this.#limits;
-    // beyond the limit, an owner below its share may still wait, up to a bound
-    return (
-      waiting.sizeBefore(owner) >= queueLimit ||
-      waiting.length >= 2 * queueLimit ||
-      waiting.isFull(owner, this.#maxWaitMs, nowMs)
-    );
   }
 
   async #probe(): Promise<void> {

@@ -27,6 +27,14 @@ export class Queries {
     return this.running >= this.maxRunning;
   }
 
+  /** Returns true if a new query would time out in the queue. */
+  isFull(owner: string, limit: number, maxWaitMs: number, nowMs: number): boolean {
+    const { waiting } = this;
+    // beyond the limit, an owner below its share may still wait, up to a bound
+    const isLong = waiting.sizeBefore(owner) >= limit || waiting.length >= 2 * limit;
+    return this.mustWait && (isLong || waiting.isFull(owner, maxWaitMs, nowMs));
+  }
+
   /**
    * Throws if a table is locked and `others` queries wait for it already. One does, so that the end of the lock is noticed;
    * more would occupy the connections that queries of other tables need. After a while without queries, all try again.
