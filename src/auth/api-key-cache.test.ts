@@ -333,19 +333,6 @@ describe('a change', () => {
   });
 });
 
-it('after a restart of the server, keys that were read at a later position are looked up again, unknown ones too', async () => {
-  const [guess, before] = [makeKey(), makeKey()];
-  tiers.put(before);
-  await load(before);
-  tiers.position = 11;
-  tiers.put(key);
-  await load();
-  await load(guess);
-  apiKeys.dropAfter(10);
-  expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
-  expect(apiKeys.find(before)).toMatchObject({ keyId: 'key_a' });
-});
-
 describe('while Redis and PostgreSQL are unavailable', () => {
   beforeEach(async () => {
     tiers.put(key, { expires_at_ms: wallMs() + 60_000 });

@@ -131,11 +131,6 @@ export class ApiKeyCache {
     this.#memory.clear();
   }
 
-  /** Drops keys that were read at later positions: they may be those of a future that is lost. */
-  dropAfter(position: number): void {
-    this.#memory.dropAfter(position);
-  }
-
   async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
     try {
       return await this.#load(key, sha256);

@@ -59,10 +59,4 @@ export class KnownKeys {
     this.#unknown.clear();
     this.#keyBySha256.clear();
   }
-
-  /** Drops the keys that were read at later positions. */
-  dropAfter(position: number): void {
-    for (const table of [this.#known, this.#unknown])
-      for (const { label, sha256 } of table.values()) if (label > position) this.forget(sha256);
-  }
 }

@@ -138,16 +138,20 @@ describe('what was dropped', () => {
   });
 });
 
-it('everything is dropped if an entry was read at a later position, as of a future that is lost', () => {
-  local.store(hotel({ id: 'a', label: 7 }));
-  local.store(hotel({ id: 'b', label: 5 }));
-  local.dropIfAfter(7);
-  expect(isHeld()).toBe(true);
-  local.dropIfAfter(6);
-  expect([isHeld(), local.find('id', 'b')]).toEqual([false, MISS]);
-  local.store(hotel({ id: 'a', label: 5 }));
-  local.dropIfAfter(6);
-  expect(isHeld()).toBe(true);
+it('hotels and absences are dropped whose reads began at a time or later, as of a future that is lost', () => {
+  for (const [name, readAtMs] of [
+    ['before', 4_999],
+    ['then', 5_000],
+    ['later', 6_000],
+  ] as const) {
+    local.store(hotel({ id: name, channel_id: `CH ${name}` }), readAtMs);
+    local.storeAbsent('id', `not ${name}`, readAtMs);
+  }
+  local.dropSince(5_000);
+  const known = (...keys: string[]) => keys.map((key) => local.lastKnown('id', key));
+  expect(known('before', 'not before')).toEqual([expect.objectContaining({ id: 'before' }), null]);
+  expect(known('then', 'later', 'not then', 'not later')).toEqual(new Array(4).fill(undefined));
+  expect(local.lastKnown('channel', 'CH later')).toBeUndefined();
 });
 
 it('an absence expires in time although the wall clock is set back', () => {

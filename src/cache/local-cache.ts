@@ -161,9 +161,9 @@ export class LocalCache {
     this.arena.clear();
   }
 
-  /** Drops everything if an entry was read at a later position: it may be one of a future that is lost. */
-  dropIfAfter(position: number): void {
-    if (this.arena.greatestLabel > position) this.clear();
+  /** Drops the hotels and absences whose reads began at this time or later. */
+  dropSince(sinceMs: number): void {
+    this.arena.dropSince(sinceMs);
   }
 
   #counted(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup {

@@ -35,11 +35,13 @@ interface WorkerCaches {
 export class LogApplier {
   readonly #caches: WorkerCaches;
   readonly #applied: Applied;
+  readonly #longestReadMs: number;
 
-  /** `applied` is kept up to date here. */
-  constructor(caches: WorkerCaches, applied: Applied) {
+  /** `applied` is kept up to date here. No read of PostgreSQL takes longer than `longestReadMs`. */
+  constructor(caches: WorkerCaches, applied: Applied, longestReadMs: number) {
     this.#caches = caches;
     this.#applied = applied;
+    this.#longestReadMs = longestReadMs;
   }
 
   get applied(): Applied {
@@ -58,22 +60,26 @@ export class LogApplier {
 
   /** Begins to follow another history: everything cached is invalid. */
   begin({ history, server, position }: Applied): void {
-    const { window, freshness, reader, local, collections, pageIndex, apiKeys, logPositions } = this.#caches;
+    const { window, freshness, local, logPositions } = this.#caches;
     this.#applied.history = history;
     this.#applied.position = position;
     window.beginHistory(position);
     freshness.lost();
-    reader.loader.forgetAll();
     local?.clear();
-    collections.forget();
-    pageIndex.forget();
-    apiKeys.clear();
     this.#useServer(server);
     logPositions.follow(history);
   }
 
-  /** Reads this server alone, and uses other names in Redis, from now on. */
+  /**
+   * Reads this server alone, and uses other names in Redis, from now on. Forgets what is cached, except hotels and absences in
+   * the local cache.
+   */
   #useServer(server: string): void {
+    const { reader, collections, pageIndex, apiKeys } = this.#caches;
+    reader.loader.forgetAll();
+    collections.forget();
+    pageIndex.forget();
+    apiKeys.clear();
     this.#applied.server = server;
     const prefix = prefixOf(this.#applied);
     this.#caches.redisHotels?.usePrefix(prefix);
@@ -81,14 +87,13 @@ export class LogApplier {
   }
 
   /**
-   * Handles a restart of the server, which goes on with the history. What was read at a later position than the applied one
-   * may belong to a future that is lost: an older data folder may have been put back.
+   * Handles a restart of the server, which goes on with the history: an older data folder may have been put back. It has all
+   * changes up to the applied position, so all that were committed when the worker was last current. What was read later
+   * may contain a change of a future that is lost, whatever its label: the change may have had no position yet.
    */
   serverRestarted(server: string): void {
-    const { position } = this.#applied;
-    this.#caches.local?.dropIfAfter(position);
-    this.#caches.apiKeys.dropAfter(position);
-    this.#caches.collections.forget();
+    const { freshness, local } = this.#caches;
+    local?.dropSince(freshness.asOfMs - this.#longestReadMs);
     this.#useServer(server);
   }
 

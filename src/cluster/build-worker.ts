@@ -53,7 +53,8 @@ export function buildWorker(
 ) {
   const { config, shutdown, metrics } = context;
   const applied = { history: '', server: '', position: 0 };
-  const history = () => applied.history;
+  // labels are comparable while both are the same
+  const history = () => applied.history + applied.server;
   const outage = { ofPostgres: false };
   const freshness = new Freshness(() => outage.ofPostgres, onLateAnswer);
   const isCurrent = () => freshness.isCurrent();
@@ -135,6 +136,8 @@ export function buildWorker(
       redisKeys: redisCache?.keys,
     },
     applied,
+    // a replica and then the primary, each for up to twice its deadline
+    4 * config.DATABASE_TIMEOUT_MS,
   );
   const accessLog = new AccessLog(context.log, {
     sample: config.ACCESS_LOG_SAMPLE,

@@ -11,13 +11,13 @@ export interface CacheWasm {
   readonly outputStart: Global;
   /** index of the first wrong element of a body */
   readonly wrongIndex: Global;
-  readonly greatestLabel: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
   maxEntryBytes(): number;
   put(length: number, nowMs: number, softUntilMs: number): number;
   putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
   find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
+  dropSince(sinceMs: number): void;
   narrow(ref: number): void;
   findForm(ref: number, form: number): number;
   putForm(ref: number, form: number, length: number): void;

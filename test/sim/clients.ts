@@ -251,6 +251,7 @@ class Mirror {
   readonly #hotels = new Map<string, string>();
   #token: string | undefined;
   #isWhole = false;
+  #beganMs = 0;
 
   constructor(episode: Episode, name: string, key: Key, random: Random) {
     this.#episode = episode;
@@ -260,6 +261,7 @@ class Mirror {
   }
 
   #begin(): void {
+    this.#beganMs = this.#episode.world.nowMs;
     this.#token = undefined;
     this.#isWhole = false;
     this.#hotels.clear();
@@ -311,6 +313,11 @@ class Mirror {
   #take(asked: Asked, { status, body }: HttpAnswer, waitS: number): void {
     const { world, checker, truth } = this.#episode;
     const again = (delayMs: number) => world.after(delayMs, () => this.next());
+    if (this.#beganMs <= this.#episode.mirrorsBeginMs) {
+      this.#begin();
+      again(1);
+      return;
+    }
     if (status === 503) {
       checker.refused({ ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) });
       again(300);

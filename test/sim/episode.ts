@@ -52,6 +52,8 @@ export class Episode {
   readonly dumps: ReturnType<RedisServer['copy']>[] = [];
   /** no other system writes until then */
   silentUntilMs = 0;
+  /** mirrors begin anew that began before */
+  mirrorsBeginMs = -Infinity;
   clients: Clients | undefined;
   /** an instance of another deployment */
   stranger: Instance | undefined;

@@ -142,16 +142,25 @@ export const MUTATIONS: Mutation[] = [
   mutation(
     'another history leaves the local cache',
     'src/cluster/apply-log.ts',
-    `    reader.loader.forgetAll();
-    local?.clear();
-    collections.forget();
-    pageIndex.forget();
-    apiKeys.clear();`,
-    `    reader.loader.forgetAll();
-    collections.forget();
-    pageIndex.forget();
-    apiKeys.clear();`,
+    `    local?.clear();
+    this.#useServer(server);`,
+    'this.#useServer(server);',
     9,
+  ),
+  mutation(
+    'a restart leaves what was read of a lost future',
+    'src/cluster/apply-log.ts',
+    'local?.dropSince(freshness.asOfMs - this.#longestReadMs);',
+    '',
+    1180,
+  ),
+  mutation(
+    'a restart leaves the positions of the list',
+    'src/cluster/apply-log.ts',
+    `    pageIndex.forget();
+    apiKeys.clear();`,
+    'apiKeys.clear();',
+    2755,
   ),
   mutation(
     'a change of a key is not applied',

@@ -6,7 +6,7 @@ import { Random } from './random.ts';
 import type { RedisServer } from './redis.ts';
 import { sortedHotels } from './sequencer.ts';
 import type { Process } from './world.ts';
-import { drawStatements, hotelOf, insert, update } from './writes.ts';
+import { drawStatements, hotelOf, insert, remove, update } from './writes.ts';
 
 /** One thing that happens to the world. What it does depends on its draw and on the state of the world alone. */
 export interface Step {
@@ -232,32 +232,39 @@ const POSTGRES = {
     );
     return `${host} to ${copy.name}, ${forMs.toFixed(0)} ms`;
   },
-  /** A hotel changes twice; the second change is read everywhere, and is lost before it has a position. */
+  /** A hotel changes, and changes or is deleted; the second is read everywhere, and is lost before it has a position. */
   'future is lost': (episode, random) => {
     const { postgres, world } = episode;
     const { replica, primary } = postgres;
+    const isPromotion = replica !== undefined && random.chance(0.5);
+    const isDeleted = random.chance(0.5);
     const id = random.pick(sortedHotels(primary.folder.data))?.id;
     if (id === undefined || !primary.isUp || primary.isFrozen) return undefined;
-    // an older folder whose log ends where the present one does cannot be told from a restart: not promised
-    if (!replica?.isUp || replica.isFrozen) return undefined;
+    if (isPromotion && (!replica?.isUp || replica.isFrozen)) return undefined;
     const change = (row: HotelRow) => ({ ...row, room_count: random.whole(1, 999) });
     postgres.write([update([id], change)], 0);
     world.after(random.between(30, 60), () => {
       const folder = { ...primary.folder };
-      if (!postgres.write([update([id], change)], 0)) return;
+      if (!postgres.write([isDeleted ? remove([id]) : update([id], change)], 0)) return;
       episode.silentUntilMs = world.nowMs + 8_000;
       for (let i = 0; i < 6; i++) world.after(random.between(0, 8), () => episode.clients?.readAt(id));
       world.after(random.between(4, 12), () => {
         if (postgres.primary !== primary || !primary.isUp || replica !== postgres.replica) return;
         primary.stop();
-        replica.folder = folder;
-        postgres.promote([]);
+        if (isPromotion) {
+          replica!.folder = folder;
+          postgres.promote([]);
+        } else {
+          postgres.putBack(folder);
+          // a mirror that has the change cannot be told from others: not promised
+          episode.mirrorsBeginMs = world.nowMs;
+        }
         episode.reached();
         episode.disturb(0);
         postgres.startAgain(primary, random.between(10, 2_000));
       });
     });
-    return `${id}, by a promotion`;
+    return `${id}, by ${isPromotion ? 'a promotion' : 'an older folder'}`;
   },
   'folder is copied': (episode) => {
     const { postgres, world } = episode;

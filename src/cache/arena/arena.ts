@@ -189,9 +189,9 @@ export class CacheArena {
     if (length > 0) this.#wasm.drop(numberOf(namespace), length);
   }
 
-  /** Greatest label of all entries stored since the last `clear`. */
-  get greatestLabel(): number {
-    return this.#wasm.greatestLabel.value;
+  /** Drops the hotels and absences that were stored at this time or later. */
+  dropSince(sinceMs: number): void {
+    this.#wasm.dropSince(sinceMs);
   }
 
   /** True until an entry that is stored first evicts another. */

@@ -21,10 +21,11 @@ import { clearIndex, used } from './index-table';
 import { absences, entries, forgetCounts, forms } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, findKey, forgetLabels, putAbsence, putEntry, puts, rejected } from './store';
+import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
 
 export { gather } from './gather';
-export { greatestLabel, maxEntryBytes } from './store';
+export { dropSince } from './ring';
+export { maxEntryBytes } from './store';
 
 /** Divides the memory, and returns its length in bytes. It must be as long before the next call. */
 export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): usize {
@@ -87,7 +88,6 @@ export function hasRoom(): bool {
 export function clear(): void {
   clearIndex();
   forgetCounts();
-  forgetLabels();
   emptyRing(SMALL);
   emptyRing(MAIN);
 }

@@ -2,7 +2,8 @@
  * Ring of records, written at the head and freed at the tail. Records do not wrap: space too short at the ring's end
  * becomes a dead record. Fields at the ring's address: start, end, head, tail, used, peak.
  */
-import { DEAD, kindOf, markDead, setStamp, sizeOf } from './record';
+import { forget } from './links';
+import { ABSENCE, DEAD, ENTRY, kindOf, markDead, setStamp, sizeOf, storedAtOf } from './record';
 
 @unmanaged
 export class Ring {
@@ -88,5 +89,19 @@ function unstamp(ring: Ring): void {
   for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
     // a dead record may be 8 bytes long and have no stamp
     if (kindOf(record) !== DEAD) setStamp(record, 0);
+  }
+}
+
+/** Drops the entries and absences that were stored at this time or later. */
+export function dropSince(sinceMs: f64): void {
+  dropSinceIn(SMALL, sinceMs);
+  dropSinceIn(MAIN, sinceMs);
+}
+
+function dropSinceIn(ring: Ring, sinceMs: f64): void {
+  let record = ring.tail;
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+    const kind = kindOf(record);
+    if ((kind === ENTRY || kind === ABSENCE) && storedAtOf(record) >= sinceMs) forget(record);
   }
 }

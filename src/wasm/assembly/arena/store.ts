@@ -29,8 +29,6 @@ export const ABSENT: u32 = 0xffffffff;
 
 export let puts: u64 = 0;
 export let rejected: u64 = 0;
-/** The greatest label of all entries stored since the last `clear`. */
-export let greatestLabel: f64 = 0;
 
 /**
  * Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small
@@ -78,12 +76,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
-  greatestLabel = max(greatestLabel, labelOf(record));
   return true;
-}
-
-export function forgetLabels(): void {
-  greatestLabel = 0;
 }
 
 /** Stores that a key is absent, and drops the record it led to. */
