@@ -20,10 +20,11 @@ type MarkedRow<Row> = { label: number; history: string; server: string | null; f
 
 /**
  * SQL of a text that tells the running server and its database from any copy of them: the start of the server (µs of its
- * clock) and the path of a table's file, which names the database. Null on a replica, which has what its primary wrote.
+ * clock) and the path of a sequence's file, which names the database. That of a table changes with `VACUUM FULL` and `CLUSTER`.
+ * Null on a replica, which has what its primary wrote.
  */
 export const SERVER = `case when not pg_is_in_recovery() then
-    (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_log') end`;
+    (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_queue_number_seq') end`;
 
 /**
  * A label is honest. The sequencer gives a change its position after the change has committed, in one later transaction. A

@@ -38,3 +38,11 @@ it('what was read from a copy is rejected while the log of the original is follo
   expect(await read(copy.url, ofCopy)).toEqual([expect.objectContaining({ name: 'Changed' }), 1, position]);
   expect(await read(original.url, ofCopy)).toEqual([undefined, lost, lost]);
 });
+
+it('a log that is rewritten by VACUUM FULL or CLUSTER is still that of the same server', async () => {
+  const { sql } = await freshDatabase();
+  const before = await readLogState(sql);
+  await sql`vacuum full`;
+  await sql`cluster hotel_api_log using hotel_api_log_pkey`;
+  expect(await readLogState(sql)).toEqual(before);
+});
