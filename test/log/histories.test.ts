@@ -136,6 +136,12 @@ it('another future is told although its transactions have the same numbers, as b
   });
 });
 
+it('the owner begins another history by hand', async () => {
+  const { sql, before } = await withLog();
+  await sql`select hotel_api_begin_history(history, position, 0) from hotel_api_history()`;
+  expect((await stateOf(sql)).history).not.toBe(before.history);
+});
+
 it('several instances that find the database gone back begin one history', async () => {
   const { sql, ownerUrl, before } = await withLog();
   await sql`delete from hotel_api_log where position > ${before.position - 2}`;
