@@ -215,7 +215,7 @@ export const MUTATIONS: Mutation[] = [
     'src/log/follower.ts',
     'if (!poll.isContinued) {',
     'if (false) {',
-    25,
+    163,
   ),
   mutation(
     'a forgotten place is not noticed',
