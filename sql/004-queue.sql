@@ -131,13 +131,6 @@ begin
   return null;
 end $$;
 
--- Makes every cache read everything again, and mirrors begin again: for rows that were written with triggers disabled.
-create function hotel_api_invalidate() returns void
-  language sql volatile security definer set search_path from current as $$
-  insert into hotel_api_queue (kind, size, moves)
-    select kind, 0, true from unnest(array['all_hotels', 'all_keys', 'all_collections']) as kind
-$$;
-
 -- Rows may be cached before their change is in the log. A transaction that changes them is therefore durable before it is
 -- visible, whatever synchronous_commit says. The trigger fires at the end of the transaction, which may set it after its
 -- last change.
@@ -151,7 +144,6 @@ begin
 end $$;
 create constraint trigger hotel_api_durable after insert on hotel_api_queue deferrable initially deferred
   for each row execute function hotel_api_commit_durably();
-alter table hotel_api_queue enable always trigger hotel_api_durable;
 
 create trigger hotel_api_renamed after update on hotels
   for each row when (old.id is distinct from new.id) execute function hotel_api_note_hotel();
@@ -198,21 +190,46 @@ end $do$;
 create trigger hotel_api_replicated after insert or update or delete on hotels
   for each row execute function hotel_api_note_hotel();
 
--- Sessions with session_replication_role = replica fire none of the ordinary triggers: the apply of logical replication,
--- some restores. Apply fires no statement triggers except for TRUNCATE. The triggers `hotel_api_replicated` fire in such
--- sessions only, so a change is recorded once, and ordinary statements do not run a trigger per row.
-do $do$
+-- Triggers that fire in other sessions than they should. Sessions with session_replication_role = replica fire none of the
+-- ordinary triggers: the apply of logical replication, some restores. Apply fires no statement triggers except for TRUNCATE.
+-- The triggers `hotel_api_replicated` fire in such sessions only, so a change is recorded once, and ordinary statements do
+-- not run a trigger per row. DISABLE TRIGGER ALL and ENABLE TRIGGER ALL, as of pg_restore, lose all of that.
+create view hotel_api_wrong_triggers as
+  select tgrelid::regclass as "table", tgname as trigger, firing
+  from pg_trigger,
+    lateral (select case
+      when tgname = 'hotel_api_replicated' then 'replica'
+      when tgname in ('hotel_api_truncated', 'hotel_api_durable') then 'always'
+      else ''
+    end) as wanted (firing)
+  where tgrelid in (
+      'hotels'::regclass, 'api_keys'::regclass, 'collection_hotels'::regclass, 'collections'::regclass,
+      'hotel_api_queue'::regclass
+    ) and starts_with(tgname, 'hotel_api_')
+    and tgenabled <> case firing when 'replica' then 'R' when 'always' then 'A' else 'O' end;
+
+-- Locks writers out of the tables whose triggers it corrects, until the end of the transaction.
+create function hotel_api_correct_triggers() returns void
+  language plpgsql security definer set search_path from current as $$
 declare
-  named text;
+  wrong record;
 begin
-  foreach named in array array['hotels', 'api_keys', 'collection_hotels', 'collections'] loop
-    execute format('alter table %I enable replica trigger hotel_api_replicated', named);
-    execute format('alter table %I enable always trigger hotel_api_truncated', named);
+  for wrong in select * from hotel_api_wrong_triggers loop
+    execute format('alter table %s enable %s trigger %I', wrong."table", wrong.firing, wrong.trigger);
   end loop;
-end $do$;
+end $$;
+select hotel_api_correct_triggers();
+
+-- Makes every cache read everything again, and mirrors begin again: for rows that were written with triggers disabled.
+create function hotel_api_invalidate() returns void
+  language sql volatile security definer set search_path from current as $$
+  select hotel_api_correct_triggers();
+  insert into hotel_api_queue (kind, size, moves)
+    select kind, 0, true from unnest(array['all_hotels', 'all_keys', 'all_collections']) as kind
+$$;
 
 revoke all on function
   hotel_api_note_hotel(), hotel_api_note_hotels(), hotel_api_note_deleted_hotels(), hotel_api_note_keys(),
   hotel_api_note_members(), hotel_api_note_collections(), hotel_api_note_row(), hotel_api_note_truncate(),
-  hotel_api_invalidate(), hotel_api_commit_durably()
+  hotel_api_commit_durably(), hotel_api_correct_triggers(), hotel_api_invalidate()
 from public;

@@ -34,7 +34,8 @@ exception when insufficient_privilege then
 end $$;
 
 grant select on
-  hotels, api_keys, collections, collection_hotels, schema_migrations, hotel_api_queue, hotel_api_log
+  hotels, api_keys, collections, collection_hotels, schema_migrations, hotel_api_queue, hotel_api_log,
+  hotel_api_wrong_triggers
 to hotel_api_serve;
 grant usage on type hotel_api_state to hotel_api_serve;
 grant execute on function

@@ -29,8 +29,8 @@ interface Migration extends Applied {
 
 /**
  * Applies the missing files `NNN-name.sql` of `directory` in order, each in a transaction together with its row in
- * `schema_migrations`, and updates the statistics of the tables. Any number of processes may start at once: one migrates,
- * the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
+ * `schema_migrations`, corrects when triggers fire, and updates the statistics of the tables. Any number of processes may
+ * start at once: one migrates, the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
  * this release, or an applied file has changed.
  */
 export async function migrate(
@@ -45,6 +45,7 @@ export async function migrate(
     if (done === undefined) break;
     applied.push(done);
   }
+  await sql`select hotel_api_correct_triggers()`;
   await analyzeTables(sql);
   return { applied, version: lastOf(await appliedTo(sql)) };
 }
@@ -113,6 +114,18 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   const newer = applied.filter((row) => row.version > expected);
   const breaking = newer.find((migration) => !worksWith(expected, migration));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
+  await requireTriggers(sql);
+}
+
+/** Throws a `Failure` if changes would not be recorded, as after a restore that disabled and enabled the triggers. */
+async function requireTriggers(sql: Sql): Promise<void> {
+  const wrong = await sql<{ table: string }[]>`
+    select distinct "table"::text from hotel_api_wrong_triggers order by 1`;
+  if (wrong.length === 0) return;
+  throw new Failure(
+    `Triggers of ${wrong.map(({ table }) => table).join(', ')} are disabled, or fire in the wrong sessions, so changes ` +
+      'would be missed. Run, as the owner: select hotel_api_invalidate()',
+  );
 }
 
 /**

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
+import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
@@ -128,6 +129,53 @@ for (const role of ROLES)
     await expectNamed(sql, before, await logAfter(sql, from));
   });
 
+/** As pg_restore with --disable-triggers ends. */
+const ENABLE_ALL = ['hotel_api_queue', ...Object.keys(TABLES)].map(
+  (table) => `alter table ${table} disable trigger all; alter table ${table} enable trigger all;`,
+);
+
+it.each(['migrate', 'select hotel_api_invalidate()'])(
+  'triggers that a restore has enabled for the wrong sessions keep the service from starting, until %s',
+  async (correct) => {
+    const { sql, ownerUrl, url } = await freshDatabase();
+    const service = postgresClient(url, { connection: { role: 'hotel_api_serve' } });
+    const modes = () =>
+      sql`select tgrelid, tgname, tgenabled from pg_trigger where not tgisinternal order by 1, 2`;
+    const [before] = [await modes(), await requireSchema(service), await sql.unsafe(SEED).simple()];
+    await sql.unsafe(ENABLE_ALL.join('')).simple();
+    expect(await modes()).not.toEqual(before);
+    await expect(requireSchema(service)).rejects.toThrow(
+      /^Triggers of api_keys, .*, hotels are .*Run, as the owner: select hotel_api_invalidate\(\)/,
+    );
+    await (correct === 'migrate' ? migrate(sql) : sql.unsafe(correct));
+    expect(await modes()).toEqual(before);
+    await requireSchema(service);
+    const from = await sequence(sql);
+    await sql`update hotels set name = 'once' where id = 'h1'`;
+    const one = session(ownerUrl);
+    await one`set session_replication_role = replica`;
+    await one`update hotels set name = 'applied' where id = 'h2'`;
+    await one`update api_keys set revoked_at = now() where id = 'k1'`;
+    await sequence(sql);
+    expect((await logAfter(sql, from)).map(({ kind, id }) => (kind === 'keys' ? kind : id))).toEqual([
+      'keys',
+      'keys',
+      'h1',
+      'h2',
+    ]);
+  },
+);
+
+it('correct triggers are left as they are, and nobody waits for it', async () => {
+  const { ownerUrl } = await freshDatabase();
+  const writer = session(ownerUrl);
+  await writer.unsafe(`begin; insert into hotels (id, name) values ('h', 'H')`).simple();
+  const owner = postgresClient(ownerUrl, { connection: { lock_timeout: 5_000 } });
+  await owner`select hotel_api_invalidate()`;
+  await migrate(owner);
+  await writer`commit`;
+});
+
 it('a rolled back statement and a rolled back transaction change nothing, and are not due', async () => {
   const { sql, ownerUrl } = await freshDatabase();
   const one = session(ownerUrl);
@@ -148,7 +196,6 @@ it('what a subscription applies is in the log', async () => {
       return Object.assign(new URL(ownerUrl), { pathname: `/${name}` }).href;
     }),
   );
-  const { migrate } = await import('../../src/postgres/migrate.ts');
   const [publisher, subscriber] = [postgresClient(publisherUrl!), postgresClient(subscriberUrl!)];
   await migrate(publisher);
   await migrate(subscriber);
