@@ -199,6 +199,8 @@ declare
   -- ids of hotels at once, and in one row
   max_piece constant bigint := 20000;
   max_row constant integer := 1000;
+  -- keys and memberships that are listed at once
+  max_listed constant bigint := 100000;
   -- hotels that are scanned for the midnight at once; rows of the queue, and positions, that are deleted at once
   max_scanned constant integer := 50000;
   max_deleted integer := 300;
@@ -233,20 +235,22 @@ begin
 
   select pg_current_snapshot() into shown;
   -- one pass, because a large transaction of single statements has as many rows as hotels
-  select coalesce(sum(hotels), 0) as hotels, coalesce(sum(rows), 0) as rows,
-      array_agg(transaction order by transaction) filter (where hotels <= max_row) as small,
-      array_agg(transaction order by transaction) filter (where hotels > max_row) as large,
-      coalesce(bool_or(moves), false) as moves,
-      bool_or(keys) as keys, bool_or(collections) as collections, bool_or(all_hotels) as all_hotels,
-      bool_or(all_keys) as all_keys, bool_or(all_collections) as all_collections
+  select coalesce(sum(rows), 0) as rows, coalesce(bool_or(moves), false) as moves,
+      coalesce(sum(size) filter (where kind = 'hotels'), 0) as hotels,
+      array_agg(transaction order by transaction) filter (where kind = 'hotels' and size <= max_row) as small,
+      array_agg(transaction order by transaction) filter (where kind = 'hotels' and size > max_row) as large,
+      sum(size) filter (where kind = 'keys') as keys,
+      sum(size) filter (where kind in ('members', 'collections')) as collections,
+      -- beyond what is listed at once, all of them may have changed
+      bool_or(kind = 'all_hotels') as all_hotels,
+      bool_or(kind = 'all_keys') or sum(size) filter (where kind = 'keys') > max_listed as all_keys,
+      bool_or(kind = 'all_collections')
+        or sum(size) filter (where kind in ('members', 'collections')) > max_listed as all_collections
     into found
     from (
-      select transaction, count(*) as rows, sum(size) filter (where kind = 'hotels') as hotels, bool_or(moves) as moves,
-        bool_or(kind = 'keys') as keys, bool_or(kind in ('members', 'collections')) as collections,
-        bool_or(kind = 'all_hotels') as all_hotels, bool_or(kind = 'all_keys') as all_keys,
-        bool_or(kind = 'all_collections') as all_collections
+      select transaction, kind, count(*) as rows, sum(size) as size, bool_or(moves) as moves
       from hotel_api_queued(s.snapshot, shown)
-      group by transaction
+      group by transaction, kind
     ) as transactions;
 
   -- midnight waits for an ALTER TABLE, and the log does not
@@ -270,8 +274,9 @@ begin
   max_ids := greatest(1000000, 4 * (select reltuples::bigint from pg_class where oid = 'hotels'::regclass));
 
   -- keys first: a revoked key never waits behind hotels
-  if found.all_keys then last := hotel_api_append(last, 'all_keys'); end if;
-  if found.keys then
+  if found.all_keys then
+    last := hotel_api_append(last, 'all_keys');
+  elsif found.keys > 0 then
     insert into hotel_api_log (position, kind, ids)
       select last + sum(count(*)) over (order by chunk), 'keys', array_agg(id)
       from (
@@ -285,8 +290,7 @@ begin
   if found.all_collections then
     last := hotel_api_append(last, 'all_collections');
     s.oldest_of_collections := last;
-  end if;
-  if found.collections then
+  elsif found.collections > 0 then
     insert into hotel_api_log (position, kind, collection_id, ids)
       select last + sum(count(*)) over (order by kind, collection_id, chunk), kind, collection_id, array_agg(id)
       from (

@@ -191,6 +191,38 @@ it('more changes at once than the log remembers let mirrors begin again', async 
   expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_hotels', position: oldest }]);
 });
 
+it('memberships beyond those that are listed at once are one row, and mirrors of collections begin again', async () => {
+  const { sql } = await freshDatabase();
+  await sql`insert into collections values ('c', 'C')`;
+  const join = (from: number, to: number) => sql`
+    insert into collection_hotels select 'c', 'h' || i from generate_series(${from}::integer, ${to}::integer) as i`;
+  let from = await sequence(sql);
+  const { oldest } = await stateOf(sql);
+  await join(1, 100_000);
+  expect((await sequence(sql)) - from).toBe(100_001);
+  expect((await stateOf(sql)).oldest_of_collections).toBeLessThan(from);
+  from = (await stateOf(sql)).position;
+  await join(100_001, 200_001);
+  await insertHotels(sql, ['beside']);
+  await sql`insert into api_keys (id, name, key_sha256) values ('k', 'Key', sha256('k'))`;
+  await sequence(sql);
+  expect(await logAfter(sql, from)).toMatchObject([
+    { kind: 'keys' },
+    { kind: 'all_collections', position: from + 2 },
+    { kind: 'hotels', id: 'beside' },
+  ]);
+  expect(await stateOf(sql)).toMatchObject({ oldest, oldest_of_collections: from + 2, pending: [] });
+});
+
+it('more keys than are listed at once are one row', async () => {
+  const { sql } = await freshDatabase();
+  const from = await sequence(sql);
+  await sql`insert into hotel_api_queue (kind, ids, size)
+    select 'keys', array(select 'k' || n from generate_series(1, 1000) as n), 1000 from generate_series(1, 101)`;
+  await sequence(sql);
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_keys' }]);
+});
+
 it('rows of the queue are deleted, those of a large transaction behind its last piece', async () => {
   const { sql } = await freshDatabase();
   await sequence(sql);

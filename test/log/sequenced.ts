@@ -44,11 +44,12 @@ export async function stateOf(sql: Sql) {
       pending: string[];
       log_from: number;
       oldest: number;
+      oldest_of_collections: number;
       day: string;
       flips_after: string | null;
     }[]
   >`select position::float8, transaction::text, (state).history, (state).pending::text[], (state).log_from::float8,
-      (state).oldest::float8, (state).day::text, (state).flips_after
+      (state).oldest::float8, (state).oldest_of_collections::float8, (state).day::text, (state).flips_after
     from hotel_api_log order by position desc limit 1`;
   return row!;
 }

@@ -74,6 +74,7 @@ export class Episode {
       ? {
           maxPiece: 5,
           maxRow: 4,
+          maxListed: 6,
           maxScanned: 7,
           maxDeleted: 30,
           maxAgeMs: 1e12,
@@ -83,6 +84,7 @@ export class Episode {
       : {
           maxPiece: 2e4,
           maxRow: 1e3,
+          maxListed: 1e5,
           maxScanned: 5e4,
           maxDeleted: 300,
           maxAgeMs: 1e12,

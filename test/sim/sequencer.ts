@@ -88,6 +88,7 @@ export interface LoggedRow {
 export interface Sizes {
   maxPiece: number;
   maxRow: number;
+  maxListed: number;
   maxScanned: number;
   maxDeleted: number;
   maxAgeMs: number;
@@ -228,7 +229,7 @@ export function newHistory(context: SequencerContext): Drain {
 /** `hotel_api_sequence`, behind its lock. Returns undefined if there is nothing to do. */
 export function sequence(context: SequencerContext): Drain | undefined {
   const { data, shown, nowMs, sizes } = context;
-  const { maxPiece, maxRow, maxScanned, maxDeleted } = sizes;
+  const { maxPiece, maxRow, maxListed, maxScanned, maxDeleted } = sizes;
   const newest = newestOf(data);
   if (!newest || newest.xmin !== newest.transaction || newest.state.place !== context.place)
     return newHistory(context);
@@ -236,20 +237,23 @@ export function sequence(context: SequencerContext): Drain | undefined {
   const before = s.snapshot;
   const today = dayOf(nowMs);
   const found = queued(data, before, shown);
-  const hotels = found.reduce((sum, { kind, size }) => sum + (kind === 'hotels' ? size : 0), 0);
   if (found.length === 0 && s.pending.length === 0 && s.day === today && s.flipsAfter === null)
     return undefined;
   const log = new Appender(context);
   const has = (kind: QueueKind) => found.some((row) => row.kind === kind);
+  const sumOf = (rows: QueueRow[]) => rows.reduce((sum, { size }) => sum + size, 0);
 
   if (found.length > 0) {
-    if (has('all_keys')) log.append('all_keys');
     const keys = found.filter(({ kind }) => kind === 'keys').flatMap(({ ids }) => ids);
-    log.chunks(keys, maxRow, (ids) => log.append('keys', { ids }));
-    if (has('all_collections')) s.oldestOfCollections = log.append('all_collections');
+    if (has('all_keys') || keys.length > maxListed) log.append('all_keys');
+    else log.chunks(keys, maxRow, (ids) => log.append('keys', { ids }));
+    const ofCollections = found.filter(({ kind }) => kind === 'members' || kind === 'collections');
+    if (has('all_collections') || sumOf(ofCollections) > maxListed) {
+      s.oldestOfCollections = log.append('all_collections');
+      ofCollections.length = 0;
+    }
     const groups = new Map<string, { kind: QueueKind; collection: string | null; ids: string[] }>();
-    for (const { kind, collection, ids } of found) {
-      if (kind !== 'members' && kind !== 'collections') continue;
+    for (const { kind, collection, ids } of ofCollections) {
       const name = `${kind} ${collection}`;
       const group = groups.get(name) ?? { kind, collection, ids: [] };
       groups.set(name, group);
@@ -260,15 +264,25 @@ export function sequence(context: SequencerContext): Drain | undefined {
       log.chunks(all, maxRow, (ids) => log.append(kind, { collection, ids }));
     }
     const moves = found.some((row) => row.moves);
-    if (has('all_hotels')) s.oldest = log.append('all_hotels', { moves });
-    const isAtOnce = hotels <= maxPiece;
-    if (!isAtOnce && !has('all_hotels')) log.append('all_hotels', { moves });
     const rows = found.filter(({ kind }) => kind === 'hotels');
-    const sizeOf = (xid: number) =>
-      rows.reduce((sum, { transaction, size }) => sum + (transaction === xid ? size : 0), 0);
+    const hotels = sumOf(rows);
+    const isAtOnce = hotels <= maxPiece;
+    const sizeOf = (xid: number) => sumOf(rows.filter(({ transaction }) => transaction === xid));
+    const xids = [...new Set(rows.map(({ transaction }) => transaction))].sort((a, b) => a - b);
+    const large = xids.filter((xid) => sizeOf(xid) > maxRow);
+    if (has('all_hotels')) {
+      // mirrors begin again
+      s.oldest = log.append('all_hotels', { moves });
+      s.pending = [];
+      s.pendingAfter = null;
+      rows.length = 0;
+    } else if (!isAtOnce) {
+      log.append('all_hotels', { moves });
+      s.pending.push(...large);
+    }
     for (const moves of [false, true]) {
       const changed = rows
-        .filter((row) => row.moves === moves && (isAtOnce || sizeOf(row.transaction) <= maxRow))
+        .filter((row) => row.moves === moves && (isAtOnce || !large.includes(row.transaction)))
         .flatMap(({ ids, channelIds, registryIds }) =>
           ids.map((id, i) => [id, channelIds[i] ?? null, registryIds[i] ?? null] as const),
         );
@@ -281,11 +295,7 @@ export function sequence(context: SequencerContext): Drain | undefined {
         }),
       );
     }
-    s.ids += hotels;
-    if (!isAtOnce) {
-      const large = new Set(rows.map(({ transaction }) => transaction).filter((xid) => sizeOf(xid) > maxRow));
-      s.pending.push(...[...large].sort((a, b) => a - b));
-    }
+    s.ids += sumOf(rows);
   }
 
   const ofPending = (after: number) =>
