@@ -188,19 +188,20 @@ end $$;
 -- transactions follow each other by the lock, each with snapshots that show the one before. Returns the last position.
 --
 -- More than 20,000 changed hotels at once are not walked: one row `all_hotels` invalidates them for the caches, and their
--- ids follow for the mirrors in pieces, behind whatever has changed since. Where they are more than the log remembers,
--- mirrors begin again.
+-- ids follow for the mirrors in pieces, behind whatever has changed since. Where they are more than the log remembers, or
+-- more than a call reads or lists within a second, mirrors begin again: as after a long time without instances.
 create function hotel_api_sequence() returns bigint
   language plpgsql security definer set search_path from current
   -- without statistics, PostgreSQL would read tables whole, sort them, or compile the queries
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashagg = off as $$
 #variable_conflict use_column
 declare
   -- ids of hotels at once, and in one row
   max_piece constant bigint := 20000;
   max_row constant integer := 1000;
-  -- keys and memberships that are listed at once
+  -- keys, memberships and small transactions that are listed at once; rows of the queue that are read at once
   max_listed constant bigint := 100000;
+  max_rows constant bigint := 500000;
   -- hotels that are scanned for the midnight at once; rows of the queue, and positions, that are deleted at once
   max_scanned constant integer := 50000;
   max_deleted integer := 300;
@@ -235,21 +236,23 @@ begin
 
   select pg_current_snapshot() into shown;
   -- one pass, because a large transaction of single statements has as many rows as hotels
-  select coalesce(sum(rows), 0) as rows, coalesce(bool_or(moves), false) as moves,
+  select coalesce(sum(rows), 0) as rows, coalesce(bool_or(moves) or sum(rows) > max_rows, false) as moves,
       coalesce(sum(size) filter (where kind = 'hotels'), 0) as hotels,
       array_agg(transaction order by transaction) filter (where kind = 'hotels' and size <= max_row) as small,
       array_agg(transaction order by transaction) filter (where kind = 'hotels' and size > max_row) as large,
       sum(size) filter (where kind = 'keys') as keys,
       sum(size) filter (where kind in ('members', 'collections')) as collections,
-      -- beyond what is listed at once, all of them may have changed
-      bool_or(kind = 'all_hotels') as all_hotels,
-      bool_or(kind = 'all_keys') or sum(size) filter (where kind = 'keys') > max_listed as all_keys,
-      bool_or(kind = 'all_collections')
+      -- beyond what is listed or read at once, all of them may have changed
+      sum(rows) > max_rows or bool_or(kind = 'all_hotels')
+        or count(*) filter (where kind = 'hotels' and size <= max_row) > max_listed as all_hotels,
+      sum(rows) > max_rows or bool_or(kind = 'all_keys')
+        or sum(size) filter (where kind = 'keys') > max_listed as all_keys,
+      sum(rows) > max_rows or bool_or(kind = 'all_collections')
         or sum(size) filter (where kind in ('members', 'collections')) > max_listed as all_collections
     into found
     from (
       select transaction, kind, count(*) as rows, sum(size) as size, bool_or(moves) as moves
-      from hotel_api_queued(s.snapshot, shown)
+      from (select * from hotel_api_queued(s.snapshot, shown) limit max_rows + 1) as first_rows
       group by transaction, kind
     ) as transactions;
 

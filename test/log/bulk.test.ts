@@ -191,6 +191,38 @@ it('more changes at once than the log remembers let mirrors begin again', async 
   expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_hotels', position: oldest }]);
 });
 
+it('more small transactions than are listed at once, and more rows than are read at once, let mirrors begin again', async () => {
+  const { sql, ownerUrl } = await freshDatabase();
+  let from = await sequence(sql);
+  // transactions that have ended, as of a night without instances
+  const one = session(ownerUrl);
+  const [first] = await one`select pg_current_xact_id()::text::bigint as transaction`;
+  const count = 100_001;
+  await one.unsafe(
+    `do $$ begin for i in 1..${count} loop perform pg_current_xact_id(); commit; end loop; end $$`,
+  );
+  await sql`insert into hotel_api_queue (transaction, kind, ids, channel_ids, registry_ids, size)
+    select ${first!.transaction}::bigint + i, 'hotels', array['h' || i], array[null], array[null]::bigint[], 1
+    from generate_series(1, ${count}::integer) as i`;
+  await sequence(sql);
+  const { oldest, ...begun } = await stateOf(sql);
+  expect(await logAfter(sql, from)).toMatchObject([{ kind: 'all_hotels', moves: false, position: oldest }]);
+  expect(begun.oldest_of_collections).toBeLessThan(oldest);
+
+  from = begun.position;
+  // the last of them may be of any kind, and no call reads so far
+  await queueSingly(sql, 500_001, 'h');
+  await sequence(sql);
+  const last = await stateOf(sql);
+  expect(await logAfter(sql, from)).toMatchObject([
+    { kind: 'all_keys' },
+    { kind: 'all_collections', position: last.oldest_of_collections },
+    { kind: 'all_hotels', moves: true, position: last.oldest },
+  ]);
+  expect(last.pending).toEqual([]);
+  expect(await poll(sql)).toMatchObject({ isUnread: false, isDue: false });
+});
+
 it('memberships beyond those that are listed at once are one row, and mirrors of collections begin again', async () => {
   const { sql } = await freshDatabase();
   await sql`insert into collections values ('c', 'C')`;

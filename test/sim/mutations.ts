@@ -82,7 +82,7 @@ export const MUTATIONS: Mutation[] = [
     'src/log/window.ts',
     'return bucket >= 0 && label >= this.floor && label >= this.#cells[bucket]!;',
     'return bucket >= 0 && label >= this.#cells[bucket]!;',
-    30,
+    1,
   ),
   mutation(
     'the window keeps its floor of another history',

@@ -89,6 +89,7 @@ export interface Sizes {
   maxPiece: number;
   maxRow: number;
   maxListed: number;
+  maxRows: number;
   maxScanned: number;
   maxDeleted: number;
   maxAgeMs: number;
@@ -229,7 +230,7 @@ export function newHistory(context: SequencerContext): Drain {
 /** `hotel_api_sequence`, behind its lock. Returns undefined if there is nothing to do. */
 export function sequence(context: SequencerContext): Drain | undefined {
   const { data, shown, nowMs, sizes } = context;
-  const { maxPiece, maxRow, maxListed, maxScanned, maxDeleted } = sizes;
+  const { maxPiece, maxRow, maxListed, maxRows, maxScanned, maxDeleted } = sizes;
   const newest = newestOf(data);
   if (!newest || newest.xmin !== newest.transaction || newest.state.place !== context.place)
     return newHistory(context);
@@ -240,7 +241,7 @@ export function sequence(context: SequencerContext): Drain | undefined {
   if (found.length === 0 && s.pending.length === 0 && s.day === today && s.flipsAfter === null)
     return undefined;
   const log = new Appender(context);
-  const has = (kind: QueueKind) => found.some((row) => row.kind === kind);
+  const has = (kind: QueueKind) => found.length > maxRows || found.some((row) => row.kind === kind);
   const sumOf = (rows: QueueRow[]) => rows.reduce((sum, { size }) => sum + size, 0);
 
   if (found.length > 0) {
@@ -263,14 +264,14 @@ export function sequence(context: SequencerContext): Drain | undefined {
       const { kind, collection, ids: all } = groups.get(name)!;
       log.chunks(all, maxRow, (ids) => log.append(kind, { collection, ids }));
     }
-    const moves = found.some((row) => row.moves);
+    const moves = found.length > maxRows || found.some((row) => row.moves);
     const rows = found.filter(({ kind }) => kind === 'hotels');
     const hotels = sumOf(rows);
     const isAtOnce = hotels <= maxPiece;
     const sizeOf = (xid: number) => sumOf(rows.filter(({ transaction }) => transaction === xid));
     const xids = [...new Set(rows.map(({ transaction }) => transaction))].sort((a, b) => a - b);
     const large = xids.filter((xid) => sizeOf(xid) > maxRow);
-    if (has('all_hotels')) {
+    if (has('all_hotels') || xids.length - large.length > maxListed) {
       // mirrors begin again
       s.oldest = log.append('all_hotels', { moves });
       s.pending = [];
