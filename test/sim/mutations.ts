@@ -22,7 +22,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'return { label: mark.label, rows',
     'return { label: applied()?.position ?? mark.label, rows',
-    262,
+    20035,
   ),
   mutation(
     'a label is one too high',
