@@ -189,7 +189,7 @@ end $$;
 --
 -- More than 20,000 changed hotels at once are not walked: one row `all_hotels` invalidates them for the caches, and their
 -- ids follow for the mirrors in pieces, behind whatever has changed since. Where they are more than the log remembers, or
--- more than a call reads or lists within a second, mirrors begin again: as after a long time without instances.
+-- where as many rows wait, as after a long time without instances, mirrors begin again.
 create function hotel_api_sequence() returns bigint
   language plpgsql security definer set search_path from current
   -- without statistics, PostgreSQL would read tables whole, sort them, or compile the queries
@@ -199,9 +199,8 @@ declare
   -- ids of hotels at once, and in one row
   max_piece constant bigint := 20000;
   max_row constant integer := 1000;
-  -- keys, memberships and small transactions that are listed at once; rows of the queue that are read at once
-  max_listed constant bigint := 100000;
-  max_rows constant bigint := 500000;
+  -- keys that are listed at once
+  max_keys constant bigint := 100000;
   -- hotels that are scanned for the midnight at once; rows of the queue, and positions, that are deleted at once
   max_scanned constant integer := 50000;
   max_deleted integer := 300;
@@ -235,24 +234,25 @@ begin
   last := newest.position;
 
   select pg_current_snapshot() into shown;
+  -- a million ids, or four times the number of hotels; it is an estimate, or -1 without statistics
+  max_ids := greatest(1000000, 4 * (select reltuples::bigint from pg_class where oid = 'hotels'::regclass));
   -- one pass, because a large transaction of single statements has as many rows as hotels
-  select coalesce(sum(rows), 0) as rows, coalesce(bool_or(moves) or sum(rows) > max_rows, false) as moves,
+  select coalesce(sum(rows), 0) as rows, coalesce(bool_or(moves) or sum(rows) > max_ids, false) as moves,
       coalesce(sum(size) filter (where kind = 'hotels'), 0) as hotels,
       array_agg(transaction order by transaction) filter (where kind = 'hotels' and size <= max_row) as small,
       array_agg(transaction order by transaction) filter (where kind = 'hotels' and size > max_row) as large,
       sum(size) filter (where kind = 'keys') as keys,
       sum(size) filter (where kind in ('members', 'collections')) as collections,
-      -- beyond what is listed or read at once, all of them may have changed
-      sum(rows) > max_rows or bool_or(kind = 'all_hotels')
-        or count(*) filter (where kind = 'hotels' and size <= max_row) > max_listed as all_hotels,
-      sum(rows) > max_rows or bool_or(kind = 'all_keys')
-        or sum(size) filter (where kind = 'keys') > max_listed as all_keys,
-      sum(rows) > max_rows or bool_or(kind = 'all_collections')
-        or sum(size) filter (where kind in ('members', 'collections')) > max_listed as all_collections
+      -- beyond what is listed or remembered, all of them may have changed
+      sum(rows) > max_ids or bool_or(kind = 'all_hotels') as all_hotels,
+      sum(rows) > max_ids or bool_or(kind = 'all_keys')
+        or sum(size) filter (where kind = 'keys') > max_keys as all_keys,
+      sum(rows) > max_ids or bool_or(kind = 'all_collections')
+        or sum(size) filter (where kind in ('members', 'collections')) > max_ids as all_collections
     into found
     from (
       select transaction, kind, count(*) as rows, sum(size) as size, bool_or(moves) as moves
-      from (select * from hotel_api_queued(s.snapshot, shown) limit max_rows + 1) as first_rows
+      from (select * from hotel_api_queued(s.snapshot, shown) limit max_ids + 1) as first_rows
       group by transaction, kind
     ) as transactions;
 
@@ -272,9 +272,6 @@ begin
     or cardinality(s.pending) = 0 and s.day = today and (s.flips_after is null or hotels_are_locked)) then
     return last;
   end if;
-
-  -- a million ids, or four times the number of hotels; it is an estimate, or -1 without statistics
-  max_ids := greatest(1000000, 4 * (select reltuples::bigint from pg_class where oid = 'hotels'::regclass));
 
   -- keys first: a revoked key never waits behind hotels
   if found.all_keys then

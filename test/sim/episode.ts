@@ -74,8 +74,7 @@ export class Episode {
       ? {
           maxPiece: 5,
           maxRow: 4,
-          maxListed: 6,
-          maxRows: 20,
+          maxKeys: 6,
           maxScanned: 7,
           maxDeleted: 30,
           maxAgeMs: 1e12,
@@ -85,8 +84,7 @@ export class Episode {
       : {
           maxPiece: 2e4,
           maxRow: 1e3,
-          maxListed: 1e5,
-          maxRows: 5e5,
+          maxKeys: 1e5,
           maxScanned: 5e4,
           maxDeleted: 300,
           maxAgeMs: 1e12,

@@ -88,8 +88,7 @@ export interface LoggedRow {
 export interface Sizes {
   maxPiece: number;
   maxRow: number;
-  maxListed: number;
-  maxRows: number;
+  maxKeys: number;
   maxScanned: number;
   maxDeleted: number;
   maxAgeMs: number;
@@ -230,7 +229,7 @@ export function newHistory(context: SequencerContext): Drain {
 /** `hotel_api_sequence`, behind its lock. Returns undefined if there is nothing to do. */
 export function sequence(context: SequencerContext): Drain | undefined {
   const { data, shown, nowMs, sizes } = context;
-  const { maxPiece, maxRow, maxListed, maxRows, maxScanned, maxDeleted } = sizes;
+  const { maxPiece, maxRow, maxKeys, maxScanned, maxDeleted, maxIds } = sizes;
   const newest = newestOf(data);
   if (!newest || newest.xmin !== newest.transaction || newest.state.place !== context.place)
     return newHistory(context);
@@ -241,15 +240,15 @@ export function sequence(context: SequencerContext): Drain | undefined {
   if (found.length === 0 && s.pending.length === 0 && s.day === today && s.flipsAfter === null)
     return undefined;
   const log = new Appender(context);
-  const has = (kind: QueueKind) => found.length > maxRows || found.some((row) => row.kind === kind);
+  const has = (kind: QueueKind) => found.length > maxIds || found.some((row) => row.kind === kind);
   const sumOf = (rows: QueueRow[]) => rows.reduce((sum, { size }) => sum + size, 0);
 
   if (found.length > 0) {
     const keys = found.filter(({ kind }) => kind === 'keys').flatMap(({ ids }) => ids);
-    if (has('all_keys') || keys.length > maxListed) log.append('all_keys');
+    if (has('all_keys') || keys.length > maxKeys) log.append('all_keys');
     else log.chunks(keys, maxRow, (ids) => log.append('keys', { ids }));
     const ofCollections = found.filter(({ kind }) => kind === 'members' || kind === 'collections');
-    if (has('all_collections') || sumOf(ofCollections) > maxListed) {
+    if (has('all_collections') || sumOf(ofCollections) > maxIds) {
       s.oldestOfCollections = log.append('all_collections');
       ofCollections.length = 0;
     }
@@ -264,14 +263,14 @@ export function sequence(context: SequencerContext): Drain | undefined {
       const { kind, collection, ids: all } = groups.get(name)!;
       log.chunks(all, maxRow, (ids) => log.append(kind, { collection, ids }));
     }
-    const moves = found.length > maxRows || found.some((row) => row.moves);
+    const moves = found.length > maxIds || found.some((row) => row.moves);
     const rows = found.filter(({ kind }) => kind === 'hotels');
     const hotels = sumOf(rows);
     const isAtOnce = hotels <= maxPiece;
     const sizeOf = (xid: number) => sumOf(rows.filter(({ transaction }) => transaction === xid));
     const xids = [...new Set(rows.map(({ transaction }) => transaction))].sort((a, b) => a - b);
     const large = xids.filter((xid) => sizeOf(xid) > maxRow);
-    if (has('all_hotels') || xids.length - large.length > maxListed) {
+    if (has('all_hotels')) {
       // mirrors begin again
       s.oldest = log.append('all_hotels', { moves });
       s.pending = [];

@@ -36,8 +36,7 @@ import { startPgBouncer } from '../support/pgbouncer.ts';
 
 /** Constants of hotel_api_sequence. */
 const SIZES = {
-  ...{ maxPiece: 20_000, maxRow: 1_000, maxListed: 100_000, maxRows: 500_000 },
-  ...{ maxScanned: 50_000, maxDeleted: 3_000 },
+  ...{ maxPiece: 20_000, maxRow: 1_000, maxKeys: 100_000, maxScanned: 50_000, maxDeleted: 3_000 },
   ...{ maxAgeMs: 1e12, minAgeMs: 6e5, maxIds: 1e6 },
 };
 const UNORDERED = /^(hotels|of a collection|changes)/;
