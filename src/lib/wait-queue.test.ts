@@ -95,6 +95,13 @@ describe('a wait queue of several owners', () => {
     expect(large / small).toBeLessThan(1.2);
   });
 
+  it('counts of a large item of another owner no more than a round', () => {
+    const queue = new WaitQueue<string>(1, 16);
+    queue.append('large', 'L', 10_000, 0);
+    expect(queue.sizeBefore('small')).toBe(16);
+    expect(queue.sizeBefore('large')).toBe(10_000);
+  });
+
   it('is full for the owner that fills it, not for an owner with few items', () => {
     const queue = new WaitQueue<string>(1, 1);
     for (let i = 0; i < 100; i++) queue.append('flood', 'x', 1, 0);

@@ -112,14 +112,15 @@ export class WaitQueue<Item> {
 
   /**
    * Estimates the size that leaves before a new item of this owner. It is the size of its own items and an equal share
-   * of every other owner, at most that of all.
+   * of every other owner, at most that of all. An item above the quantum waits for rounds in which others leave.
    */
   sizeBefore(owner: string): number {
     if (this.#length === 0) return 0;
     const flow = this.#flows.get(owner);
     const others = this.#flows.size - (flow ? 1 : 0);
     const own = flow?.size ?? 0;
-    return Math.min(this.#size, own + others * (own + this.#size / this.#length));
+    const mean = Math.min(this.#quantum, this.#size / this.#length);
+    return Math.min(this.#size, own + others * (own + mean));
   }
 
   /**
