@@ -5,7 +5,7 @@ import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
 import { clientOptions, type Login, loginOf, retryAfterMs } from '../store.ts';
 import { JointBreaker } from './joint-breaker.ts';
-import { checkSlotMaps, SLOTS } from './slot-map.ts';
+import { checkSlotMaps, MAX_NODES, SLOTS } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
@@ -99,7 +99,9 @@ export class Masters {
     for (let slot = 0; slot < slots.length; slot++) {
       const name = slots[slot]?.[0];
       // the slots of a range share one list
-      if (name !== undefined && slots[slot] !== slots[slot - 1]) {
+      const isNamed = name !== undefined && slots[slot] !== slots[slot - 1];
+      // ioredis keeps the slots of earlier maps that a later one does not have
+      if (isNamed && (named.has(name) || named.size < MAX_NODES)) {
         named.add(name);
         if (!this.#byName.has(name)) this.#open(name, addressOf(name));
       }

@@ -2,7 +2,7 @@ import { Command } from 'ioredis';
 
 export const SLOTS = 16_384;
 /** Maximum number of nodes, to each of which a process connects. */
-const MAX_NODES = 1_000;
+export const MAX_NODES = 1_000;
 /** Maximum number of nodes that have the same slots. */
 const MAX_COPIES = 32;
 
