@@ -44,11 +44,15 @@ export async function detectFormat(source: Source): Promise<Format> {
   if (!csv && /\.(csv|tsv)(\.gz)?$/i.test(source.name)) throw new Failure(requirement);
   if (!csv) return NDJSON;
   const { columns } = csv;
+  const seen = new Set<string>();
+  const isRepeated = (name: string) => {
+    const wasSeen = seen.has(name);
+    seen.add(name);
+    return wasSeen;
+  };
   const faults = [
     ...columns.filter((name) => !FIELDS.has(name)).map((name) => `unknown field ${JSON.stringify(name)}`),
-    ...columns
-      .filter((name, at) => columns.indexOf(name) < at)
-      .map((name) => `${JSON.stringify(name)} is repeated`),
+    ...columns.filter(isRepeated).map((name) => `${JSON.stringify(name)} is repeated`),
     ...(columns.includes('name') ? [] : ['"name" is missing']),
   ];
   if (faults.length === 0) return csv;

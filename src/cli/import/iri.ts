@@ -3,6 +3,8 @@ import { domainToASCII } from 'node:url';
 /** RFC 3987, section 2.2: characters that are valid in an IRI but not in a URI. */
 const BEYOND_ASCII =
   /[\u{a0}-\u{d7ff}\u{f900}-\u{fdcf}\u{fdf0}-\u{ffef}\u{10000}-\u{dfffd}\u{e1000}-\u{efffd}]+/gu;
+/** No domain is longer, and converting one takes quadratic time. */
+const MAX_DOMAIN_LENGTH = 253;
 const HOST = /^(https?:\/\/(?:[^/?#@]*@)?)([^/?#:@]+)/i;
 
 /**
@@ -15,7 +17,8 @@ export function toUri(iri: string): string {
   const trimmed = iri.replace(/^ +|(?<! ) +$/g, '');
   const [start = '', before = '', host = ''] = HOST.exec(trimmed) ?? [];
   const isDomainInAscii = host.search(BEYOND_ASCII) < 0;
-  const domain = isDomainInAscii ? host : domainToASCII(host);
+  const isDomain = host.length <= MAX_DOMAIN_LENGTH;
+  const domain = isDomainInAscii ? host : isDomain ? domainToASCII(host) : '';
   if (domain === '') return iri;
   const rest = trimmed.slice(start.length).replaceAll(' ', '%20');
   return (before + domain + rest).replace(BEYOND_ASCII, encodeURIComponent);
