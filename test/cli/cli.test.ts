@@ -333,6 +333,15 @@ describe('seed and import', () => {
       expect(await rejected()).toBe(line(dependent) + line(taken));
     });
 
+    test('a chain of many lines that depend on a rejected one imports nothing, and holds no writer up', async () => {
+      const chain = Array.from({ length: 30 }, (_, i) => ({ id: `n${i}`, name: 'N', channel_id: `c${i}` }));
+      expect(await run(chain)).toEqual(counts({ inserted: 30 }));
+      const moved = chain.map((hotel, i) => ({ ...hotel, channel_id: i < 29 ? `c${i + 1}` : 'three' }));
+      const input = moved.map(line).join('');
+      await expectFailure(['import', '-'], 'over 20 hotels pass channel or registry ids on', input);
+      expect(await channels()).toMatchObject({ n0: 'c0', n29: 'c29' });
+    });
+
     test('a hotel keeps its own id against an earlier line that claims it', async () => {
       const claimant = { id: 'd', name: 'D', registry_id: 1 };
       expect(await run([claimant, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));

@@ -1,5 +1,9 @@
 import type { TransactionSql } from 'postgres';
+import { Failure } from '../../lib/failure.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
+
+/** Maximum number of checks, each of which compares all lines while writers of hotels wait. */
+const MAX_CHECKS = 20;
 
 /** Selects the effective lines: the last valid one of each id. */
 const CANDIDATES = `
@@ -13,7 +17,7 @@ const CANDIDATES = `
  * Hotels may exchange channel and registry ids within one import, in any order of lines. A value in two lines goes to
  * its present hotel, else to the earlier line. A rejected hotel keeps its present ids, which may invalidate other lines,
  * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
- * import the file of rejected lines again.
+ * import the file of rejected lines again. Throws `Failure` if it is rejected in a chain of more hotels than `MAX_CHECKS`.
  */
 export async function rejectCollisions(transaction: TransactionSql, deleteMissing: boolean): Promise<void> {
   /** Rejects the lines that the query selects with their reasons. Returns true if there are any. */
@@ -31,7 +35,12 @@ export async function rejectCollisions(transaction: TransactionSql, deleteMissin
     return true;
   };
   await reject(await brokenConstraints(transaction));
+  let checks = 0;
   do {
+    if (++checks > MAX_CHECKS)
+      throw new Failure(
+        `over ${MAX_CHECKS} hotels pass channel or registry ids on to each other, and the last of them to an id that is taken; nothing was imported. Import the end of such a chain first, in a file of its own.`,
+      );
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
     await transaction.unsafe(`create temporary table candidates on commit drop as ${CANDIDATES}`);
     await transaction`analyze candidates`;
