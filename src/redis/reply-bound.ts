@@ -1,4 +1,4 @@
-import { type Redis as Client, Command } from 'ioredis';
+import type { Redis as Client } from 'ioredis';
 import { MAX_LINE_BYTES } from './reply-parser.ts';
 
 /** Bound of a reply that ioredis reads: INFO, the results of scripts, one value, a slot map of thousands of ranges. */
@@ -12,11 +12,6 @@ const TYPE = /^[-+:$*]/;
 const LINE = /^(?:[-+].*|:-?\d{1,19}|([$*])(-1|\d{1,7}))$/s;
 
 type Parse = (bytes: Buffer) => void;
-
-// ioredis learns only whether the server loads its snapshot: it would split all lines, and ask again when the server says
-Command.setReplyTransformer('info', (reply) =>
-  /^loading:1/m.test(String(reply)) ? 'loading:1' : 'loading:0',
-);
 
 /**
  * Replaces the connection of a client whose server sends anything but one reply of bounded size to each command. ioredis throws
@@ -40,6 +35,11 @@ export function boundReplies(client: Client): Client {
       }
     });
   });
+  // of INFO, ioredis would split all lines, and ask again when the server says
+  const info = client.info.bind(client) as () => Promise<string>;
+  const ask = (done: (error: Error | null, reply?: string) => void) =>
+    info().then((reply) => done(null, /^loading:1/m.test(reply) ? 'loading:1' : 'loading:0'), done);
+  Object.assign(client, { info: ask });
   // ioredis reads the slot map of a cluster by a duplicate
   const { duplicate } = client;
   client.duplicate = (options) => boundReplies(duplicate.call(client, options));

@@ -78,6 +78,11 @@ export class Redis extends EventEmitter {
     return this.call('eval', SET_EACH, keyCount, ...rest);
   }
 
+  /** Not asked: a simulated server never loads a snapshot. */
+  info(): Promise<string> {
+    return Promise.resolve('');
+  }
+
   mgetBuffer(key: string): Promise<Reply> {
     return this.call('mget', key);
   }
