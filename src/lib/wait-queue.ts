@@ -1,8 +1,5 @@
-/**
- * Weight of a new measurement of the rate against the earlier ones: one stall changes little. What is slow for longer shows in
- * the wait of the first item.
- */
-const WEIGHT = 0.05;
+/** Weight of a new measurement of the rate against the earlier ones. */
+const WEIGHT = 0.2;
 /** Time without a queue after which the measured rate tells nothing: it may be that of an outage. */
 const FORGOTTEN_MS = 1_000;
 
