@@ -2,7 +2,7 @@ import { median } from './figures.ts';
 import { SIZES } from './probes/compressed-gets.ts';
 import type { ProbeName } from './probes/probe.ts';
 import type { Results } from './results.ts';
-import type { Cell, Round } from './rounds.ts';
+import { type Cell, type Round, soundPairs } from './rounds.ts';
 import { CLIENTS } from './scenarios.ts';
 import type { TargetName } from './targets/target.ts';
 
@@ -165,9 +165,8 @@ function ofCells(
   if (rounds === 0) return { rounds: [] };
   const pairs = roundsOf(scenario, ours)
     .slice(0, rounds)
-    .map((round, i) => [round, roundsOf(theirScenario, theirs)[i]!] as const);
-  const sound = pairs.filter((pair) => pair.every(({ faultCount }) => faultCount === 0));
-  const compared = sound.length > 0 ? sound : pairs;
+    .map((round, i) => [round, roundsOf(theirScenario, theirs)[i]!]);
+  const compared = soundPairs(pairs) as [Round, Round][];
   const rate = ({ requests, seconds }: Round) => requests / seconds;
   const byRate = compared.map(([right, left]) => rate(right) / rate(left));
   const byProcessorTime = compared.map(([right, left]) => left.processorUs / right.processorUs);

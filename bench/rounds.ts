@@ -28,8 +28,13 @@ export interface Cell {
 
 /** Returns the rounds in which every response was the expected one; all of them if there is none. */
 export function soundRounds(rounds: Round[]): Round[] {
-  const sound = rounds.filter(({ faultCount }) => faultCount === 0);
-  return sound.length > 0 ? sound : rounds;
+  return soundPairs(rounds.map((round) => [round])).flat();
+}
+
+/** Returns the rounds of several targets in which every response was the expected one; all of them if there is none. */
+export function soundPairs(all: Round[][]): Round[][] {
+  const sound = all.filter((together) => together.every(({ faultCount }) => faultCount === 0));
+  return sound.length > 0 ? sound : all;
 }
 
 export interface Pace {

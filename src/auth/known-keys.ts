@@ -11,8 +11,6 @@ export interface CachedKey {
   readonly sha256: string;
   /** monotonic time in ms at which its lookup began */
   readAtMs: number;
-  /** position of the log at which it was read */
-  readonly label: number;
   /** PostgreSQL did not answer the last lookup: until this time the cached rights are used */
   retryAtMs: number;
 }
@@ -35,10 +33,10 @@ export class KnownKeys {
   }
 
   /** Caches the result of a lookup that began at `beganMs`. */
-  remember(key: string, sha256: string, { principal, label }: LabelledKey, beganMs: number): CachedKey {
+  remember(key: string, sha256: string, { principal }: LabelledKey, beganMs: number): CachedKey {
     this.forget(sha256);
     const table = principal === null ? this.#unknown : this.#known;
-    const known = { principal, sha256, readAtMs: beganMs, label, retryAtMs: 0 };
+    const known = { principal, sha256, readAtMs: beganMs, retryAtMs: 0 };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);
     if (table.size > (principal === null ? MAX_UNKNOWN : MAX_KNOWN))

@@ -138,18 +138,19 @@ export class ChangeLog {
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogState> {
     const all = collection === null ? from : [...from, collection];
-    const rows = await this.#postgres.rows<R>(text, all, owner, 'changes', (each) =>
-      this.#encode(each, owner, take),
-    );
-    return this.#stateOf(rows).state;
+    let state: LogState | undefined;
+    await this.#postgres.rows<R>(text, all, owner, 'changes', async (rows) => {
+      state = await this.#encode(rows, owner, take);
+    });
+    return state!;
   }
 
-  /** Passes on the rows in turns of the event loop. */
+  /** Passes on the rows in turns of the event loop. Returns the state. */
   async #encode<R extends Row>(
     rows: R[],
     owner: string,
     take: (row: R, hotel: Entry | null) => void,
-  ): Promise<void> {
+  ): Promise<LogState> {
     const { state, dayMs } = this.#stateOf(rows);
     // the next turn weighs as much as the last one
     let bytes = ENCODED_AT_ONCE * HOTEL_BYTES;
@@ -164,6 +165,7 @@ export class ChangeLog {
         }
       });
     }
+    return state;
   }
 
   /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */

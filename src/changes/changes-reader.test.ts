@@ -7,6 +7,9 @@ import { ChangesReader } from './changes-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
+const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
+const CLIENT = { over: false, whenMade: () => {}, waited: () => {} };
+
 it('a page that the share of one API key rejects is read again for those of others', async () => {
   const owners: string[] = [];
   const log = {
@@ -17,16 +20,14 @@ it('a page that the share of one API key rejects is read again for those of othe
       return { state: { history: 'a', position: 1, transaction: '1', isOrphaned: false }, hotels: [] };
     },
   } as unknown as ChangeLog;
-  const watch = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
-  const reader = new ChangesReader(log, watch, new EventLoop());
-  const client = { over: false, whenMade: () => {}, waited: () => {} };
+  const reader = new ChangesReader(log, WATCH, new EventLoop());
   const page = (owner: string) =>
     reader.page(
       {
         ...{ token: undefined, limit: 100, waitMs: 0, view: 'full', collection: null, owner },
         rights: () => Promise.resolve(null),
       },
-      client,
+      CLIENT,
     );
   const [own, ...others] = ['many', 'few', 'other'].map(page);
   await expect(own).rejects.toThrow(Unavailable);
@@ -57,14 +58,12 @@ it('a page ends before hotels of over 8 MiB, whatever its limit, and has one at 
     };
   });
   const hotelsAfter = async (id: string) => ({ state, hotels: hotels.filter((each) => each.id > id) });
-  const watch = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
-  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, watch, new EventLoop());
+  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
   const bodies: unknown[] = [];
   let token: Token | undefined;
   for (let isMore = true; isMore; ) {
     const request = { token, limit: 100, waitMs: 0, view: 'full', collection: null, owner: 'a' } as const;
-    const client = { over: false, whenMade: () => {}, waited: () => {} };
-    const page = await reader.page({ ...request, rights: () => Promise.resolve(null) }, client);
+    const page = await reader.page({ ...request, rights: () => Promise.resolve(null) }, CLIENT);
     const { body, next } = page as Exclude<typeof page, string>;
     token = next;
     const { changes, more } = JSON.parse(body.toString());

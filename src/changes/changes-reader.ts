@@ -176,13 +176,12 @@ export class ChangesReader {
     const { token, limit, view, collection } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     const join = () => this.#reads.get(name) ?? this.#reads.share([name], this.#read(request));
-    const isShared = this.#reads.get(name) !== undefined;
-    const read = join().catch((error) => {
+    const joined = this.#reads.get(name)?.catch((error) => {
       // by the share of another API key: this one may have room
-      if (isShared && isQueueFull(error)) return join();
+      if (isQueueFull(error)) return join();
       throw error;
     });
-    return read.catch((error) => {
+    return (joined ?? join()).catch((error) => {
       if (error instanceof Expired) return 'expired';
       throw error;
     });

@@ -88,8 +88,8 @@ export class LogApplier {
 
   /**
    * Handles a restart of the server, which goes on with the history: an older data folder may have been put back. It has all
-   * changes up to the applied position, so all that were committed when the worker was last current. What was read later
-   * may contain a change of a future that is lost, whatever its label: the change may have had no position yet.
+   * changes up to the applied position, so all that were committed when the worker was last current. What was read later may
+   * show a change that is lost now. Its label does not tell: a change is visible before it has a position.
    */
   serverRestarted(server: string): void {
     const { freshness, local } = this.#caches;

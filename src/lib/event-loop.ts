@@ -13,8 +13,8 @@ export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 /**
  * Divides the work of a worker among the iterations of its event loop, so that a request waits for one budget of other work
  * at most. What can wait does so in one queue, whose owners are served by deficit round robin: batches, pages, loads that
- * continue, compression. A response that is made while its request is read waits only if the iteration is
- * used up: the HTTP library processes a received chunk of up to 512 KiB of requests before other connections get their turn.
+ * continue, compression. A response that is made while its request is read waits only if the iteration is used up: the HTTP
+ * library processes a received chunk of up to 512 KiB of requests before other connections get their turn.
  */
 export class EventLoop {
   /** work that waits for its turn, with sizes in bytes */

@@ -121,8 +121,7 @@ export function readHotel(value: unknown): Checked {
   change(given, checked);
   const faults = Hotel.Check(value) ? new Set<string>() : explain(Hotel.Errors(value)[1], given);
   const registryId: unknown = given.registry_id ?? null;
-  const isNumber = typeof registryId === 'string' || typeof registryId === 'number';
-  if (isNumber && !Number.isSafeInteger(Number(registryId)))
+  if (registryId !== null && !Number.isSafeInteger(Number(registryId)))
     faults.add(`registry_id must be ${fields.registry_id!.must}`);
   if (faults.size > 0)
     return { ...checked, hotel: Id.Check(given.id) ? { id: given.id } : {}, fault: [...faults].join('; ') };
