@@ -10,6 +10,7 @@ it('keeps descriptors in reserve, also for pools during their replacement', () =
   expect(divideDescriptors(config(), 20_000)).toMatchObject({ connections: 19_888, isLow: false });
   const replicas = 'postgres://a/hotels,postgres://b/hotels';
   expect(divideDescriptors(config({ DATABASE_REPLICA_URLS: replicas }), 1_024).connections).toBe(880);
+  expect(divideDescriptors(config({ REDIS_URL: 'redis://a,redis://b' }), 20_000).connections).toBe(19_488);
 });
 
 it('leaves a quarter to clients if the limit is below the reserve', () => {

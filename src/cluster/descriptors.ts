@@ -1,11 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { replicaUrlsOf } from '../config/connection-addresses.ts';
+import { MAX_MASTERS } from '../redis/cluster/slot-map.ts';
 
 /**
- * Descriptors that a worker needs besides client connections and PostgreSQL: files, pipes, Redis, name resolution.
+ * Descriptors that a worker needs besides client connections and PostgreSQL: files, pipes, a Redis server, name resolution.
  */
 const RESERVE = 96;
+/** Two for each master of a Redis Cluster, and as many for those of the slot map before, whose connections end. */
+const CLUSTER_RESERVE = 4 * MAX_MASTERS;
 /** Number of client connections below which a warning is logged. */
 const FEW_CONNECTIONS = 1_000;
 
@@ -16,7 +19,8 @@ const FEW_CONNECTIONS = 1_000;
  */
 export function divideDescriptors(config: Config, limit = descriptorLimit()) {
   const pools = config.DATABASE_POOL_SIZE * (1 + replicaUrlsOf(config).length);
-  const connections = Math.max(Math.floor(limit / 4), limit - RESERVE - 2 * pools);
+  const redis = config.REDIS_URL?.includes(',') ? CLUSTER_RESERVE : 0;
+  const connections = Math.max(Math.floor(limit / 4), limit - RESERVE - redis - 2 * pools);
   return { limit, connections, isLow: connections < FEW_CONNECTIONS };
 }
 

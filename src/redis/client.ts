@@ -159,6 +159,11 @@ export class Redis implements RedisStore {
     );
   }
 
+  /** Asks a node of a cluster for its slot map; rejects if it does not reply in time. It is no read, and is not counted. */
+  slotMap(): Promise<unknown> {
+    return this.#send(() => this.#client.call('CLUSTER', 'SLOTS'));
+  }
+
   useLogin(login: Login): void {
     for (const { options } of this.#clients) Object.assign(options, login);
   }

@@ -13,9 +13,10 @@ export class FakeServer {
     this.#server = createServer((socket) => this.#accept(socket));
   }
 
-  static async start(): Promise<FakeServer> {
+  /** Listens at one address of the loopback, or at every one. */
+  static async start(host: '127.0.0.1' | '0.0.0.0' = '127.0.0.1'): Promise<FakeServer> {
     const server = new FakeServer();
-    server.#server.listen(0, '127.0.0.1');
+    server.#server.listen(0, host);
     await once(server.#server, 'listening');
     return server;
   }

@@ -121,3 +121,19 @@ describe('a reply to another command', () => {
     expect(await counted).toBeUndefined();
   });
 });
+
+it('replies without an end are bounded for all servers together', async () => {
+  let closed = 0;
+  server.answer = (socket: Socket) => {
+    socket.once('close', () => closed++);
+    socket.write('*2\r\n$8000000\r\n');
+    socket.write(Buffer.alloc(7 * MIB));
+  };
+  const others = Array.from({ length: 24 }, () => new Redis(server.url, TIMEOUT_MS, () => {}));
+  for (const other of others) {
+    expect(await other.connected(TIMEOUT_MS)).toBe(true);
+    void other.sendMget(mgetOf(['1', '2']), 2, new ValuesReader({ keys: 2 }));
+  }
+  await expect.poll(() => closed).toBeGreaterThan(0);
+  for (const other of others) other.close();
+});

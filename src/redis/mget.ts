@@ -14,7 +14,11 @@ const MS_PER_KEY = 0.02;
  */
 const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
+/** Bound of the bytes of all incomplete replies of a process: each master of a cluster may begin one. */
+const MAX_INCOMPLETE_BYTES = 160 * 1024 * 1024;
 const PROBE = Buffer.from('*2\r\n$4\r\nMGET\r\n$5\r\nprobe\r\n');
+
+let incompleteBytes = 0;
 
 interface PendingRead {
   keys: number;
@@ -124,7 +128,10 @@ export class MgetConnection {
   #lose(reason: Error): void {
     this.#stream = undefined;
     this.#keysPending = 0;
-    for (const { fail } of this.#pending.splice(0)) fail(reason);
+    for (const { fail, bytes } of this.#pending.splice(0)) {
+      incompleteBytes -= bytes;
+      fail(reason);
+    }
   }
 
   /** A read that timed out keeps its place, so that the next reply is not taken for its own. */
@@ -145,10 +152,14 @@ export class MgetConnection {
       at = read.reader.take(chunk, from);
       if (at < 0) {
         read.bytes += chunk.length - from;
+        incompleteBytes += chunk.length - from;
         if (read.bytes > MAX_MORE_BYTES + read.keys * MAX_BYTES_PER_KEY)
           throw new Error('Redis sent a reply without an end');
+        if (incompleteBytes > MAX_INCOMPLETE_BYTES)
+          throw new Error('Redis sent too many replies without an end');
         return;
       }
+      incompleteBytes -= read.bytes;
       this.#pending.shift();
       this.#keysPending -= read.keys;
       if (read.isLate) continue;

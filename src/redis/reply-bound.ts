@@ -40,9 +40,6 @@ export function boundReplies(client: Client): Client {
   const ask = (done: (error: Error | null, reply?: string) => void) =>
     info().then((reply) => done(null, /^loading:1/m.test(reply) ? 'loading:1' : 'loading:0'), done);
   Object.assign(client, { info: ask });
-  // ioredis reads the slot map of a cluster by a duplicate
-  const { duplicate } = client;
-  client.duplicate = (options) => boundReplies(duplicate.call(client, options));
   return client;
 }
 

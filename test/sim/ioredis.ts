@@ -14,7 +14,7 @@ interface Options {
   connectTimeout?: number;
   socketTimeout?: number;
   retryStrategy?: ((attempt: number) => number) | null;
-  /** true: it does not connect, because it gets no command */
+  /** true: it connects when it is told to */
   lazyConnect?: boolean;
 }
 
@@ -72,6 +72,14 @@ export class Redis extends EventEmitter {
     this.options = { host: '', port: 6379, ...(typeof url === 'string' ? options : url), ...address };
     this.#process = present().world.current!;
     if (!this.options.lazyConnect) this.#connect();
+  }
+
+  connect(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.once('ready', resolve);
+    this.once('close', () => reject(new Error('Connection is closed.')));
+    this.#connect();
+    return promise;
   }
 
   setEach(keyCount: number, ...rest: Word[]): Promise<Reply> {
@@ -192,109 +200,5 @@ export class Redis extends EventEmitter {
   }
 }
 
-interface ClusterOptions {
-  redisOptions: Options;
-  clusterRetryStrategy: (attempt: number) => number;
-  slotsRefreshTimeout: number;
-  slotsRefreshInterval: number;
-}
-
-/** Stands for `Cluster` of ioredis: the slot map, and a client for each node. */
-export class Cluster extends EventEmitter {
-  status: 'connecting' | 'ready' | 'end' = 'connecting';
-  slots: string[][] = [];
-  readonly #options: ClusterOptions;
-  readonly #startup: string[];
-  readonly #process = present().world.current!;
-  readonly #nodes = new Map<string, Redis>();
-  #isRefreshing = false;
-  #attempt = 0;
-
-  constructor(addresses: { host: string; port: number }[], options: ClusterOptions) {
-    super();
-    this.#options = options;
-    this.#startup = addresses.map(({ host, port }) => `${host}:${port}`);
-    this.#process.receive(() => this.refreshSlotsCache(() => {}));
-    this.#process.setRepeating(() => this.refreshSlotsCache(() => {}), options.slotsRefreshInterval);
-  }
-
-  nodes(_: 'all'): Redis[] {
-    return [...this.#nodes.values()];
-  }
-
-  /** Asks nodes for the slot map, one after the other until one answers. */
-  refreshSlotsCache(done: (error?: Error) => void): void {
-    if (this.#isRefreshing || this.status === 'end') return;
-    this.#isRefreshing = true;
-    void this.#readSlots().then((slots) => {
-      this.#isRefreshing = false;
-      if (this.status === 'end') return;
-      if (!slots) {
-        this.status = 'connecting';
-        done(new Error('Failed to refresh slots cache.'));
-        const retryMs = this.#options.clusterRetryStrategy(++this.#attempt);
-        this.#process.setTimer(() => this.refreshSlotsCache(() => {}), retryMs);
-        return;
-      }
-      this.#attempt = 0;
-      this.slots = slots;
-      const named = new Set(slots.filter((names, slot) => names !== slots[slot - 1]).map(([name]) => name!));
-      for (const name of named) this.#open(name);
-      for (const [name, node] of this.#nodes) if (!named.has(name)) node.disconnect();
-      this.status = 'ready';
-      this.emit('refresh');
-      done();
-    });
-  }
-
-  disconnect(): void {
-    this.status = 'end';
-    for (const node of this.#nodes.values()) node.disconnect();
-  }
-
-  #open(name: string): void {
-    if (this.#nodes.has(name)) return;
-    const [host, port] = name.split(':') as [string, string];
-    const lazily = { lazyConnect: true, retryStrategy: null };
-    const client = new Redis({ ...this.#options.redisOptions, ...lazily, host, port: Number(port) });
-    client.on('error', () => {});
-    client.once('end', () => this.#nodes.delete(name));
-    this.#nodes.set(name, client);
-    this.emit('+node', client);
-  }
-
-  /** Returns the slot map; undefined if no node answers. */
-  async #readSlots(): Promise<string[][] | undefined> {
-    const { network, redis } = present();
-    const names = new Set([...this.#nodes.keys(), ...this.#startup]);
-    for (const name of names) {
-      const server = redis.resolve(name.split(':')[0]!, this.#process.host.name);
-      const { promise, resolve } = Promise.withResolvers<string[][] | undefined>();
-      const { slotsRefreshTimeout } = this.#options;
-      Connection.dial(network, this.#process, server, slotsRefreshTimeout, (connection) => {
-        if (!connection) return resolve(undefined);
-        const end = (found: string[][] | undefined) => {
-          connection.close();
-          server.connections.delete(connection);
-          this.#process.clearTimer(timer);
-          resolve(found);
-        };
-        const timer = this.#process.setTimer(() => end(undefined), slotsRefreshTimeout);
-        connection.onLost = () => end(undefined);
-        connection.ask(() => {
-          const found = redis.slots;
-          connection.down(() => end(found));
-        });
-      });
-      const found = await promise;
-      if (found) return found;
-    }
-    return undefined;
-  }
-}
-
 /** What the connectors of the service extend: a simulated client has no sockets. */
 export class AbstractConnector {}
-
-/** Replies are not decoded, so none is transformed. */
-export const Command = { setReplyTransformer() {} };

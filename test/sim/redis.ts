@@ -40,6 +40,7 @@ export class RedisServer extends Server {
   /** Executes a command, given by its words. */
   execute([name, ...words]: readonly Buffer[]): Reply {
     const command = String(name).toLowerCase();
+    if (command === 'cluster') return this.#servers.slotMap;
     const keys = command === 'eval' ? this.#keysOf(words) : command === 'mget' ? words : words.slice(0, 1);
     const moved = this.#movedOf(keys);
     if (moved) return moved;
@@ -118,7 +119,7 @@ export class RedisServers {
   /** a cluster: the node of each slot */
   readonly owners: RedisServer[] | undefined;
   readonly #byHost = new Map<string, RedisServer>();
-  #slots: string[][] | undefined;
+  #slotMap: Reply | undefined;
 
   constructor(world: World, count: number, isCluster: boolean) {
     this.servers = Array.from({ length: count }, (_, i) => new RedisServer(this, world, `redis${i}`));
@@ -143,18 +144,21 @@ export class RedisServers {
     this.#byHost.set(host, server);
   }
 
-  /** A cluster: the names of the nodes of each slot, as ioredis knows them. */
-  get slots(): string[][] {
-    const lists = new Map(this.servers.map((server) => [server, [`${server.name}:6379`]]));
-    this.#slots ??= this.owners!.map((owner) => lists.get(owner)!);
-    return this.#slots;
+  /** A cluster: the reply to CLUSTER SLOTS. */
+  get slotMap(): Reply {
+    this.#slotMap ??= this.owners!.flatMap((owner, from) => {
+      if (owner === this.owners![from - 1]) return [];
+      const behind = this.owners!.findIndex((other, slot) => slot > from && other !== owner);
+      return [[from, (behind < 0 ? SLOTS : behind) - 1, [owner.name, 6379]]];
+    });
+    return this.#slotMap;
   }
 
   /** Gives slots of a node to another one, with the values that it has of them. */
   move(from: RedisServer, to: RedisServer, share: number): void {
     const { owners } = this;
     const moved = owners!.flatMap((owner, slot) => (owner === from ? [slot] : []));
-    this.#slots = undefined;
+    this.#slotMap = undefined;
     for (const slot of moved.slice(0, share * moved.length)) owners![slot] = to;
     for (const [key, stored] of from.values) if (owners![slotOf(key)] === to) to.values.set(key, stored);
   }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { FakeServer } from '../fake-server.fixture.ts';
 import { RedisCluster } from './client.ts';
+import { MAX_MASTERS } from './slot-map.ts';
 
 const TIMEOUT_MS = 60_000;
 
@@ -12,7 +13,8 @@ let asked = 0;
 
 beforeEach(async () => {
   asked = 0;
-  server = await FakeServer.start();
+  // a map may name any address of the loopback
+  server = await FakeServer.start('0.0.0.0');
   server.answer = (socket: Socket, [name]: string[]) => {
     if (name === 'cluster') asked++;
     socket.write(name === 'cluster' ? slotMap : '*1\r\n$1\r\na\r\n');
@@ -26,6 +28,9 @@ afterEach(async () => {
 const node = (host: string, port: number | string) => `*2\r\n$${host.length}\r\n${host}\r\n:${port}\r\n`;
 const range = (from: number | string, to: number | string, ...nodes: string[]) =>
   `*${2 + nodes.length}\r\n:${from}\r\n:${to}\r\n${nodes.join('')}`;
+const MOVED = '-MOVED 0 127.0.0.1:1\r\n';
+/** Any key that the maps of many masters have. */
+const KEY_OF_SLOT_0 = '3560';
 const NODE = node('h', 1);
 const nodes = (count: number) => Array.from({ length: count }, (_, i) => node('h', i));
 const mapOf = (...ranges: string[]) => `*${ranges.length}\r\n${ranges.join('')}`;
@@ -41,8 +46,9 @@ const MAPS: Record<string, string> = {
   'of a host that is a list': mapOf(range(0, 1, '*2\r\n*0\r\n:1\r\n')),
   'of a host of two lines': mapOf(range(0, 1, node('a\nb', 1))),
   'of a port that is none': mapOf(range(0, 1, node('h', 65_536))),
-  'of many nodes for a range': mapOf(range(0, 1, ...nodes(33))),
-  'of more nodes than connections': mapOf(...nodes(1_001).map((each, i) => range(i, i, each))),
+  'without slots': mapOf(),
+  'of slots without a master': mapOf(range(0, 16_383)),
+  'of more masters than connections': mapOf(...nodes(101).map((each, i) => range(i, i, each))),
   'behind another reply': `$-1\r\n${mapOf(range(0, 1, NODE))}`,
   'behind a push': `>1\r\n_\r\n${mapOf(range(0, 1, NODE))}`,
   'and a second reply': `${mapOf()}$-1\r\n`,
@@ -59,3 +65,24 @@ it.each(Object.entries(MAPS))(
     expect(String(await redis.read('k'))).toBe('a');
   },
 );
+
+it('maps that name other masters each time open a bounded number of connections', async () => {
+  let named = 0;
+  const other = () => node(`127.0.${++named >> 8}.${named & 255}`, new URL(server.url).port);
+  server.answer = (socket: Socket, [name]: string[]) => {
+    if (name === 'cluster') asked++;
+    socket.write(
+      name === 'cluster' ? mapOf(...Array.from({ length: 40 }, (_, i) => range(i, i, other()))) : MOVED,
+    );
+  };
+  redis = new RedisCluster([server.url, server.url], TIMEOUT_MS, () => {});
+  const moved = async () => {
+    await redis.read('k');
+    await redis.read(KEY_OF_SLOT_0);
+    return asked;
+  };
+  // the third map names more than may be opened within five seconds
+  await expect.poll(moved).toBeGreaterThan(3);
+  // those of the masters, of the first node, and of each question to the address
+  expect(server.connections).toBeLessThanOrEqual(2 * MAX_MASTERS + 2 + asked);
+});

@@ -1,32 +1,49 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
-import { type Redis as Client, Cluster } from 'ioredis';
+import { Redis as Client } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
+import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib/clock.ts';
+import { withDeadline } from '../../lib/deadline.ts';
 import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, type Login, loginOf, retryAfterMs } from '../store.ts';
+import { clientOptions, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
 import { JointBreaker } from './joint-breaker.ts';
-import { checkSlotMaps, MAX_NODES, SLOTS } from './slot-map.ts';
+import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
+/** Minimum interval of refreshes that commands cause. */
+const REFRESH_AT_MOST_EVERY_MS = 100;
+/** Number of masters that are asked for the slot map before the nodes of the address. */
+const MASTERS_ASKED = 3;
 /** Name of the first node of the address, which counts as the master of all slots until the slot map is known. */
 const FIRST = 'the cluster';
+/** Name of the slot map among the circuit breakers: without it no master is known. */
+const SLOT_MAP = 'the slot map';
+/** Number of refreshes that fail in a row before it is reported. */
+const FAILURES_TO_REPORT = 3;
 
 /**
- * Holds the masters of a cluster, each with connections and a circuit breaker of its own. While one is unavailable, the others are
- * used. ioredis keeps the slot map.
+ * Holds the masters of a cluster, each with connections and a circuit breaker of its own, and follows the slot map. While one is
+ * unavailable, the others are used.
  */
 export class Masters {
-  readonly #cluster: Cluster;
+  readonly #addresses: Address[];
   readonly #credentials: Credentials;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
   readonly #joint: JointBreaker;
-  /** by host:port, as ioredis names them in its slot map */
+  /** by host:port */
   readonly #byName = new Map<string, Redis>();
   /** of the last slot map; undefined for a slot without a master */
   #bySlot: (Redis | undefined)[] = new Array(SLOTS);
+  #isKnown = false;
   #closed = false;
+  #isRefreshing = false;
+  #refreshedAtMs = -Infinity;
+  #failedRefreshes = 0;
+  #nextRefresh: Timer | undefined;
+  /** masters that were opened since a time: a server may name others at each refresh */
+  #opened = { count: 0, sinceMs: -Infinity };
 
   constructor(
     urls: string[],
@@ -39,23 +56,14 @@ export class Masters {
     const parsed = urls.map((url) => new URL(url));
     this.#credentials = credentialsOf(parsed);
     this.#joint = new JointBreaker(onBreaker);
-    const addresses = parsed.map(({ host }) => addressOf(host));
-    this.#bySlot.fill(this.#open(FIRST, addresses[0]!));
-    this.#cluster = connect(addresses, this.#credentials, timeoutMs);
-    this.#cluster.on('refresh', () => this.#follow());
-    // without a listener each failed connection would be printed; the breakers report instead
-    this.#cluster.on('error', () => {});
-    // ioredis makes later clients of nodes from a copy of its first options
-    this.#cluster.on('+node', (client: Client) => {
-      Object.assign(client.options, this.#credentials);
-      boundReplies(client);
-    });
+    this.#addresses = parsed.map(({ host }) => addressOf(host));
+    this.#bySlot.fill(this.#open(FIRST, this.#addresses[0]!));
+    void this.#refresh();
   }
 
   /** Returns true if the slot map is known and every master is connected. */
   get ready(): boolean {
-    const masters = [...this.#byName.values()];
-    return this.#cluster.status === 'ready' && masters.every(({ ready }) => ready);
+    return this.#isKnown && [...this.#byName.values()].every(({ ready }) => ready);
   }
 
   /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
@@ -75,45 +83,92 @@ export class Masters {
   useLogin(login: Login): void {
     Object.assign(this.#credentials, login);
     for (const master of this.#byName.values()) master.useLogin(login);
-    for (const { options } of this.#cluster.nodes('all')) Object.assign(options, login);
   }
 
   close(): void {
     this.#closed = true;
     this.#bySlot = [];
+    clearTimer(this.#nextRefresh);
     for (const name of this.#byName.keys()) this.#drop(name);
-    this.#cluster.disconnect();
   }
 
-  /** Refreshes the slot map; ioredis does so periodically, and once at a time. */
-  readonly #refresh = (): void => {
-    if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
-  };
+  /** Refreshes the slot map, and again in time: soon if no node sent one. */
+  async #refresh(): Promise<void> {
+    if (this.#isRefreshing || this.#closed) return;
+    this.#isRefreshing = true;
+    this.#refreshedAtMs = monotonicMs();
+    clearTimer(this.#nextRefresh);
+    const found = await this.#findSlotMap();
+    this.#isRefreshing = false;
+    if (this.#closed) return;
+    const isFound = !(found instanceof Error);
+    if (isFound) this.#use(found);
+    this.#failedRefreshes = isFound ? 0 : this.#failedRefreshes + 1;
+    if (isFound) this.#joint.changed(SLOT_MAP, false, 'a node sent it');
+    else if (this.#failedRefreshes >= FAILURES_TO_REPORT) this.#joint.changed(SLOT_MAP, true, found.message);
+    const inMs = isFound ? REFRESH_SLOTS_MS : retryAfterMs(this.#failedRefreshes);
+    this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
+  }
 
-  /** Applies a refreshed slot map. */
-  #follow(): void {
-    const { slots } = this.#cluster;
-    if (this.#closed || slots.length === 0) return;
-    const named = new Set<string>();
-    this.#bySlot = [];
-    for (let slot = 0; slot < slots.length; slot++) {
-      const name = slots[slot]?.[0];
-      // the slots of a range share one list
-      const isNamed = name !== undefined && slots[slot] !== slots[slot - 1];
-      // ioredis keeps the slots of earlier maps that a later one does not have
-      if (isNamed && (named.has(name) || named.size < MAX_NODES)) {
-        named.add(name);
-        if (!this.#byName.has(name)) this.#open(name, addressOf(name));
+  /** Returns the master of each slot, as the first node says that knows it; the error of the last one if none does. */
+  async #findSlotMap(): Promise<(string | undefined)[] | Error> {
+    const masters = [...this.#byName].filter(([name, { ready }]) => name !== FIRST && ready);
+    // another one first each time: what one says may be old
+    const start = Math.floor(random() * masters.length);
+    const asked = [...masters.slice(start), ...masters.slice(0, start)].slice(0, MASTERS_ASKED);
+    const questions = [
+      ...asked.map(([name, master]) => ({ host: addressOf(name).host, ask: () => master.slotMap() })),
+      ...this.#addresses.map((address) => ({ host: address.host, ask: () => this.#askOnce(address) })),
+    ];
+    let fault = new Error('no node was asked');
+    for (const { host, ask } of questions) {
+      if (this.#closed) break;
+      try {
+        return mastersBySlot(await ask(), host);
+      } catch (error) {
+        fault = error as Error;
       }
-      this.#bySlot.push(this.#byName.get(name ?? ''));
     }
+    return fault;
+  }
+
+  /** Asks a node of the address, by a connection for this alone. */
+  async #askOnce(address: Address): Promise<unknown> {
+    const once = { lazyConnect: true, retryStrategy: null };
+    const client = boundReplies(
+      new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),
+    );
+    // without a listener each failed connection would be printed; the breakers report instead
+    client.on('error', () => {});
+    const reply = client.connect().then(() => client.call('CLUSTER', 'SLOTS'));
+    try {
+      return await withDeadline(reply, silenceMs(this.#timeoutMs));
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  #use(bySlot: (string | undefined)[]): void {
+    const nowMs = monotonicMs();
+    if (nowMs - this.#opened.sinceMs >= REFRESH_SLOTS_MS) this.#opened = { count: 0, sinceMs: nowMs };
+    const named = new Set(bySlot);
     for (const name of this.#byName.keys()) if (!named.has(name)) this.#drop(name);
+    for (const name of named) {
+      if (name === undefined || this.#byName.has(name) || this.#opened.count === MAX_MASTERS) continue;
+      this.#opened.count++;
+      this.#open(name, addressOf(name));
+    }
+    this.#bySlot = bySlot.map((name) => this.#byName.get(name ?? ''));
+    this.#isKnown = true;
   }
 
   #open(name: string, address: Address): Redis {
     const onBreaker = (open: boolean, reason: string) => this.#joint.changed(name, open, reason);
+    const onMoved = () => {
+      if (monotonicMs() - this.#refreshedAtMs >= REFRESH_AT_MOST_EVERY_MS) void this.#refresh();
+    };
     const server = { ...address, ...this.#credentials };
-    const master = new Redis(server, this.#timeoutMs, onBreaker, this.#onCall, this.#refresh);
+    const master = new Redis(server, this.#timeoutMs, onBreaker, this.#onCall, onMoved);
     this.#byName.set(name, master);
     return master;
   }
@@ -123,21 +178,6 @@ export class Masters {
     this.#byName.delete(name);
     this.#joint.changed(name, false, 'the slot map does not name it');
   }
-}
-
-function connect(addresses: Address[], credentials: Credentials, timeoutMs: number): Cluster {
-  checkSlotMaps();
-  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = clientOptions(timeoutMs);
-  return new Cluster(addresses, {
-    redisOptions: { ...redisOptions, ...credentials },
-    // ioredis would resolve each name and check the certificate against the IP address
-    dnsLookup: (host, found) => found(null, host),
-    clusterRetryStrategy: retryAfterMs,
-    // its connections serve for the slot map alone
-    enableReadyCheck: false,
-    slotsRefreshTimeout: Math.max(timeoutMs, 250),
-    slotsRefreshInterval: REFRESH_SLOTS_MS,
-  });
 }
 
 /** Returns the address of a node by its name in the slot map, or by the host of a URL, whose port is optional. */

@@ -1,36 +1,42 @@
-import { Command } from 'ioredis';
-
 export const SLOTS = 16_384;
-/** Maximum number of nodes, to each of which a process connects. */
-export const MAX_NODES = 1_000;
-/** Maximum number of nodes that have the same slots. */
-const MAX_COPIES = 32;
+/** Maximum number of masters, to each of which a process has two connections. */
+export const MAX_MASTERS = 100;
 
-/** Rejects slot maps that are none. ioredis would throw outside of any handler, or take any number for slots and nodes. */
-export function checkSlotMaps(): void {
-  Command.setReplyTransformer('cluster', (reply) => {
-    if (!isSlotMap(reply)) throw new Error('Redis sent a wrong slot map');
-    return reply;
-  });
+type Range = [from: number, to: number, master?: [host: string | null, port: number]];
+
+/**
+ * Returns the master of each slot as host:port, undefined for a slot that has none, from a reply to CLUSTER SLOTS
+ * (redis.io/docs/latest/commands/cluster-slots). A node that does not know its name sends none: `asked` is the host of the node
+ * that replied. Throws if the reply is no slot map, has no slot, or has more than `MAX_MASTERS` masters.
+ */
+export function mastersBySlot(reply: unknown, asked: string): (string | undefined)[] {
+  if (!isSlotMap(reply)) throw new Error('Redis sent a wrong slot map');
+  const bySlot = new Array<string | undefined>(SLOTS).fill(undefined);
+  const masters = new Set<string>();
+  for (const [from, to, master] of reply) {
+    if (!master) continue;
+    const name = `${master[0] || asked}:${master[1]}`;
+    masters.add(name);
+    bySlot.fill(name, from, to + 1);
+  }
+  if (masters.size === 0) throw new Error('the slot map of Redis has no slots');
+  if (masters.size > MAX_MASTERS) throw new Error(`the Redis Cluster has over ${MAX_MASTERS} masters`);
+  return bySlot;
 }
 
-function isSlotMap(reply: unknown): boolean {
+/** Whether it has the form of a slot map, and every slot at most once. What stands behind the master of a range is not read. */
+function isSlotMap(reply: unknown): reply is Range[] {
   if (!Array.isArray(reply) || !reply.every(isRange)) return false;
-  const slots = reply.reduce((sum, [from, to]) => sum + to - from + 1, 0);
-  const nodes = new Set(
-    reply.flatMap(([, , ...nodes]) => nodes.map((node: unknown[]) => `${node.slice(0, 2)}`)),
-  );
-  return slots <= SLOTS && nodes.size <= MAX_NODES;
+  return reply.reduce((sum, [from, to]) => sum + to - from + 1, 0) <= SLOTS;
 }
 
-function isRange(range: unknown): boolean {
+function isRange(range: unknown): range is Range {
   if (!Array.isArray(range)) return false;
-  const [from, to, ...nodes] = range;
+  const [from, to, master] = range;
   const isOrdered = isBelow(from, SLOTS) && isBelow(to, SLOTS) && from <= to;
-  return isOrdered && nodes.length <= MAX_COPIES && nodes.every(isNode);
+  return isOrdered && (range.length === 2 || isNode(master));
 }
 
-/** The name of a node may be unknown. */
 function isNode(node: unknown): boolean {
   if (!Array.isArray(node)) return false;
   const host = node[0] ?? '';
