@@ -103,6 +103,11 @@ export function isOutage(error: unknown): boolean {
   return error instanceof Unavailable && error.isOutage;
 }
 
+/** Returns true if PostgreSQL answers others, and was late with this query. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof Unavailable && error.rejection === 'postgres_timeout';
+}
+
 /** Returns true if the share of a key in the queue for PostgreSQL is used up. */
 export function isQueueFull(error: unknown): boolean {
   return error instanceof Unavailable && error.rejection === 'postgres_queue';

@@ -3,7 +3,7 @@ import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
-import { ChangesReader } from './changes-reader.ts';
+import { ChangesReader, type Page } from './changes-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
@@ -36,28 +36,24 @@ it('a page that the share of one API key rejects is read again for those of othe
   expect(owners).toEqual(['many', 'few']);
 });
 
+const MIB = 1024 * 1024;
+const STATE = {
+  ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
+  ...{ isOrphaned: false, isQueued: false, isBusy: false },
+};
+
+const hotelOf = (id: string, bytes: number) => ({
+  id,
+  hotel: {
+    bytes: { length: bytes },
+    bodyLength: () => 2,
+    copyBody: (_: View, to: Buffer, at: number) => at + to.write('{}', at),
+  },
+});
+
 it('a page ends before hotels of over 8 MiB, whatever its limit, and has one at least', async () => {
-  const place = { history: 'a', position: 1, transaction: '1' };
-  const state = {
-    ...place,
-    oldest: 0,
-    transactionOfToken: '1',
-    isOrphaned: false,
-    isQueued: false,
-    isBusy: false,
-  };
-  const hotels = ['a', 'b', 'c', 'd'].map((id, i) => {
-    const bytes = (i === 3 ? 9 : 3) * 1024 * 1024;
-    return {
-      id,
-      hotel: {
-        bytes: { length: bytes },
-        bodyLength: () => 2,
-        copyBody: (_: View, to: Buffer, at: number) => at + to.write('{}', at),
-      },
-    };
-  });
-  const hotelsAfter = async (id: string) => ({ state, hotels: hotels.filter((each) => each.id > id) });
+  const hotels = ['a', 'b', 'c', 'd'].map((id, i) => hotelOf(id, (i === 3 ? 9 : 3) * MIB));
+  const hotelsAfter = async (id: string) => ({ state: STATE, hotels: hotels.filter((each) => each.id > id) });
   const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
   const bodies: unknown[] = [];
   let token: Token | undefined;
@@ -71,4 +67,23 @@ it('a page ends before hotels of over 8 MiB, whatever its limit, and has one at 
     bodies.push(changes.map(({ id }: { id: string }) => id));
   }
   expect(bodies).toEqual([['a', 'b'], ['c'], ['d']]);
+});
+
+it('reads fewer hotels at a time while they are large, also after a query that was late', async () => {
+  const asked: number[] = [];
+  let bytes = 64 * 1024;
+  const hotelsAfter = async (_: string, limit: number) => {
+    asked.push(limit);
+    if (limit * bytes > 32 * MIB) throw new Unavailable('late', { rejection: 'postgres_timeout' });
+    return { state: STATE, hotels: Array.from({ length: limit }, (_, i) => hotelOf(String(i), bytes)) };
+  };
+  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
+  const request = { token: undefined, limit: 1000, waitMs: 0, view: 'full', collection: null } as const;
+  const read = () =>
+    reader.page({ ...request, owner: 'a', rights: () => Promise.resolve(null) }, CLIENT) as Promise<Page>;
+  await expect(read()).rejects.toThrow(Unavailable);
+  expect((await read()).hotels).toBe(128);
+  bytes = 1024;
+  for (const hotels of [192, 1000]) expect((await read()).hotels).toBe(hotels);
+  expect(asked).toEqual([1001, 251, 193, 1001]);
 });
