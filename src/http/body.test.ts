@@ -52,11 +52,23 @@ it.each([
   expect(events).toEqual([`a: ${chunks.reduce((sum, bytes) => sum + bytes)}`]);
 });
 
-it('a body that is too large is reported before its end', () => {
-  const body = begin('a');
-  body.receive(MAX_BODY_BYTES);
-  body.receive(1);
-  body.receive(1, true);
+it('a body that is too large is reported at its end, or when eight times as much has arrived', () => {
+  const short = begin('short');
+  short.receive(MAX_BODY_BYTES);
+  short.receive(1);
+  expect(events).toEqual([]);
+  short.receive(1, true);
+  const endless = begin('endless');
+  for (let i = 0; i < 16; i++) endless.receive(HALF);
+  expect(events).toEqual(['short: without bytes']);
+  endless.receive(1);
+  endless.receive(1, true);
+  expect(events.slice(1)).toEqual(['endless: without bytes']);
+});
+
+it('a body that is too large and does not end is reported as such, not as slow', () => {
+  begin('a').receive(MAX_BODY_BYTES + 1);
+  vi.advanceTimersByTime(60_000);
   expect(events).toEqual(['a: without bytes']);
 });
 

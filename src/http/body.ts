@@ -5,6 +5,8 @@ import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
 import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
+/** Bytes that are read of a larger body. Many clients do not read a response that comes before they have sent their request. */
+const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
 
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
@@ -22,11 +24,13 @@ export const MAX_UNFINISHED_BYTES = 32 * 1024 * 1024;
  * which makes 87,000 for 512 KiB of chunks of one byte, in 60 ms.
  */
 const MAX_SMALL_PIECES = 4_096;
+/** The same of the body of a rejected request, which is not needed: the response is not delayed any longer. */
+const MAX_SMALL_PIECES_DISCARDED = 64;
 const SMALL_PIECE_BYTES = 64;
 
 /** What becomes of a body; one of them is called, at most once. */
 export interface BodyListener {
-  /** the whole body; undefined as soon as it exceeds `MAX_BODY_BYTES`, or after `drop` */
+  /** the whole body; undefined at its end after `drop`, and if it exceeds `MAX_BODY_BYTES`: at its end or after `MAX_READ_BYTES` */
   done(body: Uint8Array | undefined): void;
   /** it arrives too slowly */
   late(): void;
@@ -88,25 +92,31 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     hold(undefined);
     endPace(arrival);
   };
+  const drop = () => {
+    isDropped = true;
+    hold(undefined);
+  };
   const arrival = beginPace(WINDOW_MS, () => {
     end();
-    listener.late();
+    if (arrival.bytes > MAX_BODY_BYTES) listener.done(undefined);
+    else listener.late();
   });
   response.onData((chunk, isLast) => {
     if (isOver) return;
     const before = arrival.bytes;
     arrival.bytes += chunk.byteLength;
-    if (isScattered(++pieces, arrival.bytes)) {
+    if (isScattered(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
       end();
       response.close();
       return;
     }
-    if (arrival.bytes > MAX_BODY_BYTES || (isDropped && isLast)) {
+    if (arrival.bytes > MAX_BODY_BYTES) drop();
+    if (isDropped) {
+      if (!isLast && arrival.bytes <= MAX_READ_BYTES) return;
       end();
       listener.done(undefined);
       return;
     }
-    if (isDropped) return;
     if (isLast && before === 0 && !listener.keeps) {
       end();
       listener.done(new Uint8Array(chunk));
@@ -127,18 +137,12 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     else end();
     listener.done(body);
   });
-  return {
-    drop: () => {
-      isDropped = true;
-      hold(undefined);
-    },
-    end,
-  };
+  return { drop, end };
 }
 
 /**
- * Discards a request body and calls back once when it has ended, exceeds `MAX_BODY_BYTES` or is late. Must be called
- * before the handler returns.
+ * Discards a request body and calls back once when it has ended, exceeds `MAX_BODY_BYTES`, is late or arrives in many small
+ * pieces. Must be called before the handler returns.
  */
 export function discardBody(response: HttpResponse, done: () => void): void {
   let length = 0;
@@ -151,15 +155,12 @@ export function discardBody(response: HttpResponse, done: () => void): void {
   const timer = setTimer(end, DISCARD_MS);
   response.onData((chunk, isLast) => {
     length += chunk.byteLength;
-    if (isScattered(++pieces, length)) {
-      clearTimer(timer);
-      response.close();
-      return;
-    }
-    if (length >= 0 && (isLast || length > MAX_BODY_BYTES)) end();
+    const isEnough =
+      isLast || length > MAX_BODY_BYTES || isScattered(++pieces, length, MAX_SMALL_PIECES_DISCARDED);
+    if (length >= 0 && isEnough) end();
   });
 }
 
-function isScattered(pieces: number, bytes: number): boolean {
-  return pieces > MAX_SMALL_PIECES && bytes < SMALL_PIECE_BYTES * pieces;
+function isScattered(pieces: number, bytes: number, maxSmallPieces: number): boolean {
+  return pieces > maxSmallPieces && bytes < SMALL_PIECE_BYTES * pieces;
 }
