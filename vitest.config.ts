@@ -16,6 +16,9 @@ export default defineConfig({
           include: ['src/**/*.test.ts', DOCUMENTS, SIMULATION],
           testTimeout: HANG_MS,
           expect: polling,
+          // a thread starts faster than a process
+          pool: 'threads',
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },

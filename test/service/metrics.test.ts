@@ -41,7 +41,7 @@ const HOTELS = Array.from({ length: 30 }, (_, i) => ({
 let service: Service;
 
 beforeAll(async () => {
-  service = await startService({ workers: 3, hotels: HOTELS });
+  service = await startService({ workers: 3, hotels: HOTELS, env: { DATABASE_TIMEOUT_MS: '5000' } });
 });
 
 describe('the admin port', () => {
