@@ -80,7 +80,9 @@ export class Checker {
   refusedInOutage(asked: Asked, servedAtMs: number): void {
     const sinceMs = this.#reach.outageSinceMs(asked.host.name);
     const steppedMs = this.clockSteps.get(asked.host.name) ?? -Infinity;
-    if (servedAtMs <= sinceMs || steppedMs > sinceMs) return;
+    // a process that does not become current between a sleep and the outage serves nothing of any age
+    const wokenMs = this.#wokenMs.get(asked.host.name) ?? -Infinity;
+    if (servedAtMs <= sinceMs || steppedMs > sinceMs || wokenMs + RETURN_MS > sinceMs) return;
     this.violate('refused', `${asked.what} on ${asked.host.name} was served in this outage before`, asked);
   }
 

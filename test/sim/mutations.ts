@@ -22,7 +22,7 @@ export const MUTATIONS: Mutation[] = [
     'src/postgres/label.ts',
     'return { label: mark.label, rows',
     'return { label: applied()?.position ?? mark.label, rows',
-    20035,
+    20018,
   ),
   mutation(
     'a label is one too high',
@@ -287,8 +287,8 @@ export const MUTATIONS: Mutation[] = [
   mutation(
     'mirrors do not get what is in the queue',
     'src/changes/changes-reader.ts',
-    'changes: removalsFirst(isWhole ? [...changes, ...queued] : changes.slice(0, limit)),',
-    'changes: removalsFirst(changes.slice(0, limit)),',
+    'changes: removalsFirst(isWhole ? all : changes),',
+    'changes: removalsFirst(changes),',
     1,
   ),
   mutation(
