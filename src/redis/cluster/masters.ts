@@ -5,7 +5,7 @@ import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib
 import { withDeadline } from '../../lib/deadline.ts';
 import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
+import { clientOptions, LastError, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
 import { JointBreaker } from './joint-breaker.ts';
 import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
 
@@ -138,11 +138,12 @@ export class Masters {
     const client = boundReplies(
       new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),
     );
-    // without a listener each failed connection would be printed; the breakers report instead
-    client.on('error', () => {});
+    const lastError = new LastError(client);
     const reply = client.connect().then(() => client.call('CLUSTER', 'SLOTS'));
     try {
       return await withDeadline(reply, silenceMs(this.#timeoutMs));
+    } catch (error) {
+      throw client.status === 'ready' ? error : lastError.notConnected();
     } finally {
       client.disconnect();
     }
