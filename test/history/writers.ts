@@ -83,8 +83,13 @@ export async function write(system: System, random: Random): Promise<void> {
     let cancel: NodeJS.Timeout | undefined;
     await sql
       .begin(async (tx) => {
-        const [backend] = await tx<[{ pid: number }]>`select pg_backend_pid() as pid`;
-        cancel = setInterval(() => sql`select pg_cancel_backend(${backend.pid})`.catch(() => {}), LONGEST_MS);
+        const [own] = await tx<
+          [{ pid: number; at: string }]
+        >`select pg_backend_pid() as pid, now()::text as at`;
+        // the connection may have begun something else
+        const cancelOwn = () => sql`select pg_cancel_backend(pid) from pg_stat_activity
+          where pid = ${own.pid} and xact_start = ${own.at}::timestamptz`;
+        cancel = setInterval(() => cancelOwn().catch(() => {}), LONGEST_MS);
         for (let n = random(3); n >= 0; n--) await CHANGES[random(CHANGES.length)]!(tx, random, system);
         await tx`insert into hotels (id, name, room_count) values ('pair-a', 'a', ${i}), ('pair-z', 'z', ${i})
           on conflict (id) do update set room_count = excluded.room_count`;
