@@ -1,5 +1,6 @@
 import { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
+import { redisUrlsOf } from '../config/connection-addresses.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
@@ -22,8 +23,8 @@ export function openRedis(
   onCall?: OnCall,
 ): OpenRedis | undefined {
   const { config, shutdown, metrics } = context;
-  if (config.REDIS_URL === '') return undefined;
-  const urls = config.REDIS_URL.split(',').map((url) => url.trim());
+  const urls = redisUrlsOf(config);
+  if (urls.length === 0) return undefined;
   const onBreaker = context.onBreaker('redis');
   const redis =
     urls.length === 1

@@ -9,6 +9,11 @@ export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS
   return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
 }
 
+/** Returns the address of a Redis server, or of several nodes of a cluster; possibly none. */
+export function redisUrlsOf({ REDIS_URL }: { REDIS_URL: string }): string[] {
+  return REDIS_URL === '' ? [] : REDIS_URL.split(',').map((url) => url.trim());
+}
+
 /** Returns the variables with an address of PostgreSQL whose server is not verified, with its `sslmode`. */
 export function unverifiedAddressesOf(
   config: Record<'DATABASE_URL' | 'DATABASE_REPLICA_URLS', string>,
@@ -40,7 +45,7 @@ export function faultOfPostgresUrl(address: string): string | undefined {
 
 /** Returns why the addresses of Redis are unusable, whether one server or nodes of one cluster; undefined if usable. */
 export function faultOfRedisUrls(addresses: string): string | undefined {
-  const each = addresses.split(',').map((address) => address.trim());
+  const each = redisUrlsOf({ REDIS_URL: addresses });
   const fault = each.map(faultOf).find((found) => found !== undefined);
   if (fault !== undefined) return fault;
   const urls = each.map((address) => new URL(address));

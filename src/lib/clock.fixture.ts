@@ -19,6 +19,11 @@ export function fakeClocks(nowMs = Date.now()): (byMs: number) => void {
   };
 }
 
+/** Makes the monotonic clock show what `nowMs` returns, until `realClocks`. Timers are real. */
+export function showMonotonic(nowMs: () => number): void {
+  vi.spyOn(performance, 'now').mockImplementation(nowMs);
+}
+
 export function realClocks(): void {
   vi.restoreAllMocks();
   vi.useRealTimers();

@@ -36,7 +36,6 @@ export class Masters {
   readonly #byName = new Map<string, Redis>();
   /** of the last slot map; undefined for a slot without a master */
   #bySlot: (Redis | undefined)[] = new Array(SLOTS);
-  #isKnown = false;
   #closed = false;
   #isRefreshing = false;
   #refreshedAtMs = -Infinity;
@@ -63,7 +62,7 @@ export class Masters {
 
   /** Returns true if the slot map is known and every master is connected. */
   get ready(): boolean {
-    return this.#isKnown && [...this.#byName.values()].every(({ ready }) => ready);
+    return !this.#byName.has(FIRST) && [...this.#byName.values()].every(({ ready }) => ready);
   }
 
   /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
@@ -98,20 +97,22 @@ export class Masters {
     this.#isRefreshing = true;
     this.#refreshedAtMs = monotonicMs();
     clearTimer(this.#nextRefresh);
-    const found = await this.#findSlotMap();
+    let inMs = REFRESH_SLOTS_MS;
+    try {
+      const bySlot = await this.#findSlotMap();
+      if (!this.#closed) this.#use(bySlot);
+      this.#failedRefreshes = 0;
+    } catch (error) {
+      inMs = retryAfterMs(++this.#failedRefreshes);
+      if (this.#failedRefreshes >= FAILURES_TO_REPORT && !this.#closed)
+        this.#joint.changed(SLOT_MAP, true, (error as Error).message);
+    }
     this.#isRefreshing = false;
-    if (this.#closed) return;
-    const isFound = !(found instanceof Error);
-    if (isFound) this.#use(found);
-    this.#failedRefreshes = isFound ? 0 : this.#failedRefreshes + 1;
-    if (isFound) this.#joint.changed(SLOT_MAP, false, 'a node sent it');
-    else if (this.#failedRefreshes >= FAILURES_TO_REPORT) this.#joint.changed(SLOT_MAP, true, found.message);
-    const inMs = isFound ? REFRESH_SLOTS_MS : retryAfterMs(this.#failedRefreshes);
-    this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
+    if (!this.#closed) this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
   }
 
-  /** Returns the master of each slot, as the first node says that knows it; the error of the last one if none does. */
-  async #findSlotMap(): Promise<(string | undefined)[] | Error> {
+  /** Returns the master of each slot, as the first node says that knows it. Throws the error of the last one if none does. */
+  async #findSlotMap(): Promise<(string | undefined)[]> {
     const masters = [...this.#byName].filter(([name, { ready }]) => name !== FIRST && ready);
     // another one first each time: what one says may be old
     const start = Math.floor(random() * masters.length);
@@ -129,7 +130,7 @@ export class Masters {
         fault = error as Error;
       }
     }
-    return fault;
+    throw fault;
   }
 
   /** Asks a node of the address, by a connection for this alone. */
@@ -160,7 +161,7 @@ export class Masters {
       this.#open(name, addressOf(name));
     }
     this.#bySlot = bySlot.map((name) => this.#byName.get(name ?? ''));
-    this.#isKnown = true;
+    this.#joint.changed(SLOT_MAP, false, 'a node sent it');
   }
 
   #open(name: string, address: Address): Redis {
