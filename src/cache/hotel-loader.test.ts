@@ -225,3 +225,21 @@ describe('an absence', () => {
     expect(await load(namespace, key)).toBe('new');
   });
 });
+
+it('loads no more large hotels by one query than are stored in one turn, and more small ones', async () => {
+  const keysOf = (prefix: string) => Array.from({ length: 400 }, (_, i) => `${prefix}${i}`);
+  const description = 'x'.repeat(60_000);
+  origin.rows = [
+    ...keysOf('small').map((id) => ({ id })),
+    ...keysOf('large').map((id) => ({ id, description })),
+  ];
+  const asked = async (keys: string[]) => {
+    origin.queries = [];
+    const found = await reader.load('id', keys, '');
+    expect(found.map((hotel) => hotel?.id)).toEqual(keys);
+    return origin.queries.map((query) => query.split(',').length);
+  };
+  expect(await asked(keysOf('small'))).toEqual([64, 256, 80]);
+  expect(await asked(keysOf('large').slice(0, 300))).toEqual([300]);
+  expect(Math.max(...(await asked(keysOf('large').slice(300))))).toBeLessThan(70);
+});

@@ -1,12 +1,17 @@
-import { isQueueFull } from '../errors.ts';
+import { isQueueFull, isTimeout } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
+import { HotelsPerQuery, MIN_HOTELS } from '../hotels/hotels-per-query.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Window } from '../log/window.ts';
+import { MAX_KEYS } from './arena/arena.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
+
+/** Bytes of hotels that are loaded and stored in one turn of the event loop. */
+const MAX_QUERY_BYTES = 4 * 1024 * 1024;
 
 /** Result of one query, by key. */
 export interface Load extends Omit<LoadedHotels, 'entries'> {
@@ -32,6 +37,8 @@ export interface HotelLoaderOptions {
 
 /** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
 export class HotelLoader {
+  /** for callers with many keys */
+  readonly perQuery = new HotelsPerQuery(MAX_KEYS, MAX_QUERY_BYTES, MIN_HOTELS);
   readonly #options: HotelLoaderOptions;
   /** by letter of the namespace and key */
   readonly #inFlight = new SingleFlight<Load>(MAX_AGE_THEN_MS);
@@ -99,13 +106,20 @@ export class HotelLoader {
   ): Promise<Load> {
     const { origin, count } = this.#options;
     const beganMs = monotonicMs();
-    const { entries, label, isOfHistory } = await origin.load(namespace, keys, owner, collection);
+    const loading = origin.load(namespace, keys, owner, collection);
+    const { entries, label, isOfHistory } = await loading.catch((error) => {
+      if (isTimeout(error)) this.perQuery.late();
+      throw error;
+    });
     const byKey = new Map<string, Entry>();
+    let bytes = 0;
     for (const entry of entries) {
+      bytes += entry.bytes.length;
       const key =
         namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
       byKey.set(key!, entry);
     }
+    this.perQuery.read(entries.length, bytes);
     count('postgres', 'hit', entries.length);
     count('postgres', 'absent', keys.length - entries.length);
     const load = { label, isOfHistory, byKey, beganMs };

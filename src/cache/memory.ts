@@ -5,9 +5,9 @@ import { AddressSpace } from './redis-batch/address-space.ts';
 
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
-/** Share of the budget for the output, in addition to it, and its maximum. */
+/** Share of the budget for the output, in addition to it, and its maximum: larger responses are read in parts. */
 const OUTPUT_SHARE = 1 / 8;
-const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
+const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
 /** The first bytes for hits contain the bracket of a response without any. */
 const BRACKET_BYTES = 64;
 const OPEN = 0x5b;
@@ -42,7 +42,7 @@ export class CacheMemory {
 
   /**
    * Takes the budget of the local cache: 0, or 1 MiB to 3.5 GiB. It bounds its resident memory: entries, keys, index, ghosts,
-   * and responses of up to 1/64 of it. Larger responses add to it, at most an eighth of it or 64 MiB.
+   * and responses of up to 1/64 of it. Larger responses add to it, at most an eighth of it or 4 MiB.
    */
   constructor(maxBytes: number) {
     if (maxBytes !== 0 && !(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES))

@@ -1,5 +1,6 @@
 import { isQueueFull, isTimeout, Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { HotelsPerQuery } from '../hotels/hotels-per-query.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
@@ -22,8 +23,6 @@ const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
 /** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-/** Number of hotels of a query, whatever their size: 7 MB at most. */
-const MIN_HOTELS = 100;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
@@ -81,8 +80,8 @@ export class ChangesReader {
   readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS);
-  /** Maximum number of hotels of a query, by the size of those before: what a page has no room for is read in vain. */
-  #maxHotels = MAX_CHANGES;
+  /** what a page has no room for is read in vain */
+  readonly #perQuery = new HotelsPerQuery(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MAX_CHANGES);
 
   constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
     this.eventLoop = eventLoop;
@@ -193,24 +192,19 @@ export class ChangesReader {
 
   async #read(request: ReadRequest): Promise<Page & Read> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#maxHotels);
+    const limit = Math.min(request.limit, this.#perQuery.hotels);
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#limitHotels(this.#maxHotels / 4);
+      if (isTimeout(error)) this.#perQuery.late();
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    // a few hotels are not typical
-    if (hotels.length >= MIN_HOTELS) this.#limitHotels((1.5 * MAX_PAGE_BYTES * hotels.length) / size);
+    this.#perQuery.read(hotels.length, size);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
-  }
-
-  #limitHotels(count: number): void {
-    this.#maxHotels = Math.max(MIN_HOTELS, Math.min(MAX_CHANGES, Math.floor(count)));
   }
 
   /** Returns a page of the walk by id. */

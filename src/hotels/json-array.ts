@@ -1,4 +1,4 @@
-import type { Found, View } from './entry.ts';
+import { Entry, type Found, type View } from './entry.ts';
 
 const COMMA = 0x2c;
 const CLOSE = 0x5d;
@@ -6,52 +6,127 @@ export const EMPTY_ARRAY = Buffer.from('[]');
 
 /** Shared space for responses: allocating a megabyte for each would keep the garbage collector busy. */
 let area = Buffer.allocUnsafe(2 * 1024 * 1024);
-/** Larger responses get their own memory. */
-const MAX_AREA_BYTES = 16 * 1024 * 1024;
+/** Maximum size of a response in one piece: to fill much fresh memory takes long. */
+export const MAX_PIECE_BYTES = 8 * 1024 * 1024;
+/** Size of the pieces of larger ones. The kernel takes part of one, which is then copied again. */
+const PIECE_BYTES = 256 * 1024;
 
-/** Returns the JSON array of the hotels found. The bytes are valid until the next call of this or of `fillGaps`. */
-export function joinBodies(found: readonly (Found | undefined)[], view: View): Buffer {
+/** Body of a response, in one piece or not. */
+export type Body = Uint8Array | LargeBody;
+
+/** Body that is copied together piece by piece as it is read. */
+export class LargeBody {
+  readonly length: number;
+  readonly #parts: readonly (Uint8Array | Entry)[];
+  readonly #view: View;
+  /** offset of each part */
+  readonly #starts: number[] = [];
+  readonly #roomBytes: number;
+  /** the part that was read last */
+  #last = 0;
+
+  /** Takes bytes, and hotels of which each is followed by a comma, or by the bracket if it is the last part. */
+  constructor(parts: readonly (Uint8Array | Entry)[], view: View = 'full') {
+    this.#parts = parts;
+    this.#view = view;
+    let length = 0;
+    let longest = 0;
+    for (const part of parts) {
+      this.#starts.push(length);
+      const partLength = part instanceof Entry ? part.bodyLength(view) + 1 : part.length;
+      if (part instanceof Entry && partLength > longest) longest = partLength;
+      length += partLength;
+    }
+    this.length = length;
+    // a forged entry may be longer than any hotel
+    this.#roomBytes = PIECE_BYTES + longest;
+  }
+
+  /** Returns some bytes from an offset below `length` on. They are valid until the next response is assembled. */
+  bytesFrom(offset: number): Uint8Array {
+    const starts = this.#starts;
+    if (offset < starts[this.#last]!) this.#last = 0;
+    while (this.#last + 1 < starts.length && starts[this.#last + 1]! <= offset) this.#last++;
+    const first = this.#parts[this.#last]!;
+    const skipped = offset - starts[this.#last]!;
+    if (!(first instanceof Entry)) return first.subarray(skipped, skipped + PIECE_BYTES);
+    growArea(this.#roomBytes);
+    let end = 0;
+    for (let i = this.#last; i < starts.length && end < PIECE_BYTES; i++) {
+      const part = this.#parts[i]!;
+      if (!(part instanceof Entry)) break;
+      end = part.copyBody(this.#view, area, end);
+      area[end++] = i === starts.length - 1 ? CLOSE : COMMA;
+    }
+    return area.subarray(skipped, end);
+  }
+}
+
+/** Returns the JSON array of the hotels found, valid as that of `fillGaps`. */
+export function joinBodies(found: readonly (Found | undefined)[], view: View): Body {
   return fillGaps(EMPTY_ARRAY, new Array(found.length).fill(1), found, view);
 }
 
 /**
- * Inserts the bodies of the hotels found into the array `hits` (`[body,body,…]`). `places` are the ascending offsets for
- * each body and a comma. The bytes are valid until the next call of this or of `joinBodies`.
+ * Inserts the bodies of the hotels found into the array `hits` (`[body,body,…]`), which may be changed. `places` are the
+ * ascending offsets for each body and a comma. The bytes are valid until the next response is assembled, a `LargeBody` for
+ * longer.
  */
 export function fillGaps(
   hits: Buffer,
   places: readonly number[],
   found: readonly (Found | undefined)[],
   view: View,
-): Buffer {
+): Body {
   let length = hits.length;
   for (const entry of found) if (entry) length += entry.bodyLength(view) + 1;
-  const target = room(length);
+  if (length > MAX_PIECE_BYTES) return new LargeBody(partsOf(hits, places, found), view);
+  growArea(length);
   // each piece ends with a comma; the bracket replaces the last one
   const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
   let at = 0;
   let taken = 0;
   const takeHits = (end: number) => {
     if (end === taken) return;
-    at += hits.copy(target, at, taken, end);
+    at += hits.copy(area, at, taken, end);
     taken = end;
-    if (end === hits.length) target[at - 1] = COMMA;
+    if (end === hits.length) area[at - 1] = COMMA;
   };
   for (const [i, entry] of found.entries()) {
     if (!entry) continue;
     takeHits(places[i]!);
-    at = entry.copyBody(view, target, at);
-    target[at++] = COMMA;
+    at = entry.copyBody(view, area, at);
+    area[at++] = COMMA;
   }
   takeHits(hitsEnd);
   if (at === 1) at++;
-  target[at - 1] = CLOSE;
-  return target.subarray(0, at);
+  area[at - 1] = CLOSE;
+  return area.subarray(0, at);
 }
 
-function room(length: number): Buffer {
-  if (length <= area.length) return area;
-  if (length > MAX_AREA_BYTES) return Buffer.allocUnsafe(length);
-  area = Buffer.allocUnsafe(Math.min(MAX_AREA_BYTES, 2 * length));
-  return area;
+function growArea(length: number): void {
+  if (length > area.length)
+    area = Buffer.allocUnsafe(Math.max(length, Math.min(MAX_PIECE_BYTES, 2 * length)));
+}
+
+/** Returns the parts of the array that `fillGaps` returns. */
+function partsOf(
+  hits: Buffer,
+  places: readonly number[],
+  found: readonly (Found | undefined)[],
+): (Uint8Array | Entry)[] {
+  const parts: (Uint8Array | Entry)[] = [];
+  let taken = 0;
+  for (const [i, entry] of found.entries()) {
+    if (!entry) continue;
+    const end = places[i]!;
+    if (end > taken) parts.push(hits.subarray(taken, end));
+    // a hotel follows the last hit
+    if (end === hits.length) hits[end - 1] = COMMA;
+    taken = end;
+    parts.push(entry);
+  }
+  const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
+  if (hitsEnd > taken) parts.push(hits.subarray(taken, hitsEnd));
+  return parts;
 }

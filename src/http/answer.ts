@@ -1,4 +1,5 @@
 import { type PublicError, publicErrors } from '../errors.ts';
+import type { Body } from '../hotels/json-array.ts';
 import type { Encoding } from './compression.ts';
 import type { Tag } from './etag.ts';
 import { Heads, KEEP_ALIVE } from './head.ts';
@@ -17,7 +18,7 @@ export const CLOSE = '\r\nconnection: close';
 export interface Answer {
   status: number;
   /** undefined: it has none, not even a length */
-  body: Uint8Array | undefined;
+  body: Body | undefined;
   tag: Tag;
   encoding: Encoding | undefined;
   /** whole lines, each after a line end */
@@ -27,7 +28,7 @@ export interface Answer {
 
 export function answerOf(
   status: number,
-  body: Uint8Array | undefined,
+  body: Body | undefined,
   tag: Tag,
   encoding: Encoding | undefined,
   headers = '',

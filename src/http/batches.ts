@@ -28,7 +28,7 @@ export function batches(sources: HotelSources): SendBatch {
     const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
       if (!(result instanceof PartialResponse)) return exchange.ok(result, '');
-      return loadHotels(sources, exchange, namespace, result.keys).then((found) => {
+      return loadHotels(sources, exchange, namespace, result.keys, result.isLarge).then((found) => {
         for (const hotel of found) if (hotel) exchange.hotels++;
         exchange.ok(result.complete(found, view), '');
       });

@@ -6,7 +6,8 @@ import { StoredTag } from '../cache/arena/tag.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress, MAX_SYNC_BYTES } from './compression.ts';
-import { Exchange, type Observer } from './exchange.ts';
+import { Exchange } from './exchange.ts';
+import type { Observer } from './observer.ts';
 import { requestWith } from './request.fixture.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
@@ -60,7 +61,7 @@ class Client {
 
 const counter = new RequestHistogram(new Registry(), 'seconds', 'Time').at('batch_by_channel', 'POST');
 let client: Client;
-let observer: Mocked<Observer>;
+let observer: Mocked<Observer<Exchange>>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
   return new Exchange(
@@ -74,11 +75,11 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
 beforeEach(() => {
   client = new Client();
   observer = {
-    mustClose: vi.fn<Observer['mustClose']>(() => false),
+    mustClose: vi.fn<Observer<Exchange>['mustClose']>(() => false),
     compresses: true,
     eventLoop: new EventLoop() as Mocked<EventLoop>,
-    sending: vi.fn<Observer['sending']>(),
-    finished: vi.fn<Observer['finished']>(),
+    sending: vi.fn<Observer<Exchange>['sending']>(),
+    finished: vi.fn<Observer<Exchange>['finished']>(),
   };
 });
 

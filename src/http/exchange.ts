@@ -2,14 +2,15 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
-import type { EventLoop } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
 import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answer.ts';
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import {
   compress,
+  compressLarge,
   compressNow,
   type Encoding,
   MAX_SYNC_BYTES,
@@ -18,27 +19,12 @@ import {
 } from './compression.ts';
 import { closingOf, type Tag } from './etag.ts';
 import type { Head } from './head.ts';
+import type { Observer } from './observer.ts';
 import { ReceivedRequest } from './received-request.ts';
-import { keep, type PendingWrite, release } from './write-backlog.ts';
+import { keep, type PendingWrite, release, writeFrom } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
-
-/** Observer of an exchange's end. */
-export interface Observer {
-  /** Called once for each response: true if it asks the client to close its connection. */
-  mustClose(): boolean;
-  /** false: responses are never compressed */
-  readonly compresses: boolean;
-  readonly eventLoop: EventLoop;
-  /** Called if the client has not taken the whole response; `finished` follows. */
-  sending(exchange: Exchange): void;
-  /**
-   * status 0: the client disconnected first. `seconds`: time until the response was made, or the client disconnected.
-   * `bytes`: size of the body as sent.
-   */
-  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
-}
 
 /**
  * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
@@ -61,7 +47,7 @@ export class Exchange extends ReceivedRequest {
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
-  readonly #observer: Observer;
+  readonly #observer: Observer<Exchange>;
   #over = false;
   #deferred = false;
   #made = false;
@@ -74,7 +60,12 @@ export class Exchange extends ReceivedRequest {
   /** bytes of the body of a 200 before compression */
   #bodyBytes = 0;
 
-  constructor(response: HttpResponse, request: HttpRequest, counter: RequestCounter, observer: Observer) {
+  constructor(
+    response: HttpResponse,
+    request: HttpRequest,
+    counter: RequestCounter,
+    observer: Observer<Exchange>,
+  ) {
     super(request, counter);
     this.#response = response;
     this.#observer = observer;
@@ -133,7 +124,7 @@ export class Exchange extends ReceivedRequest {
    * Sends 200 with JSON. `tag` belongs to the identity bytes; POST has none. The body may be overwritten after the
    * call. With `pages`, the compressed bytes come from there, or are kept there.
    */
-  ok(body: Uint8Array, tag: string, headers = '', pages?: CompressedPages): void {
+  ok(body: Body, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.#over) return;
     this.#bodyBytes = body.length;
     const encoding =
@@ -141,16 +132,29 @@ export class Exchange extends ReceivedRequest {
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
-      const kept = pages?.get(tag, encoding, body);
-      // compressed later, the body may be overwritten by then
-      const own = pages && !kept ? new Uint8Array(body) : undefined;
-      const send = (compressed: Buffer) => {
-        if (own) pages!.put(tag, encoding, own, compressed);
-        this.#send(answerOf(200, compressed, tag, encoding, headers));
-      };
-      if (kept || body.length <= MAX_SYNC_BYTES) send(kept ?? compressNow(body, encoding));
-      else this.#compress(body, encoding, send);
+      const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
+      if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
+      else this.#sendPiece(body, tag, encoding, send, pages);
     }
+  }
+
+  #sendPiece(
+    body: Uint8Array,
+    tag: string,
+    encoding: Encoding,
+    send: (compressed: Buffer) => void,
+    pages: CompressedPages | undefined,
+  ): void {
+    const kept = pages?.get(tag, encoding, body);
+    // compressed later, the body may be overwritten by then
+    const own = pages && !kept ? new Uint8Array(body) : undefined;
+    const sendNew = (compressed: Buffer) => {
+      if (own) pages!.put(tag, encoding, own, compressed);
+      send(compressed);
+    };
+    if (kept) send(kept);
+    else if (body.length <= MAX_SYNC_BYTES) sendNew(compressNow(body, encoding));
+    else this.#sendCompressed(compress(body, encoding, this, this.#observer.eventLoop), sendNew);
   }
 
   /** Sends 200 with a body that already has this encoding. With other `heads`, it must not be overwritten. */
@@ -171,11 +175,11 @@ export class Exchange extends ReceivedRequest {
     this.fail(error);
   }
 
-  /** Compresses in a later turn of the event loop or on another thread. */
-  #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
+  /** Sends what is compressed in a later turn of the event loop or on another thread. */
+  #sendCompressed<T extends Body>(compressing: Promise<T>, send: (compressed: T) => void): void {
     this.defer();
     this.#compressing = true;
-    compress(body, encoding, this, this.#observer.eventLoop)
+    compressing
       .finally(() => {
         this.#compressing = false;
         if (this.#over) this.#onMade?.(this.#bodyBytes);
@@ -207,7 +211,8 @@ export class Exchange extends ReceivedRequest {
   #writeLater(answer: Answer): void {
     const response = this.#response;
     // the caller may overwrite the bytes and the tag
-    const kept = { ...answer, body: answer.body && Buffer.from(answer.body), tag: String(answer.tag) };
+    const body = answer.body instanceof Uint8Array ? Buffer.from(answer.body) : answer.body;
+    const kept = { ...answer, body, tag: String(answer.tag) };
     const write = () =>
       onIteration(() => {
         if (this.#over) return;
@@ -248,7 +253,7 @@ export class Exchange extends ReceivedRequest {
       // the library cannot close after a length without a body: it writes the head, and `#writeLater` closes
       if (this.closesConnection) response.writeStatus(head.add(CLOSE).add('\r\n').bytes);
       else response.writeStatus(head.bytes).endWithoutBody();
-    } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
+    } else if (body instanceof Uint8Array && body.length <= MAX_SINGLE_WRITE_BYTES) {
       response.writeStatus(head.bytes);
       this.#finish(status, body.length, madeAtMs);
       // the library writes the header then
@@ -262,26 +267,25 @@ export class Exchange extends ReceivedRequest {
     }
   }
 
-  #writeLarge(status: number, body: Uint8Array, mayBeOverwritten: boolean, madeAtMs: number): void {
+  #writeLarge(status: number, body: Body, mayBeOverwritten: boolean, madeAtMs: number): void {
     this.defer();
     const response = this.#response;
-    const [, done] = response.tryEnd(body, body.length);
+    const total = body.length;
+    const [, done] = writeFrom(response, body, 0, total);
     if (done) {
-      this.#finish(status, body.length, madeAtMs);
+      this.#finish(status, total, madeAtMs);
       return;
     }
     // the caller keeps the rest until the kernel has taken it
     const written = response.getWriteOffset();
-    const total = body.length;
-    const rest = keep(body.subarray(written), mayBeOverwritten, this.principal?.keyId ?? '', () =>
-      this.#response.close(),
-    );
+    const [unsent, start] = body instanceof LargeBody ? [body, 0] : [body.subarray(written), written];
+    const rest = keep(unsent, mayBeOverwritten, this.principal?.keyId ?? '', () => this.#response.close());
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
     response.onWritable((offset) => {
       rest.taken.bytes = offset - written;
-      const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken.bytes), total);
+      const [ok, ended] = writeFrom(response, rest.body, offset - start, total);
       if (ended) this.#finish(status, total, madeAtMs);
       return ok;
     });

@@ -1,6 +1,6 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import { publicErrors } from '../errors.ts';
-import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
+import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
 import { NEEDS_LOAD } from './admission.ts';
@@ -57,9 +57,9 @@ export function hotelPages(
     again?: Again,
   ): void | Promise<void> => {
     const { view } = exchange;
-    const ok = (body: Uint8Array, tag: string) => exchange.ok(body, tag, headers, compressedPages);
+    const ok = (body: Body, tag: string) => exchange.ok(body, tag, headers, compressedPages);
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
-    const sendFound = (tags: (string | undefined)[], body: () => Uint8Array) => {
+    const sendFound = (tags: (string | undefined)[], body: () => Body) => {
       if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
       for (const tag of tags) if (tag !== undefined) exchange.hotels++;
       return ok(body(), listTagOf(tags));
@@ -78,7 +78,7 @@ export function hotelPages(
     const tags = lookup.tags(view);
     if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
     const partial = lookup.takePartial();
-    return loadHotels(sources, exchange, namespace, partial.keys).then((found) => {
+    return loadHotels(sources, exchange, namespace, partial.keys, partial.isLarge).then((found) => {
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {
         tags[places.get(key)!] = found[i]?.tag(view);

@@ -16,13 +16,24 @@ export interface HotelSources {
   collections: Collections;
 }
 
-/** Returns the hotels that have these keys and that the request's key may see, else null. Throws `Unavailable`. */
-export function loadHotels(
+/** Number of large hotels that are read at once: at most 4 MiB. */
+const LARGE_AT_ONCE = 64;
+
+/**
+ * Returns the hotels that have these keys and that the request's key may see, else null. Large ones are read in several
+ * iterations of the event loop. Throws `Unavailable`.
+ */
+export async function loadHotels(
   { reader }: Pick<HotelSources, 'reader'>,
   exchange: Exchange,
   namespace: Namespace,
   keys: readonly string[],
+  areLarge = false,
 ): Promise<Found[]> {
   const { collection, keyId } = exchange.principal!;
-  return reader.load(namespace, keys, keyId, collection);
+  if (!areLarge) return reader.load(namespace, keys, keyId, collection);
+  const found: Found[] = [];
+  for (let at = 0; at < keys.length && !exchange.over; at += LARGE_AT_ONCE)
+    found.push(...(await reader.load(namespace, keys.slice(at, at + LARGE_AT_ONCE), keyId, collection)));
+  return found;
 }

@@ -11,8 +11,9 @@ import { AccessControl, type Entry, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
-import { Exchange, type Observer } from './exchange.ts';
+import { Exchange } from './exchange.ts';
 import { checkFraming, isBodiless } from './framing.ts';
+import type { Observer } from './observer.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
@@ -27,7 +28,7 @@ export type Handler = (response: HttpResponse, request: HttpRequest) => void;
  * Handles every request before and after its operation: makes the exchange, checks access, and turns every failure into a
  * response. No exception reaches uWebSockets.js, where it would end the worker.
  */
-export class RequestPipeline implements Observer {
+export class RequestPipeline implements Observer<Exchange> {
   readonly #access: AccessControl;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;

@@ -1,3 +1,5 @@
+import type { HttpResponse } from 'uWebSockets.js';
+import type { Body } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
@@ -13,7 +15,7 @@ const WINDOW_MS = 10_000;
 
 /** The unsent rest of a response. */
 export interface PendingWrite {
-  readonly bytes: Buffer;
+  readonly body: Body;
   /** counts what the kernel has taken, updated by the sender */
   readonly taken: Transfer;
 }
@@ -28,21 +30,21 @@ const all = new Set<BackloggedWrite>();
 let backlogBytes = 0;
 
 /**
- * Keeps the bytes until `release`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
+ * Keeps a body until `release`, bytes as a copy if they may be overwritten. Calls `disconnect` if the client is too
  * slow, or if the buffer is full and it is the client to disconnect; the caller must then return the bytes.
  */
 export function keep(
-  bytes: Uint8Array,
+  body: Body,
   mayBeOverwritten: boolean,
   owner: string,
   disconnect: () => void,
 ): PendingWrite {
-  const heldBytes = mayBeOverwritten ? bytes.length : 0;
+  const heldBytes = mayBeOverwritten ? body.length : 0;
   while (backlogBytes > 0 && backlogBytes + heldBytes > MAX_BACKLOG_BYTES)
     firstOfLargestOwner(all)!.disconnect();
   const kept = {
     owner,
-    bytes: mayBeOverwritten ? pool.copy(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
+    body: mayBeOverwritten && body instanceof Uint8Array ? pool.copy(body) : body,
     heldBytes,
     disconnect,
     taken: beginPace(WINDOW_MS, disconnect),
@@ -54,9 +56,24 @@ export function keep(
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  const { bytes, heldBytes, taken } = pending as BackloggedWrite;
+  const { body, heldBytes, taken } = pending as BackloggedWrite;
   if (!all.delete(pending as BackloggedWrite)) return;
   endPace(taken);
   backlogBytes -= heldBytes;
-  if (heldBytes > 0) pool.release(bytes);
+  if (heldBytes > 0 && Buffer.isBuffer(body)) pool.release(body);
+}
+
+/** Writes a body of a response of `total` bytes from an offset on, as far as the kernel takes it. Returns as `tryEnd` does. */
+export function writeFrom(
+  response: HttpResponse,
+  body: Body,
+  from: number,
+  total: number,
+): [boolean, boolean] {
+  if (body instanceof Uint8Array) return response.tryEnd(body.subarray(from), total);
+  for (let at = from; ; ) {
+    const [ok, done] = response.tryEnd(body.bytesFrom(at), total);
+    if (!ok || done) return [ok, done];
+    at = response.getWriteOffset();
+  }
 }

@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { errorsIn } from '../support/log-lines.ts';
@@ -40,6 +42,13 @@ const KINDS = {
   },
 };
 const kinds = Object.values(KINDS);
+
+const DECODERS = {
+  identity: (body: Buffer) => body,
+  gzip: gunzipSync,
+  br: brotliDecompressSync,
+  zstd: zstdDecompressSync,
+};
 
 /** Ways on which a batch may be answered. */
 const WAYS: [way: string, options: ServiceOptions][] = [
@@ -133,6 +142,31 @@ describe.each(WAYS)('a batch with %s', (_, options) => {
     await expect.poll(both).toEqual(['new', 'h21', 'new', 'h21']);
     await service.sql`update hotels set name = 'Another' where id = 'h21'`;
     await expect.poll(async () => (await byId(['h21'])).json()[0].name).toBe('Another');
+  });
+
+  it('returns large hotels between others, whole in each encoding, from each tier', async () => {
+    const numbers = Array.from({ length: 300 }, (_, i) => i);
+    const described = (i: number) => createHash('md5').update(String(i)).digest('hex').repeat(1_800);
+    await service.sql`insert into hotels (id, name, description, registry_id)
+      select 'z' || i, 'Large', repeat(md5(i::text), 1800), 900000 + i from generate_series(0, 299) as i`;
+    await expect.poll(async () => idsOf(await byId(['z299']))).toEqual(['z299']);
+    const asked = numbers.flatMap((i) => [`z${i}`, `h${900 + (i % 200)}`, `none-${i}`]);
+    const present = [...new Set(asked)].filter((id) => !id.startsWith('none'));
+    for (const [encoding, decode] of Object.entries(DECODERS)) {
+      const headers = { 'accept-encoding': encoding };
+      const response = await service.post('/hotels/batch', { ids: asked }, { key: 'narrow', headers });
+      expect([response.status, response.headers['content-encoding'] ?? 'identity']).toEqual([200, encoding]);
+      const found = JSON.parse(decode(response.body).toString());
+      expect(found.map(({ id }: HotelRow) => id)).toEqual(present);
+      for (const { id, description, registry_id } of found) {
+        expect(registry_id).toBe(null);
+        if (id.startsWith('z')) expect(description === described(Number(id.slice(1)))).toBe(true);
+      }
+    }
+    const page = (await service.get('/hotels?limit=100&offset=1200')).json();
+    expect(page.length).toBe(100);
+    for (const { id, description } of page)
+      expect(description === described(Number(id.slice(1))), id).toBe(true);
   });
 });
 

@@ -125,7 +125,7 @@ export class BatchLookup {
       keys.push(key);
       places.push(isKept ? this.#words[this.#gaps + i * 2 + 1]! : 1);
     }
-    return new PartialResponse(isKept ? Buffer.from(this.output) : EMPTY_ARRAY, keys, places);
+    return new PartialResponse(isKept ? Buffer.from(this.output) : EMPTY_ARRAY, keys, places, !isKept);
   }
 
   /** Returns true if all hits of a lookup with visible ids have their own ids among these. */

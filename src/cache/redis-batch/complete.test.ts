@@ -82,7 +82,7 @@ function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
     const finish = (given: Uint8Array | PartialResponse) => {
       gaps = given instanceof PartialResponse ? given.keys : [];
       const whole = given instanceof PartialResponse ? given.complete(given.keys.map(loaded), view) : given;
-      text = Buffer.from(whole).toString();
+      text = Buffer.from(whole as Uint8Array).toString();
     };
     await reader.complete('channel', lookup, view, finish);
     return text;

@@ -4,7 +4,6 @@ import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
-import { MAX_KEYS } from '../arena/arena.ts';
 import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
@@ -14,6 +13,9 @@ import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream, type Streamed, type Wanted } from './entry-stream.ts';
 import { PendingKeys } from './pending-keys.ts';
 import { PointersReader } from './pointers-reader.ts';
+
+/** Number of keys whose entries are read at once: they fit the memory for a response, 8 MiB. */
+const KEYS_AT_ONCE = 100;
 
 /** Callback with the response and the number of hotels in it. The bytes are valid until the call returns. */
 type Finish = (result: Uint8Array | PartialResponse, hotels: number) => void | Promise<void>;
@@ -75,23 +77,27 @@ export class RedisBatchReader {
 
   /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
   async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
+    const parts: Promise<(Found | undefined)[]>[] = [];
+    for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
+      parts.push(this.#readPart(namespace, keys.slice(start, start + KEYS_AT_ONCE)));
+    return (await Promise.all(parts)).flat();
+  }
+
+  async #readPart(namespace: Namespace, part: string[]): Promise<(Found | undefined)[]> {
     const { cache, count } = this.#options;
     const nowMs = wallMs();
     const found: (Found | undefined)[] = [];
-    for (let start = 0; start < keys.length; start += MAX_KEYS) {
-      const part = keys.slice(start, start + MAX_KEYS);
-      const misses = this.#options.local.arena.missAll(namespace, part);
-      const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
-      const done = ({ pending: left, hits, absent, invalid }: Streamed) => {
-        count('redis', 'hit', hits);
-        count('redis', 'absent', absent);
-        count('redis', 'miss', part.length - hits - absent);
-        for (let i = 0; i < invalid; i++) cache.onInvalidValue();
-        const entries = left.entries();
-        for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
-      };
-      await this.#readHotels({ pending, wanted: 'entries', done });
-    }
+    const misses = this.#options.local.arena.missAll(namespace, part);
+    const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
+    const done = ({ pending: left, hits, absent, invalid }: Streamed) => {
+      count('redis', 'hit', hits);
+      count('redis', 'absent', absent);
+      count('redis', 'miss', part.length - hits - absent);
+      for (let i = 0; i < invalid; i++) cache.onInvalidValue();
+      const entries = left.entries();
+      for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
+    };
+    await this.#readHotels({ pending, wanted: 'entries', done });
     return found;
   }
 

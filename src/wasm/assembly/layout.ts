@@ -42,7 +42,7 @@ export const REPLY: usize = POINTERS + POINTERS_BYTES;
 export const REPLY_BYTES: u32 = 0x1000000;
 /** Response of the batch whose entries are arriving. */
 export const RESPONSE: usize = REPLY + REPLY_BYTES;
-export const RESPONSE_BYTES: u32 = 0x2000000;
+export const RESPONSE_BYTES: u32 = 0x800000;
 /** Buckets of the window (redis-batch/window.ts), 8 bytes each, and its floor. */
 export const WINDOW: usize = (RESPONSE + RESPONSE_BYTES + 63) & ~63;
 export const WINDOW_BUCKETS: u32 = BUCKETS;

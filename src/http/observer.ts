@@ -1,0 +1,17 @@
+import type { EventLoop } from '../lib/event-loop.ts';
+
+/** Observer of an exchange's end. */
+export interface Observer<Exchange> {
+  /** Called once for each response: true if it asks the client to close its connection. */
+  mustClose(): boolean;
+  /** false: responses are never compressed */
+  readonly compresses: boolean;
+  readonly eventLoop: EventLoop;
+  /** Called if the client has not taken the whole response; `finished` follows. */
+  sending(exchange: Exchange): void;
+  /**
+   * status 0: the client disconnected first. `seconds`: time until the response was made, or the client disconnected.
+   * `bytes`: size of the body as sent.
+   */
+  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
+}
