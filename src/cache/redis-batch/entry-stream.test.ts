@@ -142,6 +142,16 @@ describe('the entries of a batch', () => {
     });
   });
 
+  it('never go beyond their memory, behind which the window is', () => {
+    const { namespace, count, table } = pointTo(['h0', 'h1']);
+    const known = memory.takeHits(Buffer.alloc(9 * 1024 ** 2, 'x'))!;
+    const stream = new EntryStream(memory, new PendingKeys(namespace, count, table, known), 'full', () => {});
+    expect(() => stream.take(reply(...bytesOf(0, 1)), 0)).toThrow('unreachable');
+    memory.releaseHits(known);
+    expect(memory.outputBytes).toBeLessThan(known.length / 2);
+    expect(memory.window.every((cell) => cell === 0)).toBe(true);
+  });
+
   it('an entry with any one byte changed is ignored', () => {
     const pending = pointTo(['h0']);
     for (let place = 0; place < entries[0]!.bytes.length; place++) {
