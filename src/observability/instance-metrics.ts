@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 
 /** Sources of a worker's metrics that are read at a scrape. */
 interface WorkerSource {
@@ -29,37 +30,6 @@ interface ArenaStats {
   puts: number;
 }
 
-type Labels = Record<string, string | number>;
-const NO_LABELS: Labels = {};
-/** Metrics that are read at a scrape, by name. */
-type Sources = Record<string, [help: string, value: () => number]>;
-
-function gauges(registry: Registry, labels: Labels, sources: Sources): void {
-  for (const [name, [help, value]] of Object.entries(sources))
-    new Gauge({
-      name,
-      help,
-      labelNames: Object.keys(labels),
-      registers: [registry],
-      collect() {
-        this.set(labels, value());
-      },
-    });
-}
-
-function counters(registry: Registry, sources: Sources): void {
-  for (const [name, [help, value]] of Object.entries(sources))
-    new Counter({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.reset();
-        this.inc(value());
-      },
-    });
-}
-
 /**
  * Registers the metrics of the worker with this number. Gauges without the label `worker` are summed over all
  * workers.
@@ -67,7 +37,9 @@ function counters(registry: Registry, sources: Sources): void {
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
   const { pipeline, server, postgres, limits, arena, collections, waiters, origin } = source;
   const ofWorker = { worker };
-  gauges(registry, NO_LABELS, {
+  const ofReplica = { worker, replica: '' };
+  const ofKind = { worker, kind: '' };
+  readAtScrape(registry, Gauge, NO_LABELS, {
     hotel_api_requests_in_progress: [
       'Requests whose response is not ready, without those that wait for a change',
       () => pipeline.inProgress - waiters.waiting,
@@ -90,13 +62,13 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => limits.queueLimit,
     ],
   });
-  gauges(registry, ofWorker, {
+  readAtScrape(registry, Gauge, ofWorker, {
     hotel_api_log_current: [
       '1 while the worker has applied everything that committed more than 1.5 s ago',
       () => Number(source.freshness.isCurrent()),
     ],
   });
-  counters(registry, {
+  readAtScrape(registry, Counter, NO_LABELS, {
     hotel_api_collection_evictions_total: [
       'Times that the members of a collection were evicted to make room for others',
       () => collections.counts.evictions,
@@ -107,18 +79,15 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     ],
   });
   if (origin.lagsMs.length > 0) {
-    new Gauge({
-      name: 'hotel_api_replica_lag_seconds',
-      help: 'Time for which a replica has lacked a change that the worker knows of; replica: its position in DATABASE_REPLICA_URLS',
-      labelNames: ['worker', 'replica'],
-      registers: [registry],
-      collect() {
-        for (const [i, lagMs] of origin.lagsMs.entries()) this.set({ worker, replica: i + 1 }, lagMs / 1000);
-      },
+    readAtScrape(registry, Gauge, ofReplica, {
+      hotel_api_replica_lag_seconds: [
+        'Time for which a replica has lacked a change that the worker knows of; replica: its position in DATABASE_REPLICA_URLS',
+        () => origin.lagsMs.map((lagMs, i) => [{ worker, replica: i + 1 }, lagMs / 1000]),
+      ],
     });
   }
   if (!arena) return;
-  gauges(registry, ofWorker, {
+  readAtScrape(registry, Gauge, ofWorker, {
     hotel_api_warmup_seconds: [
       'Time for which the worker filled its local cache before it was ready',
       () => (source.warmUp()?.tookMs ?? 0) / 1000,
@@ -130,18 +99,19 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     hotel_api_local_cache_bytes: ['Memory used by the local cache', () => arena.stats().bytes],
     hotel_api_local_cache_max_bytes: ['Memory limit of the local cache', () => arena.stats().maxBytes],
   });
-  new Gauge({
-    name: 'hotel_api_local_cache_entries',
-    help: 'Entries of the local cache; absence: an id known not to exist',
-    labelNames: ['worker', 'kind'],
-    registers: [registry],
-    collect() {
-      const { entries, absences } = arena.stats();
-      this.set({ worker, kind: 'hotel' }, entries);
-      this.set({ worker, kind: 'absence' }, absences);
-    },
+  readAtScrape(registry, Gauge, ofKind, {
+    hotel_api_local_cache_entries: [
+      'Entries of the local cache; absence: an id known not to exist',
+      () => {
+        const { entries, absences } = arena.stats();
+        return [
+          [{ worker, kind: 'hotel' }, entries],
+          [{ worker, kind: 'absence' }, absences],
+        ];
+      },
+    ],
   });
-  counters(registry, {
+  readAtScrape(registry, Counter, NO_LABELS, {
     hotel_api_local_cache_stores_total: [
       'Hotels stored in local caches, refreshes included',
       () => arena.stats().puts,
@@ -157,8 +127,10 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
 export function watchInstance(registry: Registry, wanted: number, listening: () => number): void {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   const versions = { version, node_version: process.versions.node };
-  gauges(registry, versions, { hotel_api_build_info: ['Always 1; the labels name the versions', () => 1] });
-  gauges(registry, NO_LABELS, {
+  readAtScrape(registry, Gauge, versions, {
+    hotel_api_build_info: ['Always 1; the labels name the versions', () => 1],
+  });
+  readAtScrape(registry, Gauge, NO_LABELS, {
     hotel_api_workers: ['Workers that accept connections', listening],
     hotel_api_workers_wanted: ['Configured number of workers', () => wanted],
   });

@@ -1,4 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
+import { readAtScrape } from './read-at-scrape.ts';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const RESULTS = ['hit', 'absent', 'miss'] as const;
@@ -19,17 +20,9 @@ export class LookupCounter {
   };
 
   constructor(registry: Registry, name: string, help: string) {
-    const { counts } = this;
-    new Counter({
-      name,
-      help,
-      labelNames: ['tier', 'result'],
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const tier of TIERS)
-          for (const result of RESULTS) this.inc({ tier, result }, counts[tier][result]);
-      },
-    });
+    const read = function* (counts: LookupCounter['counts']): Generator<[Record<string, string>, number]> {
+      for (const tier of TIERS) for (const result of RESULTS) yield [{ tier, result }, counts[tier][result]];
+    };
+    readAtScrape(registry, Counter, { tier: '', result: '' }, { [name]: [help, () => read(this.counts)] });
   }
 }

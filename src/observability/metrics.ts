@@ -4,6 +4,7 @@ import { systemMs } from '../lib/clock.ts';
 import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import { UNLOGGED } from './access-log.ts';
 import { LookupCounter } from './lookup-counter.ts';
+import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
@@ -142,24 +143,18 @@ export class Metrics {
       for (const outcome of OUTCOMES) this.#calls.zero({ dependency, outcome });
     }
     const { requests, registry } = this;
-    const behindS = () => (this.#currentAsOfMs === undefined ? 0 : (systemMs() - this.#currentAsOfMs) / 1000);
-    new Gauge({
-      name: 'hotel_api_log_behind_seconds',
-      help: 'Time since which committed changes may be unknown to the instance',
-      registers: [registry],
-      collect() {
-        this.set(behindS());
-      },
+    readAtScrape(registry, Gauge, NO_LABELS, {
+      hotel_api_log_behind_seconds: [
+        'Time since which committed changes may be unknown to the instance',
+        () => (this.#currentAsOfMs === undefined ? 0 : (systemMs() - this.#currentAsOfMs) / 1000),
+      ],
     });
-    new Counter({
-      name: 'hotel_api_response_body_bytes_total',
-      help: 'Bytes of response bodies sent, after compression',
-      labelNames: ['http_route'],
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const route of ROUTES) this.inc({ http_route: HTTP_ROUTES[route] }, requests.sentBytes(route));
-      },
+    const ofRoute = { http_route: '' };
+    readAtScrape(registry, Counter, ofRoute, {
+      hotel_api_response_body_bytes_total: [
+        'Bytes of response bodies sent, after compression',
+        () => ROUTES.map((route) => [{ http_route: HTTP_ROUTES[route] }, requests.sentBytes(route)]),
+      ],
     });
   }
 

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import { onTick } from '../lib/clock.ts';
+import { readAtScrape } from './read-at-scrape.ts';
 
 const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2];
 /** Interval of the samples of prom-client. Each one wakes an idle process, and interrupts a busy one on the same core. */
@@ -17,23 +18,19 @@ const LAG = /^nodejs_eventloop_lag_/;
  * rate of the active seconds is the utilisation of the loop.
  */
 export function watchProcess(registry: Registry, worker: string): void {
-  const registers = [registry];
-  new Counter({
-    name: 'hotel_api_event_loop_active_seconds_total',
-    help: 'Time that the event loop was busy',
-    labelNames: ['worker'],
-    registers,
-    collect() {
-      this.reset();
-      this.inc({ worker }, performance.eventLoopUtilization().active / 1000);
-    },
+  const ofWorker = { worker };
+  readAtScrape(registry, Counter, ofWorker, {
+    hotel_api_event_loop_active_seconds_total: [
+      'Time that the event loop was busy',
+      () => performance.eventLoopUtilization().active / 1000,
+    ],
   });
   const delay = new Histogram({
     name: 'hotel_api_event_loop_delay_seconds',
     help: 'Delay of timers on the event loop',
     labelNames: ['worker'],
     buckets: DELAY_BOUNDS,
-    registers,
+    registers: [registry],
   });
   delay.zero({ worker });
   onTick((lateMs) => delay.observe({ worker }, lateMs / 1000));
