@@ -1,5 +1,5 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
-import { hash, hashKey } from '../wasm/id-hash.ts';
+import { hash, hashKey } from '../wasm/hashes.ts';
 
 const WORDS_PER_SLOT = 2;
 const BYTES_PER_SLOT = 4 * WORDS_PER_SLOT;

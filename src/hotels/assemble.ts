@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { checksum } from './checksum.ts';
+import { checksum } from '../wasm/hashes.ts';
 import {
   BODY_LENGTH_AT,
   CERTIFICATION_AT,

@@ -1,6 +1,6 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { WINDOW_BUCKETS as BUCKETS } from '../wasm/constants.ts';
-import { hash, hashKey } from '../wasm/id-hash.ts';
+import { hash, hashKey } from '../wasm/hashes.ts';
 
 const FLOOR = BUCKETS;
 

@@ -75,7 +75,7 @@ export interface CacheWasm {
   checksum(length: number): number;
 }
 
-const instantiate = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
+export const instantiate = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
 
 /** Creates an instance with a budget for the local cache, and its memory. */
 export function openCache(maxBytes: number, outputBytes: number): { wasm: CacheWasm; memory: Memory } {
@@ -83,25 +83,4 @@ export function openCache(maxBytes: number, outputBytes: number): { wasm: CacheW
   const bytes = wasm.init(maxBytes, outputBytes, ...HASH_SEED) >>> 0;
   memory.grow(Math.ceil(bytes / PAGE_BYTES) - 1);
   return { wasm, memory };
-}
-
-/** Creates an instance for its hashes alone. Its memory ends a page behind the beginning of the input, and may grow. */
-export function openHashes(): { wasm: CacheWasm; memory: Memory } {
-  const { wasm, memory } = instantiate(PAGE_BYTES);
-  wasm.init(0, 0, ...HASH_SEED);
-  memory.grow(Math.ceil(wasm.INPUT.value / PAGE_BYTES));
-  return { wasm, memory };
-}
-
-/** Bodies that compile the parser: V8 optimises it only after it has run for a while. */
-const BODIES = 16;
-const BODY = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);
-
-// the first body of 1 MiB must not pay for that
-{
-  const { wasm, memory } = openHashes();
-  for (let i = 0; i < BODIES; i++) {
-    Buffer.from(memory.buffer).set(BODY, wasm.INPUT.value);
-    wasm.readBody(BODY.length, 2);
-  }
 }

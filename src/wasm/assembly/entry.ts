@@ -37,6 +37,11 @@ export function entryKey(entry: usize, namespace: u32): usize {
   return key;
 }
 
+/** Returns true if this is a key of the entry. */
+export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): bool {
+  return entryKeyLength(entry, namespace) === length && isSame(entryKey(entry, namespace), key, length);
+}
+
 /**
  * Returns true for an entry of a present hotel with storable keys, whose parts lie within it, and whose dates and tags can be
  * shown: each entry in Redis may be forged, with a right checksum. `Entry.at` throws for none that is valid.

@@ -14,18 +14,18 @@ import {
   RESULT,
   smallStart,
 } from '../layout';
-import { evictions, hasRoomInMain, idHashOf } from './eviction';
-import { findFormOf, putFormOf } from './forms';
-import { writeNarrow } from './gather';
+import { evictions, idHashOf } from './eviction';
 import { clearIndex, used } from './index-table';
 import { absences, entries, forgetCounts, forms } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
+import { dropKey, putAbsence, putEntry, puts, rejected } from './store';
 
-export { gather } from './gather';
+export { hasRoomInMain as hasRoom } from './eviction';
+export { findForm, putForm } from './forms';
+export { gather, narrow } from './gather';
 export { dropSince } from './ring';
-export { maxEntryBytes } from './store';
+export { find, maxEntryBytes } from './store';
 
 /** Divides the memory, and returns its length in bytes. It must be as long before the next call. */
 export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): usize {
@@ -44,27 +44,8 @@ export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64)
   putAbsence(namespace, INPUT, length, nowMs, untilMs);
 }
 
-/** Returns a ref, or ABSENT (-1), or MISS (0). */
-export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
-  return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs, wallMs);
-}
-
 export function drop(namespace: u32, length: u32): void {
   dropKey(namespace, INPUT, length);
-}
-
-export function narrow(ref: u32): void {
-  writeNarrow((<usize>ref) << 3);
-}
-
-/** Returns the ref of a compressed form of the entry at `ref`, or 0. */
-export function findForm(ref: u32, form: u32): u32 {
-  return findFormOf((<usize>ref) << 3, form);
-}
-
-/** Offers the compressed form in the output for storage. */
-export function putForm(ref: u32, form: u32, length: u32): void {
-  putFormOf((<usize>ref) << 3, form, length);
 }
 
 /** Writes the hashes of the first `count` elements to HASHES. */
@@ -78,11 +59,6 @@ export function hashElements(count: u32, namespace: u32): void {
 /** Writes the hash of the id of the entry at `ref` to RESULT. */
 export function hashId(ref: u32): void {
   store<u64>(RESULT, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
-}
-
-/** Returns true until storing an entry first evicts another. */
-export function hasRoom(): bool {
-  return hasRoomInMain();
 }
 
 export function clear(): void {

@@ -12,16 +12,17 @@ import { forget, formOf, linkForm, recordOf } from './links';
 import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';
 import { maxEntryBytes, touch } from './store';
 
-/** Returns the ref of a form, or 0. */
-export function findFormOf(record: usize, form: u32): u32 {
-  const held = formOf(record, form, INPUT);
+/** Returns the ref of a compressed form of the entry at `ref`, or 0. */
+export function findForm(ref: u32, form: u32): u32 {
+  const held = formOf((<usize>ref) << 3, form, INPUT);
   if (held === 0) return 0;
   touch(held);
   return <u32>(held >> 3);
 }
 
-/** Stores the `length` bytes in the output as a form of an entry's record, if a form of it was requested before. */
-export function putFormOf(record: usize, form: u32, length: u32): void {
+/** Stores the `length` bytes in the output as a form of the entry at `ref`, if a form of it was requested before. */
+export function putForm(ref: u32, form: u32, length: u32): void {
+  const record = (<usize>ref) << 3;
   if ((linksOf(record) & WAS_REQUESTED) === 0) {
     setLinks(record, linksOf(record) | WAS_REQUESTED);
     return;

@@ -166,8 +166,9 @@ function copy(start: usize, end: usize, isFull: bool): bool {
   return true;
 }
 
-/** Writes the narrow view of one record to the output. */
-export function writeNarrow(record: usize): void {
+/** Writes the narrow view of the entry at `ref` to the output. */
+export function narrow(ref: u32): void {
+  const record = (<usize>ref) << 3;
   const length = sharedLengthOf(record);
   memory.copy(outputStart, bodyStartOf(record), length);
   endNarrow(outputStart + length);

@@ -16,7 +16,7 @@
  */
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../../hotels/entry-layout';
 import { RECORD_HEADER_BYTES as HEADER_BYTES } from '../../constants';
-import { entryKey, entryKeyLength, isSame } from '../entry';
+import { hasKey, isSame } from '../entry';
 
 export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
@@ -127,5 +127,5 @@ export function isLinkedBy(record: usize, namespace: u32, key: usize, length: u3
   const content = record + RECORD_HEADER_BYTES;
   if (kindOf(record) === ABSENCE) return lengthOf(record) === length && isSame(content, key, length);
   if (namespace === FORMS) return load<u32>(content) === length && isSame(content + 4, key, length);
-  return entryKeyLength(content, namespace) === length && isSame(entryKey(content, namespace), key, length);
+  return hasKey(content, namespace, key, length);
 }

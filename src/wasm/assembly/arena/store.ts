@@ -2,7 +2,7 @@
 import { LABEL_AT } from '../../../hotels/entry-layout';
 import { entryKey, entryKeyLength, isValid } from '../entry';
 import { hashOf } from '../hash';
-import { mainStart, smallStart } from '../layout';
+import { INPUT, mainStart, smallStart } from '../layout';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
 import { entries, forget, linkAbsence, linkEntry, recordOf, unlink } from './links';
@@ -110,16 +110,10 @@ export function touch(record: usize): void {
   if (frequency < MAX_FREQUENCY) setFrequency(record, frequency + 1);
 }
 
-export function findKey(
-  namespace: u32,
-  key: usize,
-  length: u32,
-  nowMs: f64,
-  minStoredAtMs: f64,
-  wallMs: f64,
-): u32 {
-  const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
+/** Returns the ref of the key of `length` bytes at INPUT, or ABSENT (-1), or MISS (0). */
+export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
+  const record = recordOf(<u32>(hashOf(namespace, INPUT, length) >> 32), namespace, INPUT, length);
   const found = refIfValid(record, nowMs, minStoredAtMs, wallMs);
   if (found !== MISS && found !== ABSENT) touch(record);
-  return found;
+  return <i32>found;
 }

@@ -7,7 +7,7 @@ import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entr
 import { recordOf } from '../arena/links';
 import { putEntry } from '../arena/store';
 import { closeArray, endBody, MAX_END_BYTES } from '../array';
-import { isValid } from '../entry';
+import { hasKey, isValid } from '../entry';
 import { hashOf, spread } from '../hash';
 import { REPLY, REPLY_BYTES, RESPONSE, RESPONSE_BYTES, RESULT, STREAMED } from '../layout';
 import {
@@ -23,7 +23,7 @@ import {
   setId,
 } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { hasKey, isAbsence, isIntact, isValidAt, keepAbsence } from './values';
+import { isAbsence, isIntact, isValidAt, keepAbsence } from './values';
 import { isOutdated, newestChange } from './window';
 
 export const MORE: u32 = 0;

@@ -12,7 +12,7 @@ import {
   VALID_UNTIL_AT,
 } from '../../../hotels/entry-layout';
 import { putAbsence } from '../arena/store';
-import { entryKey, entryKeyLength, isSame } from '../entry';
+import { hasKey } from '../entry';
 import { hashOf, spread } from '../hash';
 import { xxh64 } from './xxh64';
 
@@ -22,11 +22,6 @@ const DAY_MS: f64 = 86_400_000;
 export function isIntact(entry: usize, length: u32): bool {
   if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
   return <u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) === load<u32>(entry);
-}
-
-/** Returns true if this is a key of the entry. */
-export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): bool {
-  return entryKeyLength(entry, namespace) === length && isSame(entryKey(entry, namespace), key, length);
 }
 
 /** Returns true for the intact entry of an absent hotel with this key alone. */
