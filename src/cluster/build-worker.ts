@@ -73,9 +73,7 @@ export function buildWorker(
   context.repeat(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
-  const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
-    metrics.called('redis', seconds, succeeded),
-  );
+  const redisCache = openRedis(context, (seconds, succeeded) => metrics.called('redis', seconds, succeeded));
   const memory = new CacheMemory(config.L1_MAX_BYTES);
   const window = new Window(memory.window);
   const repository = new HotelRepository(origin, history);

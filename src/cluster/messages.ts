@@ -4,15 +4,12 @@ import type { Config } from '../config/config.ts';
 import type { News } from '../log/follower.ts';
 import type { LogRow } from '../log/row.ts';
 import type { WindowCopy } from '../log/window.ts';
+import type { Applied } from '../postgres/label.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
 /** What the primary process knows of the log when a worker begins. */
-export interface LogState {
-  history: string;
-  /** see `SERVER` of src/postgres/label.ts */
-  server: string;
-  /** the last place that is applied */
-  position: number;
+export interface LogState extends Applied {
+  /** that of the applied position */
   transaction: string;
   /** secret of the history, which is never logged */
   secret: Uint8Array;
@@ -47,7 +44,7 @@ export type ToWorker =
   /** rows from before the start of the instance; all after `floor` are known with them */
   | { type: 'learned'; rows: LogRow[]; floor: number }
   /** the database follows another history: every cached value is invalid */
-  | { type: 'history'; history: string; server: string; position: number; secret: Uint8Array }
+  | ({ type: 'history'; secret: Uint8Array } & Applied)
   /** the server was restarted: names in Redis have another prefix */
   | { type: 'restarted'; server: string }
   /** PostgreSQL answers again */

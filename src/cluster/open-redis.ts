@@ -15,14 +15,11 @@ interface OpenRedis {
 
 /**
  * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
- * empty. `timeoutMs` is the deadline of a command.
+ * empty.
  */
-export function openRedis(
-  context: ProcessContext,
-  timeoutMs: number,
-  onCall?: OnCall,
-): OpenRedis | undefined {
+export function openRedis(context: ProcessContext, onCall?: OnCall): OpenRedis | undefined {
   const { config, shutdown, metrics } = context;
+  const { REDIS_TIMEOUT_MS: timeoutMs } = config;
   const urls = redisUrlsOf(config);
   if (urls.length === 0) return undefined;
   const onBreaker = context.onBreaker('redis');

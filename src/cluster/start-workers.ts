@@ -37,8 +37,7 @@ export async function startWorkers(
     events.usageNotRecorded,
   );
   shutdown.push('use of keys', () => usage.close());
-  const redis =
-    config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context, config.REDIS_TIMEOUT_MS)?.redis : undefined;
+  const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context)?.redis : undefined;
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
   });

@@ -1,6 +1,9 @@
 import type { Postgres } from './client.ts';
 import type { Lane } from './lanes.ts';
 
+/** A query, its parameters, and the owner and lane by which `Postgres` queues it. */
+export type Query = [text: string, parameters: unknown[], owner?: string, lane?: Lane];
+
 /** Rows and the position of the log at which they were read. */
 export interface Labelled<Row> {
   label: number;
@@ -40,14 +43,11 @@ export const SERVER = `case when not pg_is_in_recovery() then
 export async function readLabelled<Row>(
   postgres: Postgres,
   applied: () => Applied | undefined,
-  text: string,
-  parameters: unknown[],
-  owner?: string,
-  lane?: Lane,
+  ...[text, ...rest]: Query
 ): Promise<Labelled<Row> | undefined> {
   // its object may change during the read
   const before = { ...applied() };
-  const rows = await postgres.rows<MarkedRow<Row>>(withLabel(text), parameters, owner, lane);
+  const rows = await postgres.rows<MarkedRow<Row>>(withLabel(text), ...rest);
   const [mark] = rows;
   // a log without rows is not the one that was applied
   if (!mark || mark.label < (before.position ?? 0)) return undefined;

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { analyzeTables } from './analyze.ts';
+import { analyzeTables, IS_OWN_TABLE } from './analyze.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
@@ -136,10 +136,7 @@ async function requireVisibleRows(sql: Sql): Promise<boolean> {
   const [found] = await sql<{ migrated: boolean; role: string; hidden: string[] }[]>`
     select to_regclass('schema_migrations') is not null as migrated, current_user as role, array(
       select oid::regclass::text from pg_class as tables
-      where relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
-        and relkind in ('r', 'p') and relrowsecurity
-        and (relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
-          or starts_with(relname, 'hotel_api_'))
+      where ${sql.unsafe(IS_OWN_TABLE)} and relrowsecurity
         and has_table_privilege(oid, 'select')
         and not (select rolbypassrls from pg_roles where rolname = current_user)
         and not exists (

@@ -1,8 +1,7 @@
 import { Unavailable } from '../errors.ts';
 import { clearTimer, every, type Timer } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
-import { type Applied, type Labelled, readLabelled } from './label.ts';
-import type { Lane } from './lanes.ts';
+import { type Applied, type Labelled, type Query, readLabelled } from './label.ts';
 import { Replica } from './replica.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */
@@ -59,12 +58,12 @@ export class Origin {
    * Returns the rows of one query and their label, which is not below what was applied before the call. The columns must
    * not be named `label`, `history` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
    */
-  async read<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Labelled<Row>> {
-    if (this.#replicas.length === 0) return this.primary(text, parameters, owner, lane);
+  async read<Row>(...query: Query): Promise<Labelled<Row>> {
+    if (this.#replicas.length === 0) return this.primary(...query);
     const replica = this.#mayReadReplicas ? this.#next() : undefined;
     let outcome: ReplicaRead = 'left_alone';
     try {
-      const read = await replica?.read<Row>(text, parameters, owner, lane);
+      const read = await replica?.read<Row>(...query);
       if (read) {
         this.#options.count('answered');
         return read;
@@ -74,26 +73,21 @@ export class Origin {
       outcome = 'failed';
     }
     this.#options.count(outcome);
-    return this.primary(text, parameters, owner, lane);
+    return this.primary(...query);
   }
 
   /** Reads like `read`, from the primary alone. */
-  async primary<Row>(
-    text: string,
-    parameters: unknown[],
-    owner?: string,
-    lane?: Lane,
-  ): Promise<Labelled<Row>> {
+  async primary<Row>(...query: Query): Promise<Labelled<Row>> {
     const { primary, applied, onBehind } = this.#options;
-    const read = await readLabelled<Row>(primary, applied, text, parameters, owner, lane);
+    const read = await readLabelled<Row>(primary, applied, ...query);
     if (read) return read;
     onBehind();
     throw new Unavailable('PostgreSQL is behind the applied log', { rejection: 'postgres_unavailable' });
   }
 
   /** Returns the rows of `read` alone. */
-  async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
-    return (await this.read<Row>(text, parameters, owner, lane)).rows;
+  async rows<Row>(...query: Query): Promise<Row[]> {
+    return (await this.read<Row>(...query)).rows;
   }
 
   /** Opens the connections to the replicas, or stops waiting after `timeoutMs`. */

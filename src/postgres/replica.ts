@@ -1,8 +1,7 @@
 import { isQueueFull } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
-import { type Applied, type Labelled, readLabelled } from './label.ts';
-import type { Lane } from './lanes.ts';
+import { type Applied, type Labelled, type Query, readLabelled } from './label.ts';
 
 /** First pause after a replica was found behind; it doubles each time it still is. */
 const FIRST_PAUSE_MS = 10;
@@ -40,15 +39,10 @@ export class Replica {
   }
 
   /** Returns the rows of one query, or undefined if the replica is behind. Throws what `Postgres` throws. */
-  async read<Row>(
-    text: string,
-    parameters: unknown[],
-    owner?: string,
-    lane?: Lane,
-  ): Promise<Labelled<Row> | undefined> {
+  async read<Row>(...query: Query): Promise<Labelled<Row> | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const read = await readLabelled<Row>(this.postgres, this.#applied, text, parameters, owner, lane);
+      const read = await readLabelled<Row>(this.postgres, this.#applied, ...query);
       if (!read) {
         this.#behind(pausedMs);
         return undefined;

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { createServer } from 'node:net';
+import { requireFreePort } from '../../cluster/free-port.ts';
 
 /** Ports that need no privilege, below those that Linux (from 32768) and others give to outgoing connections. */
 const [FIRST_PORT, END_PORT] = [10_000, 32_768];
@@ -7,7 +7,7 @@ const [FIRST_PORT, END_PORT] = [10_000, 32_768];
 /** Returns true if the port is free on all addresses and on the loopback. */
 export async function isFree(port: number): Promise<boolean> {
   try {
-    for (const host of ['0.0.0.0', '127.0.0.1']) await listen(port, host);
+    for (const host of ['0.0.0.0', '127.0.0.1']) await requireFreePort(host, port);
     return true;
   } catch {
     return false;
@@ -20,14 +20,6 @@ export async function freePort(): Promise<number> {
   do port = randomInt(FIRST_PORT, END_PORT);
   while (!(await isFree(port)));
   return port;
-}
-
-function listen(port: number, host: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve()));
-  });
 }
 
 /**
