@@ -109,10 +109,9 @@ function report(title: string, a: number[], b: number[]): void {
  * database.
  */
 export async function addressesOf(root: string, world: World, redisDatabase: number): Promise<Addresses> {
-  const directory = join(root, 'sql/');
   const [own, needed] = [ROOT, root].map((each) => readdirSync(join(each, 'sql')).sort());
   if (isDeepStrictEqual(own, needed)) return world.targetOptions;
-  const { sql, databaseUrl } = await makeDatabase(world, basename(root), world.hotels.length, directory);
+  const { sql, databaseUrl } = await makeDatabase(world, basename(root), world.hotels.length, root);
   const keys = await world.sql`select id, name, key_sha256, scopes from api_keys`;
   await sql`insert into api_keys ${sql(keys)}`;
   const addresses = { databaseUrl, redisUrl: redisUrlOf(world.redis, redisDatabase) };

@@ -28,7 +28,7 @@ const program = new Command('npm run bench --')
   .description('compare the service with its peers, all started on the loopback')
   // the command sizing has its own --hotels
   .enablePositionalOptions()
-  .option('--quick', 'the main scenarios in two minutes; the whole run takes 25', false)
+  .option('--quick', 'the main scenarios in two minutes; the whole run takes half an hour', false)
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
   .option('--hotels <n>', 'number of hotels', parseWhole(100, 10_000_000), USUAL_HOTELS)

@@ -26,6 +26,9 @@ export interface Cell {
   rounds: Round[];
 }
 
+/** Number of processes of those servers whose GETs differ by little: each process has another layout of memory. */
+export const PROCESSES = 4;
+
 /** Returns the rounds in which every response was the expected one; all of them if there is none. */
 export function soundRounds(rounds: Round[]): Round[] {
   return soundPairs(rounds.map((round) => [round])).flat();

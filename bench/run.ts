@@ -17,7 +17,7 @@ import type { Probe } from './probes/probe.ts';
 import { workers } from './probes/workers.ts';
 import { report } from './report.ts';
 import type { Results } from './results.ts';
-import { type Cell, type Pace, runInterleaved } from './rounds.ts';
+import { type Cell, type Pace, PROCESSES, runInterleaved } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { sweep } from './sweep.ts';
 import { startNginx } from './targets/nginx.ts';
@@ -37,8 +37,6 @@ const PROMISED = ['get', 'batch-1000'];
 const QUICK = ['get', 'batch-10', 'batch-1000'];
 /** Servers that are started anew with the service, because their GETs differ from its own by little. */
 const ANEW = ['limit', 'bare'];
-/** Number of processes of each: two of one program differ by up to 15 %, because each has another layout of memory. */
-const PROCESSES = 4;
 const PACE: Record<'quick' | 'usual' | 'grouped' | 'promised', Pace> = {
   quick: { rounds: 3, seconds: 1 },
   usual: { rounds: 3, seconds: 1 },

@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { createKey } from '../src/cli/keys.ts';
@@ -89,7 +91,7 @@ export async function startWorld(
   const tools = await findTools(wanted);
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
-  shutdown.push('folder', () => rm(folder, { recursive: true, force: true }));
+  shutdown.push('folder', () => rm(folder, { recursive: true, force: true }), STOP_DEADLINE_MS);
   const { postgres, redis } = await startServers(shutdown, log);
   log(`Generating ${count} hotels …`);
   const keys = { full: '', narrow: '' };
@@ -130,15 +132,22 @@ export function redisUrlOf({ port }: { port: number }, database: number): string
   return `redis://127.0.0.1:${port}/${database}`;
 }
 
+/** Makes the schema of the release in the folder `root`, by its own command: other releases call what it may lack. */
+export async function migrateBy(root: string, databaseUrl: string): Promise<void> {
+  const { PATH, HOME } = process.env;
+  const env = { PATH, HOME, DATABASE_URL: databaseUrl };
+  await promisify(execFile)(process.execPath, ['src/main.ts', 'migrate'], { cwd: root, env });
+}
+
 /**
  * Creates a database with hotels, and the login of the service, replacing an existing one. The schema is that of this
- * release, or of another one whose migrations are in `directory`.
+ * release, or of the one in the folder `root`.
  */
 export async function makeDatabase(
   { postgres, shutdown }: Pick<World, 'postgres' | 'shutdown'>,
   name: string,
   hotels: number,
-  directory?: string,
+  root?: string,
 ): Promise<{ sql: Sql; databaseUrl: string }> {
   const admin = openDatabase(postgres.url('postgres'), 1, { kind: 'operate' });
   const sql = openDatabase(postgres.url(name), 2, { kind: 'operate' });
@@ -146,7 +155,7 @@ export async function makeDatabase(
     Promise.all([admin.end({ timeout: 0 }), sql.end({ timeout: 0 })]),
   );
   await admin`create database ${admin(name)}`;
-  await migrate(sql, directory);
+  await (root === undefined ? migrate(sql) : migrateBy(root, postgres.url(name)));
   const password = randomBytes(16).toString('hex');
   await admin.unsafe(`drop role if exists ${LOGIN}_${name}`);
   await admin.unsafe(`create role ${LOGIN}_${name} login password '${password}' in role hotel_api_serve`);
@@ -155,7 +164,7 @@ export async function makeDatabase(
   await sql.unsafe('checkpoint');
   await sql.unsafe('vacuum analyze hotels');
   // no service under test has to list the seeded hotels
-  if (directory === undefined) while (await isSequencingDue(sql)) await sql`select hotel_api_sequence()`;
+  if (root === undefined) while (await isSequencingDue(sql)) await sql`select hotel_api_sequence()`;
   await admin.end();
   const databaseUrl = Object.assign(new URL(postgres.url(name)), {
     username: `${LOGIN}_${name}`,

@@ -1,16 +1,14 @@
-import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
 import type { Shutdown } from '../../src/lib/shutdown.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
+import { checkOut } from '../compare.ts';
+import { migrateBy } from '../world.ts';
 
 /** Rows of a statement whose writer is timed. */
 const WRITTEN = 1_000;
-const run = promisify(execFile);
 
 type Rounds = Record<string, number[]>;
 
@@ -25,14 +23,14 @@ export async function writersOf(
   if (commit === undefined) return { ours: await writeRounds(sql, rounds) };
   console.error(`Writing with the schema of ${commit}, and of this release …`);
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-schema-'));
-  shutdown.push('schema', () => rm(folder, { recursive: true, force: true }));
-  await run('sh', ['-c', `git archive "$1" sql | tar -x -C "$2"`, 'sh', commit, folder]);
+  shutdown.push('schema', () => rm(folder, { recursive: true, force: true }), 12_000);
   const admin = openDatabase(adminUrl, 1, { kind: 'operate' });
   await admin`create database before`;
   await admin.end();
-  const earlier = openDatabase(adminUrl.replace(/postgres$/, 'before'), 1, { kind: 'operate' });
+  const url = adminUrl.replace(/postgres$/, 'before');
+  await migrateBy(checkOut(commit, join(folder, 'tree')), url);
+  const earlier = openDatabase(url, 1, { kind: 'operate' });
   shutdown.push('connection to before', () => earlier.end({ timeout: 0 }));
-  await migrate(earlier, join(folder, 'sql'));
   await copyHotels(sql, earlier);
   const [ours, before]: [Rounds, Rounds] = [{}, {}];
   for (let round = 0; round < rounds; round++) {
