@@ -4,7 +4,7 @@ import { WORKERS } from '../../bench/probes/workers.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
-import { type Round, soundRounds } from '../../bench/rounds.ts';
+import { PROCESSES, type Round, soundRounds } from '../../bench/rounds.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
 import { grouped, table } from './table.ts';
@@ -99,7 +99,12 @@ export function performance(): string {
       ...cells.flatMap(({ rate, processor, range, latency }) => [rate, `${processor} (${range})`, latency]),
     ];
   });
-  return table(['One core', ...MAIN_COLUMNS], rows, 1);
+  const { machine, hotels, meanHotelBytes } = results();
+  const where = `One worker on one of the ${machine.cores} cores of a shared virtual machine (${machine.processor})`;
+  return [
+    `${where}; ${whole(hotels)} hotels of ${whole(meanHotelBytes)} bytes; warm caches.`,
+    table(['One core', ...MAIN_COLUMNS], rows, 1),
+  ].join('\n\n');
 }
 
 /** What else a user could take. The costs are those of the ratios by CPU time. */
@@ -150,6 +155,7 @@ export function throughput(): string {
     ['get-go', 'GET by id, `gzip` (Go)'],
     ['get-node', 'GET by id, `gzip, deflate` (Node)'],
     ['get-python', 'GET by id, `gzip, deflate, br, zstd` (Python)'],
+    ['get-br', 'GET by id, `br`'],
     ['unknown-key', 'GET with an unknown key (401)'],
     ['batch-10', 'batch of 10'],
     ['batch-100', 'batch of 100'],
@@ -158,6 +164,7 @@ export function throughput(): string {
     ['batch-1000-go', 'batch of 1000, `gzip` (Go)'],
     ['batch-1000-node', 'batch of 1000, `gzip, deflate` (Node)'],
     ['batch-1000-python', 'batch of 1000, `gzip, deflate, br, zstd` (Python)'],
+    ['batch-1000-br', 'batch of 1000, `br`'],
     ['page-20', 'list of 20'],
     ['page-20-go', 'list of 20, `gzip` (Go)'],
     ['page-start', 'list, 100 hotels at offset 0'],
@@ -195,19 +202,40 @@ export function autocannon(): string {
   return table(['Requests/s (CPU µs/request), busy', ...titles], rows, 1);
 }
 
+/** Ratios, and what they do not show: floors that were missed, probes that failed, and the noise. */
 export function ratios(): string {
-  const rows = ratiosOf(results()).map(({ title, by, value, rounds, other, atMost, floor, aim }) => {
+  const found = ratiosOf(results());
+  const rows = found.map(({ title, by, value, rounds, other, atMost, floor, aim }) => {
     const bound = (limit: number) => `${atMost ? '≤' : '≥'} ${limit}`;
     return [
       `${title}${by ? `, by ${by}` : ''}`,
       significant(value),
-      rangeOf(rounds),
+      `${rounds.length}: ${rangeOf(rounds)}`,
       other === undefined ? '' : significant(other),
       bound(floor),
       bound(aim),
     ];
   });
-  return table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1);
+  const missed = found.filter(({ decision }) => decision === 'missed');
+  const named = missed.map(({ title, value }) => `${title} (${significant(value)})`).join('; ');
+  const noise = differenceOfProcesses();
+  return [
+    table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1),
+    `Floors missed: ${named || 'none'}.`,
+    ...results().sentences.filter((sentence) => sentence.startsWith('The probe ')),
+    `The medians of ${PROCESSES} processes of this service differ by ${whole(100 * noise)} %, because each has another layout ` +
+      `of memory: a ratio from ${significant(1 / (1 + noise))} to ${significant(1 + noise)} says that both cost the same.`,
+  ].join('\n\n');
+}
+
+/** Returns how much more CPU time a GET took in the slowest of the processes of one program than in the fastest, 0: the same. */
+function differenceOfProcesses(): number {
+  const rounds = allRoundsOf('get', 'service')!;
+  const each = rounds.length / PROCESSES;
+  const medians = Array.from({ length: PROCESSES }, (_, i) =>
+    processorUsOf(soundRounds(rounds.slice(i * each, (i + 1) * each))),
+  );
+  return Math.max(...medians) / Math.min(...medians) - 1;
 }
 
 /** Services with one and more workers on all cores. */
@@ -258,7 +286,8 @@ export function sizes(): string {
     ...[1e5, 1e6, 1e7].map((hotels) => memory(bytes * hotels)),
   ];
   const { hotels, jsonBytes, redisKeys, ...bytes } = measured;
-  return table(
+  const perSecond = (changes: number) => whole(Number(changes.toPrecision(2)));
+  const sizesOf = table(
     [
       `With ${whole(hotels)} hotels of ${whole(jsonBytes)} bytes of JSON`,
       'bytes per hotel',
@@ -274,6 +303,12 @@ export function sizes(): string {
     ],
     1,
   );
+  return [
+    sizesOf,
+    `Beside its local cache, a worker took ${whole(measured.workerMiB)} MiB, and the primary process ${whole(measured.primaryMiB)} MiB. ` +
+      `The sequencer gave positions to ${perSecond(measured.singleRowsPerSecond)} single rows per second, and to ` +
+      `${perSecond(measured.bulkHotelsPerSecond)} hotels per second of one statement.`,
+  ].join('\n\n');
 }
 
 /** What 10 million hotels a day cost at ten times the mean, and multiples of it. */
@@ -316,14 +351,14 @@ const GIGABIT_BYTES = 1e9 / 8;
 export function rates(): string {
   const { cells, meanHotelBytes } = results();
   const rows = cells.flatMap(({ scenario, target, rounds }) => {
-    const [, batch] = /^(?:get|batch-(\d+))$/.exec(scenario) ?? [];
-    if ((scenario !== 'get' && !batch) || (target !== 'service' && target !== 'service-redis')) return [];
+    const [known, batch, gzip] = /^(?:get|batch-(\d+))(-go)?$/.exec(scenario) ?? [];
+    if (!known || (target !== 'service' && target !== 'service-redis')) return [];
     const hotels = Number(batch ?? 1);
     const processorUs = processorUsOf(soundRounds(rounds));
     const perCore = 1e6 / processorUs;
     return [
       [
-        batch ? `batch of ${batch}` : 'GET by id',
+        `${batch ? `batch of ${batch}` : 'GET by id'}${gzip ? ', `gzip`' : ''}`,
         target === 'service' ? 'local cache' : 'Redis',
         significant(processorUs),
         whole(perCore),

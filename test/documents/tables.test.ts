@@ -7,7 +7,7 @@ const BEGIN = '<!-- table: ';
 const MARKED = /<!-- table: (\w+) -->\n[\s\S]*?<!-- end -->/g;
 const marked = documents.filter((path) => read(path).includes(BEGIN));
 
-describe('the generated tables', () => {
+describe('the generated parts', () => {
   it('are in one document each', () => {
     const names = marked.flatMap((path) => [...read(path).matchAll(MARKED)].map(([, name]) => name!));
     expect(names.sort()).toEqual(Object.keys(TABLES).sort());
@@ -20,6 +20,13 @@ describe('the generated tables', () => {
       text = text.replace(block, () => `${BEGIN}${name} -->\n\n${table}\n\n<!-- end -->`);
     }
     await expect(text).toMatchFileSnapshot(ROOT + path);
+  });
+
+  it('show no more memory than the rule of sizing.md allows a primary process and a worker', () => {
+    const { primaryMiB, workerMiB } = JSON.parse(read('bench/results/sizing.json'));
+    const text = read('docs/operations/sizing.md');
+    expect(primaryMiB).toBeLessThan(Number(/(\d+) MiB \+ `WORKERS`/.exec(text)![1]));
+    expect(workerMiB).toBeLessThan(Number(/(\d+) MiB are the most that was measured/.exec(text)![1]));
   });
 
   it('name every metric of the code', async () => {
