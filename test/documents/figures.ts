@@ -55,9 +55,13 @@ function measured(scenario: string, target: string): Measured | undefined {
 
 /** What the two files of results say of their runs. */
 export function runs(): string {
-  const row = (tables: string, { at, commit, machine }: Partial<Origin>) => [
+  const run = results();
+  const sizing: Sizes = JSON.parse(read('bench/results/sizing.json'));
+  const hotelsOf = (count: number, bytes: number) => `${whole(count)} of ${whole(bytes)} bytes`;
+  const row = (tables: string, hotels: string, { at, commit, machine }: Partial<Origin>) => [
     tables,
     at!.slice(0, 10),
+    hotels,
     ...[commit, machine?.processor, machine?.cores, machine?.kernel, machine?.node].map((value) =>
       String(value ?? ''),
     ),
@@ -67,6 +71,7 @@ export function runs(): string {
     [
       'Figures',
       'Date',
+      'Hotels',
       'Commit',
       'Processor',
       'Cores',
@@ -78,8 +83,12 @@ export function runs(): string {
       'wrk',
     ],
     [
-      row('this page', results()),
-      row('[sizes](operations/sizing.md#what-was-measured)', JSON.parse(read('bench/results/sizing.json'))),
+      row('this page', hotelsOf(run.hotels, run.meanHotelBytes), run),
+      row(
+        '[sizes](operations/sizing.md#what-was-measured)',
+        hotelsOf(sizing.hotels, sizing.jsonBytes),
+        sizing,
+      ),
     ],
   );
 }
