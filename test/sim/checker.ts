@@ -77,12 +77,15 @@ export class Checker {
   }
 
   /** Judges a rejection while PostgreSQL is away: what was served since then has to be served on. */
-  refusedInOutage(asked: Asked, servedAtMs: number): void {
+  refusedInOutage(asked: Asked, sha256: string, servedAtMs: number): void {
     const sinceMs = this.#reach.outageSinceMs(asked.host.name);
     const steppedMs = this.clockSteps.get(asked.host.name) ?? -Infinity;
     // a process that does not become current between a sleep and the outage serves nothing of any age
     const wokenMs = this.#wokenMs.get(asked.host.name) ?? -Infinity;
     if (servedAtMs <= sinceMs || steppedMs > sinceMs || wokenMs + RETURN_MS > sinceMs) return;
+    // a key of a collection is rejected soon; the outage may have begun with another version of the database
+    const keys = this.#truth.key(sha256).within(sinceMs - FAULT_BOUND_MS, this.#world.nowMs);
+    if ([...keys].some(({ value }) => value?.collection !== null)) return;
     this.violate('refused', `${asked.what} on ${asked.host.name} was served in this outage before`, asked);
   }
 

@@ -140,14 +140,12 @@ export class Clients {
     });
   }
 
-  /** The key of a collection is rejected soon, so it is not judged. */
   #judgeOutage({ process, instance }: Worker, asked: Asked, sha256: string, { status }: HttpAnswer): void {
-    const { checker, postgres, world } = this.#episode;
-    const key = postgres.primary.folder.data.keys.get(sha256);
-    if (instance.options.localBytes === 0 || key?.collection !== null) return;
+    const { checker, world } = this.#episode;
+    if (instance.options.localBytes === 0) return;
     const what = `${process.pid} ${sha256} ${asked.what}`;
     if (status === 200) this.#served.set(what, world.nowMs);
-    if (status === 503) checker.refusedInOutage(asked, this.#served.get(what) ?? -Infinity);
+    if (status === 503) checker.refusedInOutage(asked, sha256, this.#served.get(what) ?? -Infinity);
   }
 
   #judge(asked: Asked, sha256: string, wanted: Wanted, { status, body }: HttpAnswer): void {
