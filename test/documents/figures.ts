@@ -233,7 +233,7 @@ export function ratios(): string {
     `Floors missed: ${named || 'none'}.`,
     ...results().sentences.filter((sentence) => sentence.startsWith('The probe ')),
     `The medians of ${PROCESSES} processes of this service differ by ${whole(100 * noise)} %, because each has another layout ` +
-      `of memory: a ratio from ${significant(1 / (1 + noise))} to ${significant(1 + noise)} says that both cost the same.`,
+      `of memory: a ratio from ${significant(1 / (1 + noise))} to ${significant(1 + noise)} means that both cost the same.`,
   ].join('\n\n');
 }
 
