@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { type Config, ConfigError, readConfig, redact } from './config.ts';
+import { Failure } from '../lib/failure.ts';
+import { type Config, readConfig, redact } from './config.ts';
 import { replicaUrlsOf } from './connection-addresses.ts';
 
 const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
@@ -9,7 +10,7 @@ function faultsOf(environment: Record<string, string>): string[] {
   try {
     readConfig(environment);
   } catch (error) {
-    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toBeInstanceOf(Failure);
     return (error as Error).message.split('\n');
   }
   return [];

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { Failure } from '../lib/failure.ts';
 import { withAddressFiles } from './address-files.ts';
 import {
   faultOfPostgresUrl,
@@ -174,14 +175,9 @@ type ValueOf<Variable> =
 /** Effective configuration: one frozen record, read once. */
 export type Config = { readonly [K in Name]: ValueOf<(typeof VARIABLES)[K]> };
 
-/** Faults of the environment, one a line. */
-export class ConfigError extends Error {
-  override name = 'ConfigError';
-}
-
 /**
- * Reads the configuration from an environment. An empty variable counts as unset. Throws a `ConfigError` that names every
- * fault, with the variable and its bounds, without its value.
+ * Reads the configuration from an environment. An empty variable counts as unset. Throws a `Failure` that names every fault, one a
+ * line, with the variable and its bounds, without its value.
  */
 export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const [environment, fileFaults] = withAddressFiles(variables);
@@ -202,7 +198,7 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
   if (config.RATE_LIMIT_SCOPE === 'redis' && !config.REDIS_URL)
     faults.add('RATE_LIMIT_SCOPE=redis needs REDIS_URL: the counts are in Redis');
   for (const [name, fault] of faultsOfAddresses(config, wrong)) faults.add(`${name} is malformed: ${fault}`);
-  if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
+  if (faults.size > 0) throw new Failure([...faults].join('\n'), 2);
   return Object.freeze(config);
 }
 

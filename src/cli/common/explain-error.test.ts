@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { ConfigError } from '../../config/config.ts';
 import { Failure } from '../../lib/failure.ts';
 import { explainError } from './explain-error.ts';
 
@@ -8,7 +7,7 @@ test('a Failure yields its message and exit code 1', () => {
 });
 
 test('each fault of the configuration is a line, and the exit code is that of wrong usage', () => {
-  expect(explainError(new ConfigError('PORT is wrong\nHOST is wrong'))).toEqual({
+  expect(explainError(new Failure('PORT is wrong\nHOST is wrong', 2))).toEqual({
     lines: ['PORT is wrong', 'HOST is wrong'],
     exitCode: 2,
   });

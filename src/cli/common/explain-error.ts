@@ -1,11 +1,9 @@
-import { ConfigError } from '../../config/config.ts';
 import { TLS_FAULT } from '../../config/postgres-tls.ts';
 import { Failure } from '../../lib/failure.ts';
 import { percentDecoded } from '../../lib/percent-decoded.ts';
 
 /** Returns the lines for standard error and the exit code. The lines never contain the password of `databaseUrl`. */
 export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
-  if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: error.exitCode };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
   const advice = connectionAdvice[code] ?? (TLS_FAULT.test(code) ? CERTIFICATES : undefined);

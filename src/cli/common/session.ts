@@ -39,7 +39,7 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   }
 }
 
-/** Returns the address that commands use, from the environment or the files it names. Throws a `ConfigError`. */
+/** Returns the address that commands use, from the environment or the files it names. Throws a `Failure`. */
 export function databaseUrl(): string {
   const { DATABASE_URL, DATABASE_URL_FILE } = process.env;
   return readConfig({ DATABASE_URL, DATABASE_URL_FILE }).DATABASE_URL;
