@@ -19,7 +19,7 @@ beforeAll(async () => {
 /** Runs the command for a while, by default against the service. */
 async function check(
   key: string,
-  { url = service.url, databaseUrl = service.database.url, promiseMs = BOUND_MS, duration = '3s' } = {},
+  { url = service.url, databaseUrl = service.database.url, promiseMs = BOUND_MS, duration = '2s' } = {},
 ): Promise<Outcome & { report: ReturnType<typeof JSON.parse> }> {
   const command = ['check-freshness', '--url', url, '--for', duration, '--json'];
   command.push('--promise-ms', String(promiseMs));
@@ -27,12 +27,13 @@ async function check(
   return { ...outcome, report: outcome.stdout === '' ? undefined : JSON.parse(outcome.stdout) };
 }
 
-/** Changes hotels during `work`. */
+/** Changes hotels during `work`, and leaves the processors to it. */
 async function changing<T>(work: Promise<T>): Promise<T> {
   let isOver = false;
   const writing = (async () => {
     for (let i = 0; !isOver; i++) {
       await service.sql`update hotels set name = ${`v${i}`} where id = ${`h${i % 100}`}`;
+      await service.sql`select pg_sleep(0.01)`;
       if (i % 10 === 0) await service.sql`delete from hotels where id = 'h5'`;
       if (i % 10 === 5) await service.insert({ id: 'h5', name: `again ${i}` });
     }
@@ -94,7 +95,7 @@ describe('check-freshness', () => {
     await service.sql`update hotels set name = 'changed since'`;
     process.kill(service.pid, 'SIGSTOP');
     const { code, stderr, report } = await changing(
-      check(service.fullKey, { url, promiseMs: 100, duration: '5s' }),
+      check(service.fullKey, { url, promiseMs: 100, duration: '3s' }),
     );
     process.kill(service.pid, 'SIGCONT');
     expect(code).toBe(1);

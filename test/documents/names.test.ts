@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { CliCommand } from '../../src/cli/common/help.ts';
 import { VARIABLES } from '../../src/config/config.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
 import { program, TABLES } from './tables.ts';
@@ -48,6 +49,20 @@ describe('README.md', () => {
     const folders = readdirSync(`${ROOT}src`, { withFileTypes: true }).filter((entry) => entry.isDirectory());
     expect(unique(named)).toEqual(unique(folders.map(({ name }) => name)));
   });
+});
+
+it('every command has help with an example of that command', () => {
+  const described = (command: CliCommand, path: string): [CliCommand, string][] => [
+    [command, path],
+    ...command.commands.flatMap((each) => described(each as CliCommand, `${path} ${each.name()}`)),
+  ];
+  const commands = program.commands.flatMap((each) => described(each as CliCommand, each.name()));
+  expect(commands.length).toBeGreaterThan(14);
+  for (const [command, path] of commands) {
+    const help: string[] = [];
+    command.configureOutput({ writeOut: (text) => help.push(text) }).outputHelp();
+    expect(help.join('').split('Examples:\n')[1], path).toContain(`hotel-api ${path}`);
+  }
 });
 
 function linksOf(path: string): string[] {

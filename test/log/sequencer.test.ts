@@ -31,8 +31,9 @@ async function expectOnce(from: number, committed: readonly string[], loads: rea
   const changes = (await logAfter(first, from)).filter(({ kind }) => kind === 'hotels');
   expect(changes.map(({ id }) => id).sort()).toEqual([...committed].sort());
   expect(new Set(changes.map(({ position }) => position)).size).toBe(changes.length);
+  // an assertion for each takes longer than all of PostgreSQL's work
   for (const { label, ids } of loads)
-    for (const { id, position } of changes) if (position <= label) expect(ids).toContain(id);
+    expect(changes.filter(({ id, position }) => position <= label && !ids.has(id!))).toEqual([]);
 }
 
 /** A session that inserts hotels in transactions, as a schedule says. */
