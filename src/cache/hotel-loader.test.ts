@@ -62,6 +62,7 @@ let local: LocalCache;
 let window: Window;
 let reader: HotelReader;
 let isCurrent: boolean;
+let servesAnyAge: boolean;
 
 beforeEach(() => {
   origin = new FakeOrigin();
@@ -72,6 +73,7 @@ beforeEach(() => {
   window = new Window(memory.window);
   window.beginHistory(0);
   isCurrent = true;
+  servesAnyAge = false;
   local = localCacheIn(memory);
   const parts = { redis: store as never, cache: redis, local, memory, count: () => {} };
   const redisBatch = new RedisBatchReader({ ...parts, mayRead: () => true });
@@ -81,7 +83,7 @@ beforeEach(() => {
     ...({ origin, redisCache: redis, redisBatch, window, local } as never as object),
     isCurrent: () => isCurrent,
     collections: undefined,
-    mayServeAnyAge: () => false,
+    mayServeAnyAge: () => servesAnyAge,
     count: () => {},
   } as never);
 });
@@ -242,4 +244,19 @@ it('loads no more large hotels by one query than are stored in one turn, and mor
   expect(await asked(keysOf('small'))).toEqual([64, 256, 80]);
   expect(await asked(keysOf('large').slice(0, 300))).toEqual([300]);
   expect(Math.max(...(await asked(keysOf('large').slice(300))))).toBeLessThan(70);
+});
+
+it('adds known hotels of any age to what the queries before an outage have found', async () => {
+  const keys = Array.from({ length: 100 }, (_, i) => `h${i}`);
+  origin.rows = keys.map((id) => ({ id, name: 'old' }));
+  await reader.load('id', keys.slice(64), '');
+  await nextTick();
+  origin.rows = keys.map((id) => ({ id, name: 'new' }));
+  local.clear();
+  [isCurrent, servesAnyAge] = [false, true];
+  const { load } = origin;
+  origin.load = (...request) =>
+    origin.queries.length > 1 ? Promise.reject(new Unavailable('away')) : load.apply(origin, request);
+  const found = await reader.load('id', keys, '');
+  expect(found.map(nameOf)).toEqual(keys.map((_, i) => (i < 64 ? 'new' : 'old')));
 });

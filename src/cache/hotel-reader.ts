@@ -87,11 +87,8 @@ export class HotelReader {
       found[missing[at]!] = hotel;
     }).catch(async (error) => {
       if (!this.#options.mayServeAnyAge(error)) throw error;
-      const known = await this.#lastKnown(namespace, missed, mayReadRedis);
-      missing.forEach((i, at) => {
-        found[i] = known[at];
-      });
-      if (known.includes(undefined)) throw error;
+      await fill(found, keys, (asked) => this.#lastKnown(namespace, asked, mayReadRedis));
+      if (found.includes(undefined)) throw error;
     });
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});
