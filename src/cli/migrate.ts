@@ -1,4 +1,4 @@
-import { isOpenToAllLogins, knownVersion, migrate } from '../postgres/migrate.ts';
+import { isOpenToAllLogins, knownVersion, migrate, triggerCreators } from '../postgres/migrate.ts';
 import { makeServingLogin } from '../postgres/serving-login.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
@@ -6,9 +6,14 @@ import { withDatabase } from './common/session.ts';
 
 /** Printed while CONNECT is granted to PUBLIC. */
 export const OPEN_TO_ALL_LOGINS =
-  'Warning: CONNECT on the database is granted to PUBLIC, so every login of the server may connect. ' +
+  'Warning: CONNECT on the database is granted to PUBLIC, so every login of the server may connect, and stop the service by locks. ' +
   'Run, as the owner of the database: grant connect on database NAME to hotel_api_serve, and to each operator and writer; ' +
   'revoke connect, temporary on database NAME from public';
+
+/** Printed for the roles that may create triggers. */
+const triggersFor = (roles: string[]) =>
+  `Warning: ${roles.join(', ')} may create triggers on tables of the service. They run with the rights of whoever writes ` +
+  `there, the owner among them. Run, as the owner: revoke trigger on hotels, api_keys, collections, collection_hotels from ${roles.join(', ')}`;
 
 export function addCommand(program: CliCommand): void {
   program
@@ -31,6 +36,8 @@ async function run({ json, servingLogin }: { json?: boolean; servingLogin?: stri
     const migrated = await migrate(sql);
     if (servingLogin !== undefined) await makeServingLogin(sql, servingLogin);
     if (await isOpenToAllLogins(sql)) process.stderr.write(`${OPEN_TO_ALL_LOGINS}\n`);
+    const creators = await triggerCreators(sql);
+    if (creators.length > 0) process.stderr.write(`${triggersFor(creators)}\n`);
     return migrated;
   });
   const known = await knownVersion();

@@ -56,6 +56,15 @@ export async function isOpenToAllLogins(sql: Sql): Promise<boolean> {
   return row!.open;
 }
 
+/** Returns the roles beside the owner that may create triggers on tables of the schema, as identifiers of SQL. */
+export async function triggerCreators(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ role: string }[]>`
+    select distinct case grantee when 0 then 'public' else grantee::regrole::text end as role
+    from pg_class, aclexplode(relacl)
+    where ${sql.unsafe(IS_OWN_TABLE)} and privilege_type = 'TRIGGER' and grantee <> relowner order by role`;
+  return rows.map(({ role }) => role);
+}
+
 /** Returns the version of the schema that this release needs. */
 export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
   return lastOf(await readMigrations(directory));

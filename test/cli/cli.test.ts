@@ -139,6 +139,18 @@ describe('migrate', () => {
     expect((await hotelApi(['migrate'])).code).toBe(0);
   });
 
+  test('warns of roles that may create triggers', async () => {
+    await sql`create role "the writer"`;
+    await sql`grant all on hotels to "the writer"`;
+    const { code, stderr } = await hotelApi(['migrate']);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('revoke trigger on hotels, api_keys')]);
+    expect(stderr).toContain('Warning: "the writer" may create triggers');
+    await sql`revoke trigger on hotels from "the writer"`;
+    expect((await hotelApi(['migrate'])).stderr).not.toContain('triggers');
+    await sql`drop owned by "the writer"`;
+    await sql`drop role "the writer"`;
+  });
+
   test('warns while every login may connect to the database', async () => {
     const warned = await hotelApi(['migrate', '--json']);
     expect(warned).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Warning: CONNECT .* PUBLIC/) });
