@@ -25,13 +25,11 @@ export interface Global {
  * Compiles a module once. Returns a function that creates an instance with its own zeroed memory of at least `bytes`. A
  * page becomes resident when it is written.
  */
-export function compileModule<Exports>(
-  file: URL,
-): (bytes: number, imports?: object) => { wasm: Exports; memory: Memory } {
+export function compileModule<Exports>(file: URL): (bytes: number) => { wasm: Exports; memory: Memory } {
   const module = new WebAssembly.Module(readFileSync(file));
-  return (bytes, imports) => {
+  return (bytes) => {
     const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });
-    const { exports } = new WebAssembly.Instance(module, { env: { memory }, ...imports });
+    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
     return { wasm: exports as Exports, memory };
   };
 }
