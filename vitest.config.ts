@@ -42,6 +42,7 @@ export default defineConfig({
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 3,
+          isolate: false,
           sequence: { groupOrder: 2 },
         },
       },

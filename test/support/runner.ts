@@ -5,10 +5,12 @@ import { MISSING } from './needs.ts';
 /** Test runner that skips a file, its hooks included, if its `needs(…)` are not met. */
 export default class SkippingRunner extends TestRunner {
   override async onBeforeRunSuite(suite: RunnerTestSuite): Promise<void> {
-    const lacked = (globalThis as Record<symbol, unknown>)[MISSING];
-    if (lacked !== undefined && isFile(suite)) {
-      console.warn(`Not tested: ${relative(process.cwd(), suite.filepath)}: ${lacked}`);
+    const all = globalThis as Record<symbol, unknown>;
+    if (all[MISSING] !== undefined && isFile(suite)) {
+      console.warn(`Not tested: ${relative(process.cwd(), suite.filepath)}: ${all[MISSING]}`);
       skip(suite);
+      // the next file may have the same globals
+      delete all[MISSING];
     }
     await super.onBeforeRunSuite(suite);
   }
