@@ -1,10 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { BUNDLED } from '../support/bundle.ts';
+import { lacks } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
 import { MAIN, Program } from './program.ts';
-import { onTerminal, withoutTerminal } from './terminal.ts';
 
 /** Hotels of a file that an import reads in two batches. */
 const HOTELS = 8_000;
@@ -17,15 +21,32 @@ beforeAll(async () => {
   await writeFile(join(program.folder, 'hotels.ndjson'), lines.join(''));
 });
 
-const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
-  onTerminal(`'${process.execPath}' '${MAIN}' ${args}`, {
-    cwd: program.folder,
-    env: { ...BUNDLED, DATABASE_URL: program.database.ownerUrl, ...env },
-  });
+/** Program that gives another one a terminal: of util-linux, and on Debian 13 of bsdutils. */
+const script = await pathOf('script');
+const withoutTerminal = process.platform !== 'linux' || (await lacks('script')) || !(await makesTerminals());
+
+/** Returns false if no pseudo-terminal can be created, as in a chroot without /dev/pts. In CI every test runs. */
+async function makesTerminals(): Promise<boolean> {
+  const child = spawn(script!, ['-qec', 'true', '/dev/null'], { stdio: 'ignore' });
+  const [code] = await once(child, 'exit');
+  if (code !== 0 && process.env.CI)
+    throw new Error('In CI every test runs, but no pseudo-terminal can be made.');
+  if (code !== 0) console.warn('Not tested in part: no pseudo-terminal can be made here.');
+  return code === 0;
+}
 
 describe.skipIf(withoutTerminal)('on a terminal', () => {
   test('an import shows its progress in one line, and removes it', async () => {
-    const output = await shown('import hotels.ndjson');
+    const command = `'${process.execPath}' '${MAIN}' import hotels.ndjson`;
+    const child = spawn(script!, ['-qec', command, '/dev/null'], {
+      cwd: program.folder,
+      env: {
+        ...{ PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh' },
+        ...{ ...BUNDLED, DATABASE_URL: program.database.ownerUrl },
+      },
+    });
+    child.stdin.end();
+    const output = await text(child.stdout);
     const drawn = stripVTControlCharacters(output);
     expect(drawn).toMatch(/reading hotels\.ndjson: \d+ %, [\d.]+ MB of [\d.]+ MB/);
     // the line is cleared before the result
