@@ -140,13 +140,6 @@ describe.each([
     expect([batch.status, batch.text]).toEqual([200, '[]']);
   });
 
-  it('of a collection that did not exist sees it once it is created', async () => {
-    const key = await insertKey(service.sql, [], 'later');
-    expect((await service.get('/hotels/h003', { key })).status).toBe(404);
-    await insertCollection(service.sql, 'later', ['h003']);
-    await until(async () => (await service.get('/hotels/h003', { key })).status === 200);
-  });
-
   it('that is moved to another collection, or to none, sees the hotels of that', async () => {
     const key = await insertKey(service.sql, [], 'empty');
     const move = (to: string | null) => changeKey(service.sql, key, { collection_id: to });

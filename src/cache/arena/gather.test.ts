@@ -25,22 +25,14 @@ function gather(namespace: 'channel' | 'registry', body: string): string | numbe
   return batchLookup.status === OK ? Buffer.from(batchLookup.output).toString() : batchLookup.status;
 }
 
+// src/http/batch-body.test.ts compares any body with what JSON.parse makes of it
 describe('the body of a batch request', () => {
   it('yields the hotels in the requested order, each once', () => {
     expect(gather('channel', '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
       arrayOf(entries[3]!, entries[1]!),
     );
-    expect(gather('channel', ' {\n"channel_ids" :\t[ "ch-3" ,\r"ch-1" ] } ')).toBe(
-      arrayOf(entries[3]!, entries[1]!),
-    );
-    expect(gather('registry', '{"registry_ids":["004",4,-7,"-07"]}')).toBe(arrayOf(entries[4]!, entries[7]!));
-    expect(gather('registry', '{"registry_ids":["-0"]}')).toBe(arrayOf(entries[0]!));
-    expect(gather('registry', '{"registry_ids":[-0]}')).toBe(arrayOf(entries[0]!));
     expect(gather('registry', '{"registry_ids":[4.0,-0.7e1,"\\u0034"]}')).toBe(
       arrayOf(entries[4]!, entries[7]!),
-    );
-    expect(gather('channel', '{"x":[{"channel_ids":1}],"channel\\u005fids":["ch\\u002d3"]}')).toBe(
-      arrayOf(entries[3]!),
     );
     expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
     expect([batchLookup.hits, batchLookup.absences, batchLookup.misses]).toEqual([0, 0, 0]);
