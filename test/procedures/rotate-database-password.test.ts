@@ -79,4 +79,5 @@ it('the password of the service at PostgreSQL is rotated by files without a rest
     await load.answers(100);
     expect(await load.stop()).toMatchObject(ALL_ANSWERED);
   }
+  for (const instance of instances) expect(instance.logs().join('\n')).not.toContain(':second@');
 });
