@@ -22,7 +22,7 @@ await needs('faketime', 'redis-server');
 
 /** `node test/history/main.ts` runs others, and more. */
 const SEED = Number(process.env.HISTORY_SEED ?? 1);
-const HISTORIES = Number(process.env.HISTORIES ?? 4);
+const HISTORIES = Number(process.env.HISTORIES ?? 2);
 const WRITERS = 3;
 const READERS = 3;
 const VIEWS: View[] = ['full', 'narrow', 'collection', 'full', 'collection'];
