@@ -2,6 +2,7 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { Entry } from '../hotels/entry.ts';
+import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { Window } from '../log/window.ts';
@@ -62,7 +63,6 @@ let local: LocalCache;
 let window: Window;
 let reader: HotelReader;
 let isCurrent: boolean;
-let servesAnyAge: boolean;
 
 beforeEach(() => {
   origin = new FakeOrigin();
@@ -73,17 +73,17 @@ beforeEach(() => {
   window = new Window(memory.window);
   window.beginHistory(0);
   isCurrent = true;
-  servesAnyAge = false;
   local = localCacheIn(memory);
-  const parts = { redis: store as never, cache: redis, local, memory, count: () => {} };
+  const atOnce = new HotelsAtOnce(1000, 1024 ** 2);
+  const parts = { redis: store as never, cache: redis, local, memory, atOnce, count: () => {} };
   const redisBatch = new RedisBatchReader({ ...parts, mayRead: () => true });
   // it stores nothing here
   other = new RedisBatchReader({ ...parts, mayRead: () => false });
   reader = new HotelReader({
-    ...({ origin, redisCache: redis, redisBatch, window, local } as never as object),
+    ...({ origin, redisCache: redis, redisBatch, window, local, atOnce } as never as object),
     isCurrent: () => isCurrent,
     collections: undefined,
-    mayServeAnyAge: () => servesAnyAge,
+    mayServeAnyAge: () => false,
     count: () => {},
   } as never);
 });
@@ -226,37 +226,4 @@ describe('an absence', () => {
     if (namespace === 'channel') expect(await fromRedis(namespace, key)).toBeUndefined();
     expect(await load(namespace, key)).toBe('new');
   });
-});
-
-it('loads no more large hotels by one query than are stored in one turn, and more small ones', async () => {
-  const keysOf = (prefix: string) => Array.from({ length: 400 }, (_, i) => `${prefix}${i}`);
-  const description = 'x'.repeat(60_000);
-  origin.rows = [
-    ...keysOf('small').map((id) => ({ id })),
-    ...keysOf('large').map((id) => ({ id, description })),
-  ];
-  const asked = async (keys: string[]) => {
-    origin.queries = [];
-    const found = await reader.load('id', keys, '');
-    expect(found.map((hotel) => hotel?.id)).toEqual(keys);
-    return origin.queries.map((query) => query.split(',').length);
-  };
-  expect(await asked(keysOf('small'))).toEqual([64, 256, 80]);
-  expect(await asked(keysOf('large').slice(0, 300))).toEqual([300]);
-  expect(Math.max(...(await asked(keysOf('large').slice(300))))).toBeLessThan(70);
-});
-
-it('adds known hotels of any age to what the queries before an outage have found', async () => {
-  const keys = Array.from({ length: 100 }, (_, i) => `h${i}`);
-  origin.rows = keys.map((id) => ({ id, name: 'old' }));
-  await reader.load('id', keys.slice(64), '');
-  await nextTick();
-  origin.rows = keys.map((id) => ({ id, name: 'new' }));
-  local.clear();
-  [isCurrent, servesAnyAge] = [false, true];
-  const { load } = origin;
-  origin.load = (...request) =>
-    origin.queries.length > 1 ? Promise.reject(new Unavailable('away')) : load.apply(origin, request);
-  const found = await reader.load('id', keys, '');
-  expect(found.map(nameOf)).toEqual(keys.map((_, i) => (i < 64 ? 'new' : 'old')));
 });

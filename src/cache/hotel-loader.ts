@@ -1,17 +1,13 @@
 import { isQueueFull, isTimeout } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
-import { HotelsPerQuery, MIN_HOTELS } from '../hotels/hotels-per-query.ts';
+import type { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Window } from '../log/window.ts';
-import { MAX_KEYS } from './arena/arena.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
-
-/** Bytes of hotels that are loaded and stored in one turn of the event loop. */
-const MAX_QUERY_BYTES = 4 * 1024 * 1024;
 
 /** Result of one query, by key. */
 export interface Load extends Omit<LoadedHotels, 'entries'> {
@@ -32,13 +28,13 @@ export interface HotelLoaderOptions {
   /** filled with the results of loads; undefined without Redis */
   redisCache: RedisHotelCache | undefined;
   window: Window;
+  /** takes the sizes of hotels */
+  atOnce: HotelsAtOnce;
   count: CountLookups;
 }
 
 /** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
 export class HotelLoader {
-  /** for callers with many keys */
-  readonly perQuery = new HotelsPerQuery(MAX_KEYS, MAX_QUERY_BYTES, MIN_HOTELS);
   readonly #options: HotelLoaderOptions;
   /** by letter of the namespace and key */
   readonly #inFlight = new SingleFlight<Load>(MAX_AGE_THEN_MS);
@@ -104,11 +100,11 @@ export class HotelLoader {
     owner: string,
     collection: string | null,
   ): Promise<Load> {
-    const { origin, count } = this.#options;
+    const { origin, count, atOnce } = this.#options;
     const beganMs = monotonicMs();
     const loading = origin.load(namespace, keys, owner, collection);
     const { entries, label, isOfHistory } = await loading.catch((error) => {
-      if (isTimeout(error)) this.perQuery.late();
+      if (isTimeout(error)) atOnce.tooMany();
       throw error;
     });
     const byKey = new Map<string, Entry>();
@@ -119,7 +115,7 @@ export class HotelLoader {
         namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
       byKey.set(key!, entry);
     }
-    this.perQuery.read(entries.length, bytes);
+    atOnce.read(entries.length, bytes);
     count('postgres', 'hit', entries.length);
     count('postgres', 'absent', keys.length - entries.length);
     const load = { label, isOfHistory, byKey, beganMs };

@@ -83,31 +83,20 @@ export class HotelReader {
     const missing = placesOf(found);
     if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
-    const loaded = this.#loadInParts(namespace, missed, owner, (at, hotel) => {
-      found[missing[at]!] = hotel;
-    }).catch(async (error) => {
-      if (!this.#options.mayServeAnyAge(error)) throw error;
-      await fill(found, keys, (asked) => this.#lastKnown(namespace, asked, mayReadRedis));
-      if (found.includes(undefined)) throw error;
-    });
+    const loaded = this.loader.load(namespace, missed, owner).then(
+      (loads) =>
+        missing.forEach((i, at) => {
+          found[i] = this.#take(namespace, missed[at]!, loads[at]!);
+        }),
+      async (error) => {
+        if (!this.#options.mayServeAnyAge(error)) throw error;
+        await fill(found, keys, (asked) => this.#lastKnown(namespace, asked, mayReadRedis));
+        if (found.includes(undefined)) throw error;
+      },
+    );
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});
     return { found, loaded };
-  }
-
-  /** Loads the hotels of these keys by as many queries as their size demands. `take` receives each with its place. */
-  async #loadInParts(
-    namespace: Namespace,
-    keys: string[],
-    owner: string,
-    take: (at: number, hotel: Found) => void,
-  ): Promise<void> {
-    for (let start = 0; start < keys.length; ) {
-      const part = keys.slice(start, start + this.loader.perQuery.hotels);
-      const loads = await this.loader.load(namespace, part, owner);
-      for (const [i, key] of part.entries()) take(start + i, this.#take(namespace, key, loads[i]!));
-      start += part.length;
-    }
   }
 
   /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */

@@ -2,7 +2,7 @@ import type { Found, View } from '../hotels/entry.ts';
 import { type Body, fillGaps } from '../hotels/json-array.ts';
 
 /** Size of the hits from which a response is large. */
-const LARGE_BYTES = 4 * 1024 * 1024;
+export const LARGE_BYTES = 4 * 1024 * 1024;
 
 /** Response to a batch of which some hotels are still missing. */
 export class PartialResponse {

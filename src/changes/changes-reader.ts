@@ -1,6 +1,6 @@
 import { isQueueFull, isTimeout, Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { HotelsPerQuery } from '../hotels/hotels-per-query.ts';
+import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
@@ -81,7 +81,7 @@ export class ChangesReader {
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS);
   /** what a page has no room for is read in vain */
-  readonly #perQuery = new HotelsPerQuery(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MAX_CHANGES);
+  readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES);
 
   constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
     this.eventLoop = eventLoop;
@@ -192,17 +192,17 @@ export class ChangesReader {
 
   async #read(request: ReadRequest): Promise<Page & Read> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#perQuery.hotels);
+    const limit = Math.min(request.limit, this.#atOnce.most);
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#perQuery.late();
+      if (isTimeout(error)) this.#atOnce.tooMany();
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.#perQuery.read(hotels.length, size);
+    this.#atOnce.read(hotels.length, size);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
   }

@@ -88,7 +88,7 @@ export class AccessControl {
 
   /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
   authorize(exchange: Exchange, needsRegistry: boolean): boolean {
-    if (!needsRegistry || exchange.view === 'full') return true;
+    if (!needsRegistry || exchange.principal!.view === 'full') return true;
     exchange.fail(publicErrors.forbidden);
     return false;
   }

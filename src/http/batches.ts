@@ -12,7 +12,7 @@ import type { Pending } from './routes.ts';
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 export function batches(sources: HotelSources): SendBatch {
-  const { local, redisBatch, collections } = sources;
+  const { local, redisBatch, collections, atOnce, large } = sources;
 
   return (exchange, namespace, body, mayLoad) => {
     const { collection, view } = exchange.principal!;
@@ -28,14 +28,21 @@ export function batches(sources: HotelSources): SendBatch {
     const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
       if (!(result instanceof PartialResponse)) return exchange.ok(result, '');
-      return loadHotels(sources, exchange, namespace, result.keys, result.isLarge).then((found) => {
+      if (exchange.over) return;
+      const { keys, isLarge } = result;
+      const loading =
+        isLarge || keys.length > atOnce.most
+          ? large.load(exchange, namespace, keys)
+          : loadHotels(sources, exchange, namespace, keys);
+      return loading.then((found) => {
+        if (!found) return;
         for (const hotel of found) if (hotel) exchange.hotels++;
         exchange.ok(result.complete(found, view), '');
       });
     };
     const completed =
-      collection === null && lookup.misses > MAX_JOINED
-        ? redisBatch?.complete(namespace, lookup, view, finish)
+      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= atOnce.most
+        ? redisBatch?.complete(namespace, lookup, view, finish, exchange)
         : undefined;
     return completed ?? finish(lookup.misses === 0 ? lookup.output : lookup.takePartial(), lookup.hits);
   };

@@ -34,8 +34,7 @@ export function changesOperation(
   };
   const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
-    const { view, principal } = exchange;
-    const { keyId, collection } = principal!;
+    const { keyId, collection, view } = exchange.principal!;
     const key = exchange.headers.apiKey ?? '';
     const rights = async () => {
       const known = apiKeys.find(key);
@@ -52,8 +51,7 @@ export function changesOperation(
     read: (request) => request.getQuery() ?? '',
     needsRegistry: () => false,
     respond: (exchange, text) => {
-      const { view } = exchange;
-      const { collection } = exchange.principal!;
+      const { collection, view } = exchange.principal!;
       const same = kept.get(text);
       if (same && reader.isUpToDate(same.page.next, view, collection))
         return send(exchange, same.page, same.query);

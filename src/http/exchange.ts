@@ -1,7 +1,6 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
-import type { View } from '../hotels/entry.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
@@ -44,6 +43,8 @@ export class Exchange extends ReceivedRequest {
   hotels = 0;
   /** the error, for the log */
   fault: unknown;
+  /** set by the pipeline: lets other loads begin, although this one goes on; takes the estimated bytes of the response */
+  giveUpLoad: ((responseBytes: number) => void) | undefined;
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
@@ -74,10 +75,6 @@ export class Exchange extends ReceivedRequest {
   /** Returns the monotonic time in ms, read once for everything before the handler returns. */
   get nowMs(): number {
     return this.#deferred ? monotonicMs() : this.startedAtMs;
-  }
-
-  get view(): View {
-    return this.principal!.view;
   }
 
   /** Returns true if the client has not taken the whole response, or had not when it disconnected. */

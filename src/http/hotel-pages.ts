@@ -39,10 +39,11 @@ export function hotelPages(
       : undefined;
 
   /** Returns true if a page from the local cache need not be compressed. */
-  const mayBeSent = ({ encoding, view }: Exchange, lookup: BatchLookup): boolean =>
+  const mayBeSent = ({ encoding, principal }: Exchange, lookup: BatchLookup): boolean =>
     encoding === undefined ||
     (lookup.absences === 0 &&
-      compressedPages?.get(listTagOf(lookup.joinedTags(view)), encoding, lookup.output) !== undefined);
+      compressedPages?.get(listTagOf(lookup.joinedTags(principal!.view)), encoding, lookup.output) !==
+        undefined);
 
   /**
    * Sends the list of the hotels with these keys, of which `lookup` is what the local cache holds. If some do not exist, it
@@ -56,7 +57,7 @@ export function hotelPages(
     headers = '',
     again?: Again,
   ): void | Promise<void> => {
-    const { view } = exchange;
+    const { view } = exchange.principal!;
     const ok = (body: Body, tag: string) => exchange.ok(body, tag, headers, compressedPages);
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     const sendFound = (tags: (string | undefined)[], body: () => Body) => {
@@ -78,7 +79,7 @@ export function hotelPages(
     const tags = lookup.tags(view);
     if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
     const partial = lookup.takePartial();
-    return loadHotels(sources, exchange, namespace, partial.keys, partial.isLarge).then((found) => {
+    return loadHotels(sources, exchange, namespace, partial.keys).then((found) => {
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {
         tags[places.get(key)!] = found[i]?.tag(view);

@@ -29,7 +29,7 @@ export type Handler = (response: HttpResponse, request: HttpRequest) => void;
  * response. No exception reaches uWebSockets.js, where it would end the worker.
  */
 export class RequestPipeline implements Observer<Exchange> {
-  readonly #access: AccessControl;
+  readonly access: AccessControl;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
   readonly #usage: UsageCounter;
@@ -55,7 +55,7 @@ export class RequestPipeline implements Observer<Exchange> {
   ) {
     this.#turnover = turnover;
     this.compresses = compresses;
-    this.#access = new AccessControl(apiKeys, limiter, metrics);
+    this.access = new AccessControl(apiKeys, limiter, metrics);
     this.#metrics = metrics;
     this.#accessLog = accessLog;
     this.#usage = usage;
@@ -87,18 +87,18 @@ export class RequestPipeline implements Observer<Exchange> {
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange)) return;
       const respond = (input: Input) => {
-        if (this.#access.authorize(exchange, definition.needsRegistry(input)))
+        if (this.access.authorize(exchange, definition.needsRegistry(input)))
           return definition.respond(exchange, input);
       };
       // nothing else is parsed before the key
-      const entry = this.#access.authenticate(exchange);
+      const entry = this.access.authenticate(exchange);
       if (entry instanceof Promise) {
         const input = definition.read(request);
         return entry.then((entered) => {
-          if (this.#access.accept(exchange, entered)) return respond(input);
+          if (this.access.accept(exchange, entered)) return respond(input);
         });
       }
-      if (this.#access.accept(exchange, entry)) return respond(definition.read(request));
+      if (this.access.accept(exchange, entry)) return respond(definition.read(request));
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
@@ -111,7 +111,7 @@ export class RequestPipeline implements Observer<Exchange> {
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
       const enter = (whole: Uint8Array) =>
         this.#enter(exchange, whole, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
-      const may = this.#access.mayStillAnswer(exchange, definition.needsRegistry);
+      const may = this.access.mayStillAnswer(exchange, definition.needsRegistry);
       if (may === true) return enter(body);
       if (may === false) return;
       const kept = new Uint8Array(body);
@@ -140,15 +140,15 @@ export class RequestPipeline implements Observer<Exchange> {
         if (!framing) return;
         /** Returns true if the body is to be answered; else responds. */
         const isAdmitted = (entered: Entry): boolean => {
-          if (!this.#access.accept(exchange, entered)) return false;
-          if (!this.#access.authorize(exchange, definition.needsRegistry)) return false;
+          if (!this.access.accept(exchange, entered)) return false;
+          if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
           if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
           else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
           else if (this.#admission.isFull(entered.keyId)) this.#failed(exchange, OVERLOADED);
           else return true;
           return false;
         };
-        const entry = this.#access.authenticate(exchange);
+        const entry = this.access.authenticate(exchange);
         if (!(entry instanceof Promise)) {
           if (!isAdmitted(entry)) return;
           exchange.defer();
@@ -247,7 +247,11 @@ export class RequestPipeline implements Observer<Exchange> {
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
-        this.#guard(exchange, run, undefined, () => exchange.whenMade(done));
+        exchange.giveUpLoad = (bytes) => {
+          exchange.giveUpLoad = undefined;
+          done(bytes);
+        };
+        this.#guard(exchange, run, undefined, () => exchange.giveUpLoad && exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       reject: hotels === undefined ? () => this.#failed(exchange, OVERLOADED) : undefined,

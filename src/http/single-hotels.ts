@@ -19,7 +19,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
     exchange.hotels = 1;
     const { encoding } = exchange;
-    const [body, tag] = [hotel.body(exchange.view), hotel.tag(exchange.view)];
+    const [body, tag] = [hotel.body(exchange.principal!.view), hotel.tag(exchange.principal!.view)];
     const compressed = encoding && compressHotel(body, encoding);
     if (compressed) exchange.okEncoded(compressed, tag, encoding);
     else exchange.okEncoded(body, tag, undefined);
@@ -42,7 +42,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
 
 /** Sends a hotel of the local cache in the encoding that the client prefers. */
 function sendCached(exchange: Exchange, arena: CacheArena, ref: number): void {
-  const { view } = exchange;
+  const { view } = exchange.principal!;
   exchange.hotels = 1;
   const tag = arena.tag(ref, view);
   const encoding = arena.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;

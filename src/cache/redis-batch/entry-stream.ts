@@ -13,6 +13,8 @@ const DONE = 1;
 const MINUS = 0x2d;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
+/** Size of a reply whose hotels have hardly room in a response. */
+const LARGE_BYTES = 8 * 1024 * 1024;
 
 /** What becomes of the entries: the bodies of a response in a view, or the entries themselves. */
 export type Wanted = View | 'entries';
@@ -41,11 +43,16 @@ export class EntryStream implements ReplyReader {
   readonly #done: (streamed: Streamed) => void;
   readonly #local: LocalCache | undefined;
   readonly #mayStore: () => boolean;
+  readonly #onLarge: () => void;
+  #bytes = 0;
   #begun = false;
   /** reads an error reply */
   #error: ValuesReader | undefined;
 
-  /** Takes the table. While `mayStore` returns true, the local cache stores what it has room for, or a sample. */
+  /**
+   * Takes the table. While `mayStore` returns true, the local cache stores what it has room for, or a sample. `onLarge` is
+   * called when more has arrived than a response has room for.
+   */
   constructor(
     memory: CacheMemory,
     pending: PendingKeys,
@@ -53,6 +60,7 @@ export class EntryStream implements ReplyReader {
     done: (streamed: Streamed) => void,
     local?: LocalCache,
     mayStore = () => true,
+    onLarge = () => {},
   ) {
     this.#memory = memory;
     this.#pending = pending;
@@ -60,6 +68,7 @@ export class EntryStream implements ReplyReader {
     this.#done = done;
     this.#local = local;
     this.#mayStore = mayStore;
+    this.#onLarge = onLarge;
   }
 
   take(chunk: Buffer, from: number): number {
@@ -71,6 +80,8 @@ export class EntryStream implements ReplyReader {
     while (at < chunk.length) {
       const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
       const status = wasm.takeChunk(length, storedAtMs);
+      this.#bytes += length;
+      if (this.#bytes > LARGE_BYTES && this.#bytes - length <= LARGE_BYTES) this.#onLarge();
       at += length;
       if (status === MORE) continue;
       if (status !== DONE) throw new Error('Redis sent an unexpected reply to MGET');

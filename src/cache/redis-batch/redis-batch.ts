@@ -1,4 +1,5 @@
 import type { Found, View } from '../../hotels/entry.ts';
+import type { HotelsAtOnce } from '../../hotels/hotels-at-once.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
@@ -29,13 +30,22 @@ interface RedisBatchOptions {
   memory: CacheMemory;
   /** returns false while what Redis holds may be outdated; every batch is then declined, and nothing is stored */
   mayRead: () => boolean;
+  /** takes the sizes of hotels */
+  atOnce: HotelsAtOnce;
   count: CountLookups;
+}
+
+/** Client of a batch; `over`: it has disconnected. */
+interface Client {
+  readonly over: boolean;
 }
 
 /** Batch between its steps. */
 interface Batch {
   pending: PendingKeys;
   wanted: Wanted;
+  /** undefined: several clients wait, or none */
+  client?: Client;
   /** Called once, immediately when the last reply has arrived, or with nothing found when none does. */
   done: (streamed: Streamed) => void | Promise<void>;
 }
@@ -61,7 +71,13 @@ export class RedisBatchReader {
    * Completes the last lookup in the local cache with the hotels that Redis returns. Returns undefined if Redis is not usable, or
    * if the response is too large. Rejects with the error of `finish`.
    */
-  complete(namespace: Namespace, lookup: BatchLookup, view: View, finish: Finish): Promise<void> | undefined {
+  complete(
+    namespace: Namespace,
+    lookup: BatchLookup,
+    view: View,
+    finish: Finish,
+    client?: Client,
+  ): Promise<void> | undefined {
     if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
     if (!hits) return undefined;
@@ -70,9 +86,10 @@ export class RedisBatchReader {
     const done = ({ response, pending: left, hits: found, absent }: Streamed) => {
       this.#options.count('redis', 'absent', absent);
       this.#options.count('redis', 'hit', found);
+      this.#options.atOnce.read(known + found, (response ?? left.known).length);
       return finish(response ?? left.partialResponse(), known + found);
     };
-    return this.#readHotels({ pending, wanted: view, done });
+    return this.#readHotels({ pending, wanted: view, done, ...(client && { client }) });
   }
 
   /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
@@ -94,6 +111,7 @@ export class RedisBatchReader {
       count('redis', 'absent', absent);
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
+      this.#options.atOnce.read(hits, left.known.length);
       const entries = left.entries();
       for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
     };
@@ -127,7 +145,7 @@ export class RedisBatchReader {
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
-    if (!pointed) return this.#leave(pending, done);
+    if (!pointed || batch.client?.over) return this.#leave(pending, done);
     const { absent, invalid } = pointed;
     if (pointed.named === 0) return this.#leave(pointed.pending, done, absent, invalid);
     let finished: Promise<void> | undefined;
@@ -144,7 +162,10 @@ export class RedisBatchReader {
       // its errors are no failures of Redis
       finished = (async () => done(streamed))();
     };
-    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore);
+    const { atOnce } = this.#options;
+    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore, () =>
+      atOnce.tooMany(),
+    );
     const hasReply = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the caller reads and counts all of them
     if (!hasReply) return this.#leave(pending, done);

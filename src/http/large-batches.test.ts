@@ -1,0 +1,128 @@
+import { beforeEach, expect, it } from 'vitest';
+import type { Principal } from '../auth/principal.ts';
+import { hotel } from '../cache/arena/arena.fixture.ts';
+import { Unavailable } from '../errors.ts';
+import type { Entry } from '../hotels/entry.ts';
+import type { Exchange } from './exchange.ts';
+import { LargeBatches } from './large-batches.ts';
+
+const description = 'x'.repeat(60_000);
+const small = new Map<string, Entry>();
+const large = new Map<string, Entry>();
+for (let i = 0; i < 200; i++) {
+  small.set(`s${i}`, hotel({ id: `s${i}` }));
+  large.set(`l${i}`, hotel({ id: `l${i}`, description }));
+}
+
+interface Part {
+  keys: string[];
+  answer: () => void;
+}
+
+let parts: Part[];
+let members: Set<string> | undefined;
+let mayAnswer: (exchange: Exchange) => boolean;
+let batches: LargeBatches;
+
+/** Requests as their responses read them. */
+const requestOf = (owner: string, collection: string | null = null) => {
+  const principal = { keyId: owner, collection, view: 'full' } as unknown as Principal;
+  return { owner, over: false, principal } as unknown as Exchange & { over: boolean };
+};
+
+beforeEach(() => {
+  parts = [];
+  members = undefined;
+  mayAnswer = () => true;
+  const load = (_: string, keys: string[]) => {
+    const { promise, resolve } = Promise.withResolvers<(Entry | null)[]>();
+    const found = keys.map((key) => small.get(key) ?? large.get(key) ?? null);
+    parts.push({ keys, answer: () => resolve(found) });
+    return promise;
+  };
+  batches = new LargeBatches({
+    reader: { load } as never,
+    collections: { members: () => members && { has: (_: string, id: string) => members!.has(id) } } as never,
+    access: { mayStillAnswer: (exchange) => mayAnswer(exchange) },
+  });
+});
+
+/** Answers every part until none follows; returns how many hotels each asked for. */
+async function answerAll(): Promise<number[]> {
+  const sizes: number[] = [];
+  for (let part = await nextPart(); part; part = await nextPart()) {
+    sizes.push(part.keys.length);
+    part.answer();
+  }
+  return sizes;
+}
+
+async function nextPart(): Promise<Part | undefined> {
+  await new Promise(setImmediate);
+  return parts.shift();
+}
+
+const largeKeys = [...large.keys()];
+
+it('reads as many hotels at once as have room in one iteration, in the requested order', async () => {
+  const keys = [...largeKeys.slice(0, 70), 'none', ...small.keys()];
+  const loading = batches.load(requestOf('a'), 'id', keys);
+  const sizes = await answerAll();
+  expect(sizes.slice(0, 3)).toEqual([32, 34, 34]);
+  expect(Math.max(...sizes)).toBeLessThanOrEqual(100);
+  expect((await loading)!.map((found) => found?.id ?? 'none')).toEqual(keys);
+});
+
+it('reads one batch at a time, and keys take turns', async () => {
+  const ended: string[] = [];
+  const begin = (owner: string) =>
+    batches.load(requestOf(owner), 'id', largeKeys.slice(0, 10)).then(() => ended.push(owner));
+  const all = ['a', 'a', 'a', 'b'].map(begin);
+  for (let i = 0; i < all.length; i++) {
+    const part = await nextPart();
+    expect(parts).toEqual([]);
+    part!.answer();
+  }
+  await Promise.all(all);
+  expect(ended).toEqual(['a', 'a', 'b', 'a']);
+});
+
+it('rejects what would wait behind too many, and goes on behind a failure', async () => {
+  const waiting = Array.from({ length: 17 }, () => batches.load(requestOf('a'), 'id', ['l1']));
+  await expect(batches.load(requestOf('b'), 'id', ['l1'])).rejects.toThrow(Unavailable);
+  mayAnswer = () => {
+    mayAnswer = () => true;
+    throw new Unavailable('the key cannot be judged');
+  };
+  (await nextPart())!.answer();
+  const answered = answerAll();
+  const results = await Promise.allSettled(waiting);
+  await answered;
+  expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+});
+
+it('is answered by nobody if the key was revoked, or the client has left, meanwhile', async () => {
+  const [revoked, left] = [requestOf('a'), requestOf('a')];
+  const loading = [revoked, left].map((each) => batches.load(each, 'id', largeKeys));
+  const part = await nextPart();
+  mayAnswer = (exchange) => exchange !== revoked;
+  left.over = true;
+  part!.answer();
+  expect(await answerAll()).toEqual([]);
+  expect(await Promise.all(loading)).toEqual([undefined, undefined]);
+});
+
+it('contains nothing that has left the collection, and fails if the key has moved to another', async () => {
+  members = new Set(['l1', 'l2', 'l3']);
+  const moved = requestOf('b', 'first');
+  const loading = batches.load(requestOf('a', 'first'), 'id', ['l1', 'l2', 'l3']);
+  const failing = batches.load(moved, 'id', ['l1']);
+  const part = await nextPart();
+  members = new Set(['l1', 'l3']);
+  part!.answer();
+  expect((await loading)!.map((found) => found?.id)).toEqual(['l1', undefined, 'l3']);
+  const last = await nextPart();
+  moved.principal = { ...moved.principal!, collection: 'second' };
+  last!.answer();
+  await expect(failing).rejects.toThrow(/key has changed/);
+});

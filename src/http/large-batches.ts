@@ -1,0 +1,104 @@
+import type { HotelReader } from '../cache/hotel-reader.ts';
+import { MAX_JOINED } from '../cache/load-batcher.ts';
+import { LARGE_BYTES } from '../cache/partial-response.ts';
+import type { Collections } from '../collections/collections.ts';
+import { Unavailable } from '../errors.ts';
+import type { Found } from '../hotels/entry.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
+import type { AccessControl } from './access-control.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Bytes of hotels that are read in one iteration of the event loop. */
+const PART_BYTES = 2 * 1024 * 1024;
+/** Number of the largest hotels that have so many. */
+const FEWEST = 32;
+/** Maximum time of a batch, its wait included. */
+const MAX_MS = 5_000;
+/** Maximum number of batches that wait. Each may hold 8 MiB of hits. */
+const MAX_WAITING = 16;
+
+interface LargeBatchesOptions {
+  reader: HotelReader;
+  collections: Collections;
+  access: Pick<AccessControl, 'mayStillAnswer'>;
+}
+
+/**
+ * Reads batches whose hotels are too large to be read at once. A worker reads one of them at a time, in parts, each in an
+ * iteration of the event loop of its own, so it holds the hotels of one unfinished batch. API keys take turns.
+ */
+export class LargeBatches {
+  readonly #options: LargeBatchesOptions;
+  readonly #waiting = new WaitQueue<() => void>(1, 1);
+  #isBusy = false;
+
+  constructor(options: LargeBatchesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request is over or
+   * answered, because its key was revoked meanwhile. Throws `Unavailable`.
+   */
+  async load(
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: readonly string[],
+  ): Promise<Found[] | undefined> {
+    const untilMs = monotonicMs() + MAX_MS;
+    // it loads in its turn, and small batches need not wait for it
+    exchange.giveUpLoad?.(LARGE_BYTES);
+    if (this.#isBusy) await this.#turn(exchange.owner);
+    this.#isBusy = true;
+    try {
+      return await this.#read(exchange, namespace, keys, untilMs);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next.item();
+      else this.#isBusy = false;
+    }
+  }
+
+  #turn(owner: string): Promise<void> {
+    if (this.#waiting.length >= MAX_WAITING)
+      throw new Unavailable('more batches of large hotels wait than can be answered in time', {
+        rejection: 'overload',
+      });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.append(owner, resolve, 1, monotonicMs());
+    return promise;
+  }
+
+  async #read(
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: readonly string[],
+    untilMs: number,
+  ): Promise<Found[] | undefined> {
+    const { reader, collections, access } = this.#options;
+    const { keyId, collection, view } = exchange.principal!;
+    const found: Found[] = [];
+    let bytes = 0;
+    for (let count = FEWEST; ; ) {
+      if (exchange.over || !(await access.mayStillAnswer(exchange, namespace === 'registry')))
+        return undefined;
+      const now = exchange.principal!;
+      if (now.collection !== collection || now.view !== view || monotonicMs() > untilMs)
+        throw new Unavailable('a batch of large hotels took too long, or its key has changed meanwhile', {
+          rejection: 'overload',
+        });
+      if (found.length === keys.length) break;
+      const part = keys.slice(found.length, found.length + count);
+      for (const hotel of await reader.load(namespace, part, keyId, collection)) {
+        found.push(hotel);
+        bytes += hotel?.bytes.length ?? 0;
+      }
+      count = Math.max(FEWEST, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
+    }
+    // members may have left since their part was read
+    const members = collection === null ? undefined : collections.members(collection);
+    return members ? found.map((hotel) => (hotel && members.has('id', hotel.id) ? hotel : null)) : found;
+  }
+}
