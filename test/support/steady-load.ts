@@ -40,8 +40,9 @@ export class SteadyLoad {
     { port, fullKey }: Pick<Service, 'port' | 'fullKey'>,
     requests: readonly KnownRequest[],
     clients = 8,
+    keepAlive = true,
   ) {
-    this.#client = new Client(port, { full: fullKey, narrow: '' });
+    this.#client = new Client(port, { full: fullKey, narrow: '' }, Infinity, keepAlive);
     let sent = 0;
     const run = async () => {
       for (; !this.#isOver; await sleep(PAUSE_MS)) await this.#send(requests[sent++ % requests.length]!);
