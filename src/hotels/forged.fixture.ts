@@ -1,4 +1,4 @@
-import { MAX_HOTEL_BYTES } from '../wasm/constants.ts';
+import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import { seal } from './assemble.ts';
 import {
   BODY_LENGTH_AT,
@@ -54,11 +54,11 @@ const changes: Record<string, Change> = {
     const body = bytes.length - bytes.readUInt32LE(BODY_LENGTH_AT);
     return Buffer.concat([bytes.subarray(0, body), Buffer.alloc(more, 0xff), bytes.subarray(body)]);
   }),
-  'a body that no hotel has room for': (bytes) => {
-    const more = MAX_HOTEL_BYTES + 1 - bytes.readUInt32LE(BODY_LENGTH_AT);
-    bytes.writeUInt32LE(MAX_HOTEL_BYTES + 1, BODY_LENGTH_AT);
-    return Buffer.concat([bytes, Buffer.alloc(more, ' ')]);
-  },
+  'more bytes than any hotel': expired((bytes) => {
+    const more = MAX_ENTRY_BYTES;
+    bytes.writeUInt32LE(bytes.readUInt32LE(BODY_LENGTH_AT) + more, BODY_LENGTH_AT);
+    return Buffer.concat([bytes, Buffer.alloc(more, 'x')]);
+  }),
   'a header in its tags': withTags('\r\nx-evil: 1;'),
   'a quote in its tags': withTags('abcdefghijk"'),
 };

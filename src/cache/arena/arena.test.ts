@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { encodeAbsence } from '../../hotels/encode.ts';
+import { MAX_ENTRY_BYTES } from '../../wasm/constants.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { ABSENT, CacheArena, MISS } from './arena.ts';
 
@@ -47,6 +48,8 @@ describe('one hotel', () => {
     expect(arena.put(hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes, NOW_MS, LATER_MS)).toBe(
       false,
     );
+    const large = hotel({ id: 'a', description: 'x'.repeat(MAX_ENTRY_BYTES) });
+    expect(new CacheArena(1024 * MIB).put(large.bytes, NOW_MS, LATER_MS)).toBe(false);
     const broken = Buffer.from(hotel({ id: 'a' }).bytes);
     broken.writeUInt32LE(0xffffffff, 56);
     expect(arena.put(broken, NOW_MS, LATER_MS)).toBe(false);

@@ -152,6 +152,12 @@ describe('the entries of a batch', () => {
     expect(memory.window.every((cell) => cell === 0)).toBe(true);
   });
 
+  it('are not read on after a wrong reply, whose values would go beyond the table', () => {
+    const stream = new EntryStream(memory, pointTo(['h0', 'h1']), 'full', () => {});
+    expect(() => stream.take(Buffer.from('*9\r\n'), 0)).toThrow('unexpected reply');
+    expect(() => stream.take(Buffer.from('$-1\r\n'.repeat(9)), 0)).toThrow('unreachable');
+  });
+
   it('an entry with any one byte changed is ignored', () => {
     const pending = pointTo(['h0']);
     for (let place = 0; place < entries[0]!.bytes.length; place++) {

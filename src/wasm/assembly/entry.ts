@@ -19,13 +19,7 @@ import {
   UNTIL_DAY_AT,
   URL_LENGTH_AT,
 } from '../../hotels/entry-layout';
-import {
-  FIRST_DAY,
-  MAX_KEY_BYTES as KEY_BYTES,
-  LAST_DAY,
-  MAX_HOTEL_BYTES,
-  MAX_URL_BYTES,
-} from '../constants';
+import { FIRST_DAY, MAX_KEY_BYTES as KEY_BYTES, LAST_DAY, MAX_URL_BYTES } from '../constants';
 
 export const MAX_KEY_BYTES: u32 = KEY_BYTES;
 
@@ -63,7 +57,6 @@ export function isValid(entry: usize, length: u32): bool {
     <u64>HEADER_BYTES + idLength + channelLength + load<u8>(entry, REGISTRY_LENGTH_AT) + urlLength;
   const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
   const sharedLength = load<u32>(entry, SHARED_LENGTH_AT);
-  if (bodyLength > <u32>MAX_HOTEL_BYTES) return false;
   if (before + bodyLength !== <u64>length || sharedLength > bodyLength) return false;
   const certificationEnd: u64 =
     <u64>load<u32>(entry, CERTIFICATION_AT) + load<u16>(entry, CERTIFICATION_LENGTH_AT);

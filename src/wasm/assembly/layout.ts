@@ -37,9 +37,9 @@ export const COMMAND: usize = STREAMED + 0x240000;
 /** Reply with pointers. */
 export const POINTERS: usize = COMMAND + 0x2e0000;
 export const POINTERS_BYTES: u32 = 0x140000;
-/** Unread bytes of a reply with entries. */
+/** Unread bytes of a reply with entries: the longest value that is read, the line before it, and a chunk. */
 export const REPLY: usize = POINTERS + POINTERS_BYTES;
-export const REPLY_BYTES: u32 = 0x1000000;
+const REPLY_BYTES: u32 = 0x80000;
 /** Response of the batch whose entries are arriving. */
 export const RESPONSE: usize = REPLY + REPLY_BYTES;
 export const RESPONSE_BYTES: u32 = 0x800000;

@@ -53,14 +53,15 @@ export function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 
   }
 }
 
-/** Returns the slot with this hash and this record, or NONE. */
+/** Returns the slot with this hash and this record, which is linked by it. */
 export function slotTo(hash: u32, record: usize): u32 {
   const pointing = <u64>hash | ((<u64>(record >> 3)) << 32);
   let slot = homeOf(hash);
   while (true) {
     const held = load<u64>(slotAt(slot));
     if (held === pointing) return slot;
-    if (held === 0) return NONE;
+    // it would be written at another place
+    if (held === 0) unreachable();
     slot = after(slot);
   }
 }

@@ -1,5 +1,6 @@
 /** Reads and writes of the arena by a single key. */
 import { LABEL_AT } from '../../../hotels/entry-layout';
+import { MAX_ENTRY_BYTES } from '../../constants';
 import { entryKey, entryKeyLength, isValid } from '../entry';
 import { hashOf } from '../hash';
 import { INPUT, mainStart, smallStart } from '../layout';
@@ -32,10 +33,11 @@ export let rejected: u64 = 0;
 
 /**
  * Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small
- * ring.
+ * ring. The output, where its narrow view is written, has more.
  */
 export function maxEntryBytes(): u32 {
-  return mainStart > smallStart ? <u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES : 0;
+  if (mainStart <= smallStart) return 0;
+  return min<u32>(<u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES, MAX_ENTRY_BYTES);
 }
 
 /** Stores the entry at `entry`, an address outside the rings. */

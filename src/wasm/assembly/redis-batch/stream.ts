@@ -4,12 +4,13 @@
  */
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
+import { MAX_ENTRY_BYTES } from '../../constants';
 import { recordOf } from '../arena/links';
 import { putEntry } from '../arena/store';
 import { closeArray, endBody, MAX_END_BYTES } from '../array';
 import { hasKey, isValid } from '../entry';
 import { hashOf, spread } from '../hash';
-import { REPLY, REPLY_BYTES, RESPONSE, RESPONSE_BYTES, RESULT, STREAMED } from '../layout';
+import { REPLY, RESPONSE, RESPONSE_BYTES, RESULT, STREAMED } from '../layout';
 import {
   GAP,
   hitsPlaceOf,
@@ -68,7 +69,7 @@ let refreshMs: f64 = 0;
 let absentTtlMs: f64 = 0;
 /** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
-/** bytes still to come of a value too large for the buffer */
+/** bytes still to come of a value longer than any entry */
 let skipped: u32 = 0;
 
 /** Prepares for the reply to the batch whose table of `keys` records is at STREAMED. `ofView`: narrow, FULL or ENTRIES. */
@@ -159,9 +160,11 @@ export function takeChunk(length: u32, nowMs: f64): u32 {
     if (value === 0) return keepLine(at, end);
     const valueLength = readNumber(at + 1);
     const behind = valueLength < 0 ? value : value + valueLength + 2;
-    const isTooLarge = valueLength > <i32>(REPLY_BYTES / 2);
+    const isTooLarge = valueLength > MAX_ENTRY_BYTES;
     if (behind > end && !isTooLarge) return keep(at, end);
     advance();
+    // behind the last record are the texts, and behind them the command
+    if (next >= count) unreachable();
     if (valueLength < 0 || !take(value, isTooLarge ? 0 : valueLength)) reject();
     next++;
     missing--;
@@ -221,8 +224,8 @@ function advance(): void {
 function takeHits(place: u32): void {
   if (view === ENTRIES || place === hitsTaken) return;
   const length = place - hitsTaken;
-  // `add` leaves room for all of them; behind it is the window
-  if (length > RESPONSE_BYTES - <u32>(output - RESPONSE)) unreachable();
+  // behind them are those of other batches; `add` leaves room for all of them, behind which is the window
+  if (place > hitsLength || length > RESPONSE_BYTES - <u32>(output - RESPONSE)) unreachable();
   memory.copy(output, hitsStart + hitsTaken, length);
   output += length;
   hitsTaken = place;
