@@ -76,7 +76,7 @@ function take(step: (typeof STEPS)[number]): void {
   if (random(8) === 0) for (let i = SMALL; i < hotels.length; i++) keys.push(start + i);
   if (random(24) === 0) for (let i = keys.length; i < 1_000; i++) keys.push(start + i + LONG);
   const elements = keys.map((key) => JSON.stringify(key));
-  const body = (end: string) => Buffer.from(`{"${name}":[${elements.join()}${end}`);
+  const body = (end: string) => Buffer.from(`{"${name}":[${elements.join()}${end}`).subarray(0, 1024 ** 2);
   const entry = oneOf(hotels);
   if (step === 'put') local.store(entry);
   if (step === 'absent') local.storeAbsent(namespace, keys.at(-1) ?? LONG);
@@ -92,7 +92,8 @@ function take(step: (typeof STEPS)[number]): void {
   if (step === 'late' && random(4) === 0) redis.late();
   if (step === 'complete') complete(namespace, keys, body(']}'), oneOf(VIEWS));
   else if (step === 'reply') redis.takeReply(expectReplyTaken);
-  else expectChanged('input', 'prefix', 'scratch', 'command', 'output', 'arena');
+  else if (step === 'read') expectChanged('input', 'prefix', 'scratch', 'command', 'output', 'arena');
+  else expectChanged('input', 'output', 'arena');
 }
 
 it('no client and no Redis makes it write beyond a part of the memory, or shows the hotels of other batches', async () => {

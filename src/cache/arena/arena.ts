@@ -51,7 +51,8 @@ export class CacheArena {
   readonly #words: Uint32Array;
   readonly #floats: Float64Array;
   readonly #input: number;
-  readonly #inputBytes: number;
+  /** space for keys and bodies; a longer body throws */
+  readonly #inputArea: Buffer;
   readonly #result: number;
   readonly #outputStart: number;
   readonly #batchLookup: BatchLookup;
@@ -69,7 +70,7 @@ export class CacheArena {
     this.#floats = memory.floats;
     this.#maxEntryBytes = wasm.maxEntryBytes();
     this.#input = wasm.INPUT.value;
-    this.#inputBytes = wasm.INPUT_BYTES.value;
+    this.#inputArea = this.#bytes.subarray(this.#input, this.#input + wasm.INPUT_BYTES.value);
     this.#result = wasm.RESULT.value;
     this.#outputStart = wasm.outputStart.value >>> 0;
     this.#tag = new StoredTag(memory.buffer);
@@ -218,7 +219,7 @@ export class CacheArena {
     wallMs = nowMs,
     visible?: Ids,
   ): BatchLookup {
-    this.#bytes.set(body, this.#input);
+    this.#inputArea.set(body);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
     const asked = this.#wasm.readBody(body.length, number);
@@ -256,7 +257,7 @@ export class CacheArena {
   ): BatchLookup {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
     const elements = this.#wasm.ELEMENTS.value / 4;
-    writeKeys(this.#bytes, keys, this.#input, this.#inputBytes, this.#words, elements);
+    writeKeys(this.#bytes, keys, this.#input, this.#inputArea.length, this.#words, elements);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
     const status = this.#wasm.gather(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs, 0);

@@ -27,6 +27,12 @@ function gather(namespace: 'channel' | 'registry', body: string): string | numbe
 
 // src/http/batch-body.test.ts compares any body with what JSON.parse makes of it
 describe('the body of a batch request', () => {
+  it('has 1 MiB at most; a longer one throws before it is written over what is behind its memory', () => {
+    const body = `{"channel_ids":["ch-3"]}`;
+    expect(gather('channel', body.padEnd(MIB))).toBe(arrayOf(entries[3]!));
+    expect(() => gather('channel', body.padEnd(MIB + 1))).toThrow(RangeError);
+  });
+
   it('yields the hotels in the requested order, each once', () => {
     expect(gather('channel', '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
       arrayOf(entries[3]!, entries[1]!),
