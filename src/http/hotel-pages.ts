@@ -92,35 +92,38 @@ export function hotelPages(
     const query = readListQuery(text);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    const { collection, keyId } = exchange.principal!;
-    const answer = (namespace: Namespace, keys: readonly string[], headers?: string, again?: Again) =>
-      answerPage(exchange, keys.length, (mayLoad) => {
+    const byRegistry = registryId !== undefined;
+    return answerPage(exchange, byRegistry ? 1 : limit, byRegistry, (mayLoad) => {
+      const { collection, keyId } = exchange.principal!;
+      const answer = (namespace: Namespace, keys: readonly string[], headers?: string, again?: Again) => {
         const lookup = gather(exchange, namespace, keys, mayLoad);
         if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
         return send(exchange, namespace, keys, lookup, headers, again);
-      });
-    if (registryId !== undefined) return answer('registry', offset > 0 ? [] : [registryId]);
-    const read = (isCurrent = false): Promise<Page> =>
-      collection === null
-        ? pageIndex.page(offset, limit, isCurrent)
-        : collections.page(collection, offset, limit, keyId, isCurrent);
-    const answerWith = (page: Page) =>
-      answer('id', page.ids, linkHeader(address, limit, offset, page), again);
-    // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
-    const again = async (gone: string[]) => {
-      for (const id of gone) {
-        if (collection === null) pageIndex.moved(id);
-        else collections.moved(collection, id);
-      }
-      const page = await read(true);
-      const lookup = gather(exchange, 'id', page.ids, true);
-      return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
-    };
-    const page =
-      collection === null
-        ? pageIndex.cachedPage(offset, limit)
-        : collections.cachedPage(collection, offset, limit);
-    return page ? answerWith(page) : read().then(answerWith);
+      };
+      if (byRegistry) return answer('registry', offset > 0 ? [] : [registryId]);
+      const read = (isCurrent = false): Promise<Page> =>
+        collection === null
+          ? pageIndex.page(offset, limit, isCurrent)
+          : collections.page(collection, offset, limit, keyId, isCurrent);
+      const answerWith = (page: Page) =>
+        answer('id', page.ids, linkHeader(address, limit, offset, page), again);
+      // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
+      const again = async (gone: string[]) => {
+        for (const id of gone) {
+          if (collection === null) pageIndex.moved(id);
+          else collections.moved(collection, id);
+        }
+        const page = await read(true);
+        const lookup = gather(exchange, 'id', page.ids, true);
+        return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
+      };
+      const page =
+        collection === null
+          ? pageIndex.cachedPage(offset, limit)
+          : collections.cachedPage(collection, offset, limit);
+      if (page) return answerWith(page);
+      return mayLoad ? read().then((found) => answerWith(found) as Promise<void>) : NEEDS_LOAD;
+    });
   };
 }
 

@@ -125,9 +125,16 @@ it('pages of the list share the iterations of the event loop as batches do', asy
   let spentMs = 0;
   fakeTimers(() => spentMs);
   const answered: string[] = [];
-  const exchange = { owner: 'key_a', over: false, defer: () => {}, whenMade: (done: () => void) => done() };
+  const startedAtMs = Number.POSITIVE_INFINITY;
+  const exchange = {
+    owner: 'key_a',
+    over: false,
+    startedAtMs,
+    defer: () => {},
+    whenMade: (done: () => void) => done(),
+  };
   for (const page of 'abcd')
-    pipeline.answerPage(exchange as unknown as Exchange, 100, () => {
+    pipeline.answerPage(exchange as unknown as Exchange, 100, false, () => {
       answered.push(page);
       spentMs += 6;
     });
@@ -135,5 +142,27 @@ it('pages of the list share the iterations of the event loop as batches do', asy
   expect(pipeline.batchesWaiting).toBe(2);
   await vi.advanceTimersToNextTimerAsync();
   expect(answered).toEqual(['a', 'b', 'c', 'd']);
+  realClocks();
+});
+
+it('a page whose turn comes late is answered for a key that is still valid, and for no other', async () => {
+  let spentMs = 0;
+  fakeTimers(() => spentMs);
+  const outcomes: string[] = [];
+  const pageOf = (name: string) => {
+    const fail = () => outcomes.push(`${name} rejected`);
+    const headers = { apiKey: name };
+    const exchange = { owner: 'key_a', over: false, startedAtMs: 0, headers, fail, defer: () => {} };
+    return { ...exchange, whenMade: (done: () => void) => done() } as unknown as Exchange;
+  };
+  load.mockImplementation(async (key) => (key === 'revoked' ? null : ACCESS));
+  for (const name of ['first', 'revoked', 'valid'])
+    pipeline.answerPage(pageOf(name), 100, false, () => {
+      outcomes.push(`${name} answered`);
+      spentMs += 150;
+    });
+  expect(outcomes).toEqual(['first answered']);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(outcomes).toEqual(['first answered', 'revoked rejected', 'valid answered']);
   realClocks();
 });

@@ -109,15 +109,9 @@ export class RequestPipeline implements Observer<Exchange> {
     const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
       if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      const enter = (whole: Uint8Array) =>
-        this.#enter(exchange, whole, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
-      const may = this.access.mayStillAnswer(exchange, definition.needsRegistry);
-      if (may === true) return enter(body);
-      if (may === false) return;
-      const kept = new Uint8Array(body);
-      return may.then((mayAnswer) => {
-        if (mayAnswer) enter(kept);
-      });
+      this.#enter(exchange, body, definition.needsRegistry, (bytes, mayLoad) =>
+        definition.respond(exchange, bytes, mayLoad),
+      );
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -203,8 +197,8 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
-  readonly answerPage: AnswerPage = (exchange, hotels, respond) => {
-    this.#enter(exchange, NO_BODY, (_, mayLoad) => respond(mayLoad), hotels);
+  readonly answerPage: AnswerPage = (exchange, hotels, needsRegistry, respond) => {
+    this.#enter(exchange, NO_BODY, needsRegistry, (_, mayLoad) => respond(mayLoad), hotels);
     exchange.defer();
   };
 
@@ -232,10 +226,11 @@ export class RequestPipeline implements Observer<Exchange> {
     return new Exchange(response, request, counter, this);
   }
 
-  /** Answers a batch, or a page of so many hotels, when its turn comes. */
+  /** Answers a batch, or a page of so many hotels, when its turn comes, if its key may still read it then. */
   #enter(
     exchange: Exchange,
     body: Uint8Array,
+    needsRegistry: boolean,
     respond: (body: Uint8Array, mayLoad: boolean) => Pending,
     hotels?: number,
   ): void {
@@ -243,7 +238,13 @@ export class RequestPipeline implements Observer<Exchange> {
       run: (kept, mayLoad, done) => {
         let needsLoad = false;
         const run = (): void | Promise<void> => {
-          const pending = respond(kept, mayLoad);
+          const may = this.access.mayStillAnswer(exchange, needsRegistry);
+          if (may === false) return;
+          if (may instanceof Promise && mayLoad) {
+            const own = new Uint8Array(kept);
+            return may.then((mayAnswer) => (mayAnswer ? (respond(own, true) as Promise<void>) : undefined));
+          }
+          const pending = may === true ? respond(kept, mayLoad) : NEEDS_LOAD;
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };

@@ -16,8 +16,16 @@ export interface GetRouteDefinition<Input> {
 /** Result of answering from the local cache alone, or with loads. */
 export type Pending = void | typeof NEEDS_LOAD | Promise<void>;
 
-/** Calls `respond` when it is the turn of a page of so many hotels, as `PostRouteDefinition.respond` is called. */
-export type AnswerPage = (exchange: Exchange, hotels: number, respond: (mayLoad: boolean) => Pending) => void;
+/**
+ * Calls `respond` when it is the turn of a page of so many hotels, as `PostRouteDefinition.respond` is called, if the key may
+ * still read it.
+ */
+export type AnswerPage = (
+  exchange: Exchange,
+  hotels: number,
+  needsRegistry: boolean,
+  respond: (mayLoad: boolean) => Pending,
+) => void;
 
 /** A route that takes a body. */
 export interface PostRouteDefinition {
