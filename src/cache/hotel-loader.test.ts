@@ -2,7 +2,6 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { Entry } from '../hotels/entry.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { Window } from '../log/window.ts';
@@ -74,13 +73,12 @@ beforeEach(() => {
   window.beginHistory(0);
   isCurrent = true;
   local = localCacheIn(memory);
-  const atOnce = new HotelsAtOnce(1000, 1024 ** 2);
-  const parts = { redis: store as never, cache: redis, local, memory, atOnce, count: () => {} };
+  const parts = { redis: store as never, cache: redis, local, memory, count: () => {} };
   const redisBatch = new RedisBatchReader({ ...parts, mayRead: () => true });
   // it stores nothing here
   other = new RedisBatchReader({ ...parts, mayRead: () => false });
   reader = new HotelReader({
-    ...({ origin, redisCache: redis, redisBatch, window, local, atOnce } as never as object),
+    ...({ origin, redisCache: redis, redisBatch, window, local } as never as object),
     isCurrent: () => isCurrent,
     collections: undefined,
     mayServeAnyAge: () => false,

@@ -1,6 +1,5 @@
-import { isQueueFull, isTimeout } from '../errors.ts';
+import { isQueueFull } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
-import type { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
@@ -28,8 +27,6 @@ export interface HotelLoaderOptions {
   /** filled with the results of loads; undefined without Redis */
   redisCache: RedisHotelCache | undefined;
   window: Window;
-  /** takes the sizes of hotels */
-  atOnce: HotelsAtOnce;
   count: CountLookups;
 }
 
@@ -100,22 +97,15 @@ export class HotelLoader {
     owner: string,
     collection: string | null,
   ): Promise<Load> {
-    const { origin, count, atOnce } = this.#options;
+    const { origin, count } = this.#options;
     const beganMs = monotonicMs();
-    const loading = origin.load(namespace, keys, owner, collection);
-    const { entries, label, isOfHistory } = await loading.catch((error) => {
-      if (isTimeout(error)) atOnce.tooMany();
-      throw error;
-    });
+    const { entries, label, isOfHistory } = await origin.load(namespace, keys, owner, collection);
     const byKey = new Map<string, Entry>();
-    let bytes = 0;
     for (const entry of entries) {
-      bytes += entry.bytes.length;
       const key =
         namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
       byKey.set(key!, entry);
     }
-    atOnce.read(entries.length, bytes);
     count('postgres', 'hit', entries.length);
     count('postgres', 'absent', keys.length - entries.length);
     const load = { label, isOfHistory, byKey, beganMs };

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { VIEWS, type View } from '../hotels/entry.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { ReplyReader } from '../redis/reply-parser.ts';
 import { NOW_MS } from './arena/arena.fixture.ts';
@@ -27,7 +26,6 @@ const { arena } = local;
 const redis = new HostileRedis();
 const reader = new RedisBatchReader({
   ...{ redis: redis as never, local, memory, mayRead: () => true, count: () => {} },
-  atOnce: new HotelsAtOnce(1000, 8 * 1024 ** 2),
   cache: { prefixOf: (of: Namespace) => PREFIXES[of], onInvalidValue: () => {} } as never,
 });
 const expectChanged = watchParts(memory);

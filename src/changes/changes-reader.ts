@@ -192,17 +192,17 @@ export class ChangesReader {
 
   async #read(request: ReadRequest): Promise<Page & Read> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#atOnce.most);
+    const limit = Math.min(request.limit, this.#atOnce.most(owner));
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#atOnce.tooMany();
+      if (isTimeout(error)) this.#atOnce.tooMany(owner);
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.#atOnce.read(hotels.length, size);
+    this.#atOnce.read(owner, hotels.length, size);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
   }

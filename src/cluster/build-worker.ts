@@ -14,7 +14,6 @@ import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
 import { isOutage } from '../errors.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { PageIndex } from '../hotels/page-index.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
@@ -31,7 +30,6 @@ import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
-import { MAX_KEYS } from '../wasm/constants.ts';
 import { LogApplier } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
@@ -42,8 +40,6 @@ import type { ProcessContext } from './process-context.ts';
 /** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
 const TURNOVER_EVERY_MS = 1_000;
-/** Bytes of hotels that a batch reads at once. */
-const MAX_READ_BYTES = 8 * 1024 * 1024;
 /** Share of the local cache's bytes for ids of the list, the same for its compressed pages, both in addition; the minimum. */
 const LIST_SHARE = 1 / 32;
 const MIN_LIST_BYTES = 1024 ** 2;
@@ -98,16 +94,15 @@ export function buildWorker(
     maxBytes: config.COLLECTIONS_MAX_BYTES,
     freshness,
   });
-  const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_READ_BYTES);
   const redisBatch =
     redisCache &&
     new RedisBatchReader({
-      ...{ local, memory, atOnce, mayRead: isCurrent, count: countLookups },
+      ...{ local, memory, mayRead: isCurrent, count: countLookups },
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });
   const reader: HotelReader = new HotelReader({
-    ...{ local, window, atOnce, isCurrent, collections, mayServeAnyAge, count: countLookups },
+    ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
     origin: repository,
     ...{ redisBatch, redisCache: redisCache?.hotels },
   });
@@ -168,7 +163,7 @@ export function buildWorker(
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations(
-      { local, redisBatch, reader, pageIndex, collections, atOnce, large },
+      { local, redisBatch, reader, pageIndex, collections, large },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

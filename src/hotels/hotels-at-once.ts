@@ -2,35 +2,43 @@
 const FEWEST = 64;
 /** Maximum growth by one read. */
 const GROWTH = 1.25;
+/** Maximum number of API keys with large hotels that are remembered. */
+const MAX_OWNERS = 10_000;
 
-/** How many hotels may be read at once, by the size of those before: each may have 64 KiB. */
+/** How many hotels may be read at once for an API key, by the size of those before: each may have 64 KiB. */
 export class HotelsAtOnce {
   readonly #limit: number;
   readonly #maxBytes: number;
-  #most: number;
+  /** of keys for which it is below the limit */
+  readonly #most = new Map<string, number>();
 
   /** Takes the maximum number, and the bytes that one read may have. */
   constructor(limit: number, maxBytes: number) {
     this.#limit = limit;
     this.#maxBytes = maxBytes;
-    this.#most = limit;
   }
 
-  get most(): number {
-    return this.#most;
+  most(owner: string): number {
+    return this.#most.get(owner) ?? this.#limit;
   }
 
   /** Takes the number and the bytes of hotels that were read at once. A few hotels are not typical. */
-  read(hotels: number, bytes: number): void {
-    if (hotels >= FEWEST) this.#set(Math.min(GROWTH * this.#most, (this.#maxBytes * hotels) / bytes));
+  read(owner: string, hotels: number, bytes: number): void {
+    if (hotels < FEWEST) return;
+    const fit = (this.#maxBytes * hotels) / bytes;
+    // of nearly all keys
+    if (fit >= this.#limit && !this.#most.has(owner)) return;
+    this.#set(owner, Math.min(GROWTH * this.most(owner), fit));
   }
 
   /** Notes that a read was late, or too large. */
-  tooMany(): void {
-    this.#set(this.#most / 4);
+  tooMany(owner: string): void {
+    this.#set(owner, this.most(owner) / 4);
   }
 
-  #set(most: number): void {
-    this.#most = Math.max(FEWEST, Math.min(this.#limit, Math.floor(most)));
+  #set(owner: string, most: number): void {
+    if (this.#most.size >= MAX_OWNERS) this.#most.clear();
+    if (most >= this.#limit) this.#most.delete(owner);
+    else this.#most.set(owner, Math.max(FEWEST, Math.floor(most)));
   }
 }

@@ -1,21 +1,28 @@
 import { MAX_JOINED } from '../cache/load-batcher.ts';
 import { PartialResponse } from '../cache/partial-response.ts';
-import { publicErrors } from '../errors.ts';
+import { isTimeout, publicErrors } from '../errors.ts';
+import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import { MAX_KEYS } from '../wasm/constants.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import type { Pending } from './routes.ts';
 
+/** Bytes of hotels that a batch reads at once. */
+const MAX_READ_BYTES = 8 * 1024 * 1024;
+
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 export function batches(sources: HotelSources): SendBatch {
-  const { local, redisBatch, collections, atOnce, large } = sources;
+  const { local, redisBatch, collections, large } = sources;
+  const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_READ_BYTES);
 
   return (exchange, namespace, body, mayLoad) => {
-    const { collection, view } = exchange.principal!;
+    const { collection, keyId, view } = exchange.principal!;
+    const most = atOnce.most(keyId);
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const members = collection === null ? undefined : (collections.members(collection) ?? null);
     const lookup = local.gatherBody(namespace, body, view, mayLoad, members);
@@ -27,23 +34,41 @@ export function batches(sources: HotelSources): SendBatch {
     }
     const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
-      if (!(result instanceof PartialResponse)) return exchange.ok(result, '');
+      if (!(result instanceof PartialResponse)) {
+        atOnce.read(keyId, hotels, result.length);
+        return exchange.ok(result, '');
+      }
       if (exchange.over) return;
       const { keys, isLarge } = result;
       const loading =
-        isLarge || keys.length > atOnce.most
+        isLarge || keys.length > most
           ? large.load(exchange, namespace, keys)
           : loadHotels(sources, exchange, namespace, keys);
-      return loading.then((found) => {
-        if (!found) return;
-        for (const hotel of found) if (hotel) exchange.hotels++;
-        exchange.ok(result.complete(found, view), '');
-      });
+      return loading.then(
+        (found) => {
+          if (!found) return;
+          for (const hotel of found) if (hotel) exchange.hotels++;
+          const body = result.complete(found, view);
+          atOnce.read(keyId, exchange.hotels, body.length);
+          exchange.ok(body, '');
+        },
+        (error) => {
+          if (isTimeout(error)) atOnce.tooMany(keyId);
+          throw error;
+        },
+      );
     };
     const completed =
-      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= atOnce.most
-        ? redisBatch?.complete(namespace, lookup, view, finish, exchange)
+      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= most
+        ? redisBatch?.complete(namespace, lookup, view, finish, {
+            isOver: () => exchange.over,
+            onLarge: () => atOnce.tooMany(keyId),
+          })
         : undefined;
-    return completed ?? finish(lookup.misses === 0 ? lookup.output : lookup.takePartial(), lookup.hits);
+    if (completed) return completed;
+    if (lookup.misses === 0) return finish(lookup.output, lookup.hits);
+    // of a batch that takes turns nothing is read before: a member may leave the collection meanwhile
+    const isWhole = collection !== null && lookup.misses > most;
+    return finish(lookup.takePartial(isWhole), isWhole ? 0 : lookup.hits);
   };
 }

@@ -3,7 +3,6 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Found } from '../hotels/entry.ts';
-import type { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import type { Exchange } from './exchange.ts';
@@ -16,7 +15,6 @@ export interface HotelSources {
   reader: HotelReader;
   pageIndex: PageIndex;
   collections: Collections;
-  atOnce: HotelsAtOnce;
   large: LargeBatches;
 }
 

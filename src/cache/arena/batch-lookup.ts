@@ -111,14 +111,14 @@ export class BatchLookup {
 
   /**
    * Copies the output with the missed keys and their places, for completion later. If the response is TOO_LARGE for
-   * the output, all keys are missed.
+   * the output, or with `isWhole`, all keys are missed.
    */
-  takePartial(): PartialResponse {
+  takePartial(isWhole = false): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
     const seen = new Set<string>();
-    const isKept = this.status === OK;
-    for (let i = 0; i < this.misses; i++) {
+    const isKept = this.status === OK && !isWhole;
+    for (let i = 0; i < (isKept ? this.misses : this.#asked); i++) {
       const key = this.#key(isKept ? this.#words[this.#gaps + i * 2]! : i);
       if (seen.has(key)) continue;
       seen.add(key);

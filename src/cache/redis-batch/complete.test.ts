@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Entry, View } from '../../hotels/entry.ts';
-import { HotelsAtOnce } from '../../hotels/hotels-at-once.ts';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { replyOf } from '../../redis/store.fixture.ts';
@@ -72,7 +71,6 @@ function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
     cache: { prefixOf } as never,
     local,
     memory,
-    atOnce: new HotelsAtOnce(1000, 8 * 1024 ** 2),
     mayRead: () => around.mayRead,
     count: () => {},
   });

@@ -3,7 +3,6 @@ import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { FULL_TAG_AT, NARROW_TAG_AT, TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
-import { HotelsAtOnce } from '../../hotels/hotels-at-once.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
 import { Window } from '../../log/window.ts';
@@ -46,7 +45,6 @@ function open(maxBytes: number): void {
   local = localCacheIn(memory);
   reader = new RedisBatchReader({
     ...{ redis: store as never, cache, local, memory, mayRead: () => true },
-    atOnce: new HotelsAtOnce(1000, 8 * 1024 ** 2),
     count: (_, result, keys) => {
       counted[result] += keys;
     },

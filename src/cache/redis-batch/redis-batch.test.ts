@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { HotelsAtOnce } from '../../hotels/hotels-at-once.ts';
 import { Window } from '../../log/window.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { localCacheIn } from '../local-cache.fixture.ts';
@@ -41,7 +40,6 @@ async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly stri
     cache: { prefixOf: () => '1:' } as never,
     local,
     memory,
-    atOnce: new HotelsAtOnce(1000, 8 * 1024 ** 2),
     mayRead: () => true,
     count: (...answer) => answer[2] > 0 && counted.push(answer),
   });

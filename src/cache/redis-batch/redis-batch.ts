@@ -1,5 +1,4 @@
 import type { Found, View } from '../../hotels/entry.ts';
-import type { HotelsAtOnce } from '../../hotels/hotels-at-once.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
@@ -30,14 +29,15 @@ interface RedisBatchOptions {
   memory: CacheMemory;
   /** returns false while what Redis holds may be outdated; every batch is then declined, and nothing is stored */
   mayRead: () => boolean;
-  /** takes the sizes of hotels */
-  atOnce: HotelsAtOnce;
   count: CountLookups;
 }
 
-/** Client of a batch; `over`: it has disconnected. */
+/** Client of a batch. */
 interface Client {
-  readonly over: boolean;
+  /** returns true when it has disconnected */
+  isOver(): boolean;
+  /** called when more has arrived than a response has room for */
+  onLarge(): void;
 }
 
 /** Batch between its steps. */
@@ -86,7 +86,6 @@ export class RedisBatchReader {
     const done = ({ response, pending: left, hits: found, absent }: Streamed) => {
       this.#options.count('redis', 'absent', absent);
       this.#options.count('redis', 'hit', found);
-      this.#options.atOnce.read(known + found, (response ?? left.known).length);
       return finish(response ?? left.partialResponse(), known + found);
     };
     return this.#readHotels({ pending, wanted: view, done, ...(client && { client }) });
@@ -111,7 +110,6 @@ export class RedisBatchReader {
       count('redis', 'absent', absent);
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
-      this.#options.atOnce.read(hits, left.known.length);
       const entries = left.entries();
       for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
     };
@@ -145,7 +143,7 @@ export class RedisBatchReader {
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
-    if (!pointed || batch.client?.over) return this.#leave(pending, done);
+    if (!pointed || batch.client?.isOver()) return this.#leave(pending, done);
     const { absent, invalid } = pointed;
     if (pointed.named === 0) return this.#leave(pointed.pending, done, absent, invalid);
     let finished: Promise<void> | undefined;
@@ -162,10 +160,8 @@ export class RedisBatchReader {
       // its errors are no failures of Redis
       finished = (async () => done(streamed))();
     };
-    const { atOnce } = this.#options;
-    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore, () =>
-      atOnce.tooMany(),
-    );
+    const onLarge = () => batch.client?.onLarge();
+    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore, onLarge);
     const hasReply = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the caller reads and counts all of them
     if (!hasReply) return this.#leave(pending, done);
