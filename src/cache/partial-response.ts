@@ -21,6 +21,11 @@ export class PartialResponse {
     this.isLarge = isLarge || hits.length > LARGE_BYTES;
   }
 
+  /** Size of what is not missing. */
+  get hitsBytes(): number {
+    return this.#hits.length;
+  }
+
   /**
    * Returns the whole array. `found[i]` is the hotel of `keys[i]`, undefined or null if there is none. The bytes are
    * valid until the next response is assembled.

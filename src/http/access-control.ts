@@ -77,13 +77,24 @@ export class AccessControl {
    * revoked. Returns true if the request may be answered; else responds.
    */
   mayStillAnswer(exchange: Exchange, needsRegistry: boolean): boolean | Promise<boolean> {
+    return this.mayAnswerNow(exchange, needsRegistry) ?? this.#loadAndJudge(exchange, needsRegistry);
+  }
+
+  /** Judges the key as `mayStillAnswer` does; undefined if it would have to be looked up. */
+  mayAnswerNow(exchange: Exchange, needsRegistry: boolean): boolean | undefined {
     const nowMs = monotonicMs();
     if (nowMs - exchange.startedAtMs < AT_ONCE_MS) return true;
-    const key = exchange.headers.apiKey ?? '';
-    const judge = (principal: Principal | null) =>
-      this.accept(exchange, principal) && this.authorize(exchange, needsRegistry);
-    const principal = this.#apiKeys.find(key, nowMs);
-    return principal === undefined ? this.#apiKeys.load(key).then(judge) : judge(principal);
+    const principal = this.#apiKeys.find(exchange.headers.apiKey ?? '', nowMs);
+    return principal === undefined ? undefined : this.#judge(exchange, principal, needsRegistry);
+  }
+
+  async #loadAndJudge(exchange: Exchange, needsRegistry: boolean): Promise<boolean> {
+    const principal = await this.#apiKeys.load(exchange.headers.apiKey ?? '');
+    return this.#judge(exchange, principal, needsRegistry);
+  }
+
+  #judge(exchange: Exchange, principal: Principal | null, needsRegistry: boolean): boolean {
+    return this.accept(exchange, principal) && this.authorize(exchange, needsRegistry);
   }
 
   /** Responds with 403 and returns false if the key lacks the scope that the request needs. */

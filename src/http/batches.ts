@@ -42,7 +42,7 @@ export function batches(sources: HotelSources): SendBatch {
       const { keys, isLarge } = result;
       const loading =
         isLarge || keys.length > most
-          ? large.load(exchange, namespace, keys)
+          ? large.load(exchange, namespace, result)
           : loadHotels(sources, exchange, namespace, keys);
       return loading.then(
         (found) => {

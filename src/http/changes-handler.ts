@@ -1,4 +1,5 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { Principal } from '../auth/principal.ts';
 import type { ChangesReader, Page } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { sizeOf } from '../lib/event-loop.ts';
@@ -44,7 +45,19 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    await reader.eventLoop.run(keyId, sizeOf(page.body.length), () => send(exchange, page, query));
+    const sendTo = (now: Principal | null) => {
+      if (now === null) exchange.fail(publicErrors.unauthorized);
+      // it has got other rights while the page waited for its turn
+      else if (now.collection !== collection || now.view !== page.next.view)
+        exchange.fail(publicErrors.unavailable);
+      else send(exchange, page, query);
+    };
+    const isSent = await reader.eventLoop.run(keyId, sizeOf(page.body.length), () => {
+      const known = apiKeys.find(key);
+      if (known !== undefined) sendTo(known);
+      return known !== undefined;
+    });
+    if (!isSent) sendTo(await apiKeys.load(key));
   };
   return {
     route: 'changes',

@@ -1,8 +1,9 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
-import { publicErrors } from '../errors.ts';
+import { publicErrors, Unavailable } from '../errors.ts';
 import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import { listTagOf } from './etag.ts';
@@ -10,6 +11,10 @@ import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import { readListQuery } from './query.ts';
 import type { AnswerPage } from './routes.ts';
+
+/** Age at which the ids of a page are read again, and at which those of a collection are not used. */
+const AT_ONCE_MS = 100;
+const MAX_PAGE_AGE_MS = 1_000;
 
 /** Reads a page again if these ids do not exist any more, and sends it. */
 type Again = (gone: string[]) => Promise<void>;
@@ -93,37 +98,56 @@ export function hotelPages(
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const byRegistry = registryId !== undefined;
-    return answerPage(exchange, byRegistry ? 1 : limit, byRegistry, (mayLoad) => {
-      const { collection, keyId } = exchange.principal!;
-      const answer = (namespace: Namespace, keys: readonly string[], headers?: string, again?: Again) => {
+    const { collection, keyId } = exchange.principal!;
+    const answer = (
+      namespace: Namespace,
+      count: number,
+      keysOf: () => readonly string[],
+      headers?: () => string,
+      again?: Again,
+    ) =>
+      answerPage(exchange, count, byRegistry, (mayLoad) => {
+        if (exchange.principal!.collection !== collection) throw new Unavailable('the key has changed');
+        const keys = keysOf();
         const lookup = gather(exchange, namespace, keys, mayLoad);
         if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
-        return send(exchange, namespace, keys, lookup, headers, again);
+        return send(exchange, namespace, keys, lookup, headers?.(), again);
+      });
+    if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
+    const read = (isCurrent = false): Promise<Page> =>
+      collection === null
+        ? pageIndex.page(offset, limit, isCurrent)
+        : collections.page(collection, offset, limit, keyId, isCurrent);
+    const cached = () =>
+      collection === null
+        ? pageIndex.cachedPage(offset, limit)
+        : collections.cachedPage(collection, offset, limit);
+    // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
+    const again = async (gone: string[]) => {
+      for (const id of gone) {
+        if (collection === null) pageIndex.moved(id);
+        else collections.moved(collection, id);
+      }
+      const page = await read(true);
+      const lookup = gather(exchange, 'id', page.ids, true);
+      return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
+    };
+    const answerWith = (page: Page) => {
+      const readAtMs = monotonicMs();
+      // when its turn comes, members may have left
+      let current = page;
+      const idsNow = () => {
+        const ageMs = monotonicMs() - readAtMs;
+        const known = ageMs > AT_ONCE_MS ? cached() : current;
+        if (!known && collection !== null && ageMs > MAX_PAGE_AGE_MS)
+          throw new Unavailable('the members of the collection may have changed');
+        current = known ?? current;
+        return current.ids;
       };
-      if (byRegistry) return answer('registry', offset > 0 ? [] : [registryId]);
-      const read = (isCurrent = false): Promise<Page> =>
-        collection === null
-          ? pageIndex.page(offset, limit, isCurrent)
-          : collections.page(collection, offset, limit, keyId, isCurrent);
-      const answerWith = (page: Page) =>
-        answer('id', page.ids, linkHeader(address, limit, offset, page), again);
-      // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
-      const again = async (gone: string[]) => {
-        for (const id of gone) {
-          if (collection === null) pageIndex.moved(id);
-          else collections.moved(collection, id);
-        }
-        const page = await read(true);
-        const lookup = gather(exchange, 'id', page.ids, true);
-        return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
-      };
-      const page =
-        collection === null
-          ? pageIndex.cachedPage(offset, limit)
-          : collections.cachedPage(collection, offset, limit);
-      if (page) return answerWith(page);
-      return mayLoad ? read().then((found) => answerWith(found) as Promise<void>) : NEEDS_LOAD;
-    });
+      return answer('id', page.ids.length, idsNow, () => linkHeader(address, limit, offset, current), again);
+    };
+    const page = cached();
+    return page ? answerWith(page) : read().then(answerWith);
   };
 }
 

@@ -19,6 +19,9 @@ interface Part {
   answer: () => void;
 }
 
+const load = (exchange: Exchange, keys: string[], hitsBytes = 0) =>
+  batches.load(exchange, 'id', { keys, hitsBytes });
+
 let parts: Part[];
 let members: Set<string> | undefined;
 let mayAnswer: (exchange: Exchange) => boolean;
@@ -66,7 +69,7 @@ const largeKeys = [...large.keys()];
 
 it('reads as many hotels at once as have room in one iteration, in the requested order', async () => {
   const keys = [...largeKeys.slice(0, 70), 'none', ...small.keys()];
-  const loading = batches.load(requestOf('a'), 'id', keys);
+  const loading = load(requestOf('a'), keys);
   const sizes = await answerAll();
   expect(sizes.slice(0, 3)).toEqual([32, 34, 34]);
   expect(Math.max(...sizes)).toBeLessThanOrEqual(100);
@@ -76,7 +79,7 @@ it('reads as many hotels at once as have room in one iteration, in the requested
 it('reads one batch at a time, and keys take turns', async () => {
   const ended: string[] = [];
   const begin = (owner: string) =>
-    batches.load(requestOf(owner), 'id', largeKeys.slice(0, 10)).then(() => ended.push(owner));
+    load(requestOf(owner), largeKeys.slice(0, 10)).then(() => ended.push(owner));
   const all = ['a', 'a', 'a', 'b'].map(begin);
   for (let i = 0; i < all.length; i++) {
     const part = await nextPart();
@@ -87,9 +90,11 @@ it('reads one batch at a time, and keys take turns', async () => {
   expect(ended).toEqual(['a', 'a', 'b', 'a']);
 });
 
-it('rejects what would wait behind too many, and goes on behind a failure', async () => {
-  const waiting = Array.from({ length: 17 }, () => batches.load(requestOf('a'), 'id', ['l1']));
-  await expect(batches.load(requestOf('b'), 'id', ['l1'])).rejects.toThrow(Unavailable);
+it('rejects what would wait behind too many of its key, or with too many bytes, and goes on behind a failure', async () => {
+  const waiting = Array.from({ length: 17 }, () => load(requestOf('a'), ['l1']));
+  await expect(load(requestOf('a'), ['l1'])).rejects.toThrow(Unavailable);
+  waiting.push(load(requestOf('b'), ['l1'], 100 * 1024 ** 2));
+  await expect(load(requestOf('c'), ['l1'], 30 * 1024 ** 2)).rejects.toThrow(Unavailable);
   mayAnswer = () => {
     mayAnswer = () => true;
     throw new Unavailable('the key cannot be judged');
@@ -99,11 +104,14 @@ it('rejects what would wait behind too many, and goes on behind a failure', asyn
   const results = await Promise.allSettled(waiting);
   await answered;
   expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+  const last = load(requestOf('c'), ['l1'], 128 * 1024 ** 2);
+  (await nextPart())!.answer();
+  expect(await last).toHaveLength(1);
 });
 
 it('is answered by nobody if the key was revoked, or the client has left, meanwhile', async () => {
   const [revoked, left] = [requestOf('a'), requestOf('a')];
-  const loading = [revoked, left].map((each) => batches.load(each, 'id', largeKeys));
+  const loading = [revoked, left].map((each) => load(each, largeKeys));
   const part = await nextPart();
   mayAnswer = (exchange) => exchange !== revoked;
   left.over = true;
@@ -115,8 +123,8 @@ it('is answered by nobody if the key was revoked, or the client has left, meanwh
 it('contains nothing that has left the collection, and fails if the key has moved to another', async () => {
   members = new Set(['l1', 'l2', 'l3']);
   const moved = requestOf('b', 'first');
-  const loading = batches.load(requestOf('a', 'first'), 'id', ['l1', 'l2', 'l3']);
-  const failing = batches.load(moved, 'id', ['l1']);
+  const loading = load(requestOf('a', 'first'), ['l1', 'l2', 'l3']);
+  const failing = load(moved, ['l1']);
   const part = await nextPart();
   members = new Set(['l1', 'l3']);
   part!.answer();

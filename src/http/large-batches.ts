@@ -1,6 +1,6 @@
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
-import { LARGE_BYTES } from '../cache/partial-response.ts';
+import { LARGE_BYTES, type PartialResponse } from '../cache/partial-response.ts';
 import type { Collections } from '../collections/collections.ts';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
@@ -16,8 +16,10 @@ const PART_BYTES = 2 * 1024 * 1024;
 const FEWEST = 32;
 /** Maximum time of a batch, its wait included. */
 const MAX_MS = 5_000;
-/** Maximum number of batches that wait. Each may hold 8 MiB of hits. */
-const MAX_WAITING = 16;
+/** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
+const MAX_BEFORE = 16;
+/** Maximum number of bytes of hits that waiting batches hold. */
+const MAX_HITS_BYTES = 128 * 1024 * 1024;
 
 interface LargeBatchesOptions {
   reader: HotelReader;
@@ -33,24 +35,25 @@ export class LargeBatches {
   readonly #options: LargeBatchesOptions;
   readonly #waiting = new WaitQueue<() => void>(1, 1);
   #isBusy = false;
+  #hitsBytes = 0;
 
   constructor(options: LargeBatchesOptions) {
     this.#options = options;
   }
 
   /**
-   * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request is over or
+   * Returns the missing hotels of the response that the request's key may see, else null; undefined if the request is over or
    * answered, because its key was revoked meanwhile. Throws `Unavailable`.
    */
   async load(
     exchange: Exchange,
     namespace: Namespace,
-    keys: readonly string[],
+    { keys, hitsBytes }: Pick<PartialResponse, 'keys' | 'hitsBytes'>,
   ): Promise<Found[] | undefined> {
     const untilMs = monotonicMs() + MAX_MS;
     // it loads in its turn, and small batches need not wait for it
     exchange.giveUpLoad?.(LARGE_BYTES);
-    if (this.#isBusy) await this.#turn(exchange.owner);
+    if (this.#isBusy) await this.#turn(exchange.owner, hitsBytes);
     this.#isBusy = true;
     try {
       return await this.#read(exchange, namespace, keys, untilMs);
@@ -61,14 +64,16 @@ export class LargeBatches {
     }
   }
 
-  #turn(owner: string): Promise<void> {
-    if (this.#waiting.length >= MAX_WAITING)
+  async #turn(owner: string, hitsBytes: number): Promise<void> {
+    if (this.#waiting.sizeBefore(owner) >= MAX_BEFORE || this.#hitsBytes + hitsBytes > MAX_HITS_BYTES)
       throw new Unavailable('more batches of large hotels wait than can be answered in time', {
         rejection: 'overload',
       });
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.append(owner, resolve, 1, monotonicMs());
-    return promise;
+    this.#hitsBytes += hitsBytes;
+    await promise;
+    this.#hitsBytes -= hitsBytes;
   }
 
   async #read(
@@ -79,6 +84,8 @@ export class LargeBatches {
   ): Promise<Found[] | undefined> {
     const { reader, collections, access } = this.#options;
     const { keyId, collection, view } = exchange.principal!;
+    const membersNow = () => (collection === null ? undefined : collections.members(collection));
+    const areKnown = membersNow() !== undefined;
     const found: Found[] = [];
     let bytes = 0;
     for (let count = FEWEST; ; ) {
@@ -98,7 +105,8 @@ export class LargeBatches {
       count = Math.max(FEWEST, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
     }
     // members may have left since their part was read
-    const members = collection === null ? undefined : collections.members(collection);
+    const members = membersNow();
+    if (areKnown && !members) throw new Unavailable('the members of the collection have changed');
     return members ? found.map((hotel) => (hotel && members.has('id', hotel.id) ? hotel : null)) : found;
   }
 }

@@ -238,13 +238,14 @@ export class RequestPipeline implements Observer<Exchange> {
       run: (kept, mayLoad, done) => {
         let needsLoad = false;
         const run = (): void | Promise<void> => {
-          const may = this.access.mayStillAnswer(exchange, needsRegistry);
+          const may = this.access.mayAnswerNow(exchange, needsRegistry);
           if (may === false) return;
-          if (may instanceof Promise && mayLoad) {
+          if (may === undefined && mayLoad) {
             const own = new Uint8Array(kept);
-            return may.then((mayAnswer) => (mayAnswer ? (respond(own, true) as Promise<void>) : undefined));
+            const judged = Promise.resolve(this.access.mayStillAnswer(exchange, needsRegistry));
+            return judged.then((still) => (still ? (respond(own, true) as Promise<void>) : undefined));
           }
-          const pending = may === true ? respond(kept, mayLoad) : NEEDS_LOAD;
+          const pending = may ? respond(kept, mayLoad) : NEEDS_LOAD;
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };

@@ -3,7 +3,7 @@ const REQUEST_BYTES = 512;
 /** Usual bytes of a response for a byte of weight: a hotel of 1.1 kB for an id of 13 bytes. */
 const USUAL_RATIO = 100;
 /** Weight of a new measurement below the estimate. A larger response counts at once. */
-const WEIGHT = 0.2;
+const WEIGHT = 0.02;
 /** Maximum number of API keys with large responses that are remembered. */
 const MAX_OWNERS = 10_000;
 
