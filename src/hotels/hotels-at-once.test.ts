@@ -12,13 +12,13 @@ it('follows the size of the hotels of each key, falls at once, and rises slowly'
   expect(both()).toEqual([133, 1000]);
   atOnce.tooMany('large');
   expect(both()).toEqual([64, 1000]);
-  for (const most of [80, 100, 125]) {
+  for (const most of [65, 67, 69]) {
     atOnce.read('large', 1000, MIB);
     expect(both()).toEqual([most, 1000]);
   }
   // a few hotels are not typical
   atOnce.read('large', 63, 1000);
-  expect(both()).toEqual([125, 1000]);
-  for (let i = 0; i < 20; i++) atOnce.read('large', 1000, MIB);
+  expect(both()).toEqual([69, 1000]);
+  for (let i = 0; i < 91; i++) atOnce.read('large', 1000, MIB);
   expect(both()).toEqual([1000, 1000]);
 });

@@ -1,7 +1,7 @@
 /** Number of hotels that may be read at once, whatever their size: 4 MiB at most. */
 const FEWEST = 64;
-/** Maximum growth by one read. */
-const GROWTH = 1.25;
+/** Maximum growth by one read: a key with large hotels is remembered for 90 small reads. */
+const GROWTH = 1.03;
 /** Maximum number of API keys with large hotels that are remembered. */
 const MAX_OWNERS = 10_000;
 
@@ -19,7 +19,7 @@ export class HotelsAtOnce {
   }
 
   most(owner: string): number {
-    return this.#most.get(owner) ?? this.#limit;
+    return Math.floor(this.#most.get(owner) ?? this.#limit);
   }
 
   /** Takes the number and the bytes of hotels that were read at once. A few hotels are not typical. */
@@ -28,7 +28,7 @@ export class HotelsAtOnce {
     const fit = (this.#maxBytes * hotels) / bytes;
     // of nearly all keys
     if (fit >= this.#limit && !this.#most.has(owner)) return;
-    this.#set(owner, Math.min(GROWTH * this.most(owner), fit));
+    this.#set(owner, Math.min(GROWTH * (this.#most.get(owner) ?? this.#limit), fit));
   }
 
   /** Notes that a read was late, or too large. */
@@ -39,6 +39,6 @@ export class HotelsAtOnce {
   #set(owner: string, most: number): void {
     if (this.#most.size >= MAX_OWNERS) this.#most.clear();
     if (most >= this.#limit) this.#most.delete(owner);
-    else this.#most.set(owner, Math.max(FEWEST, Math.floor(most)));
+    else this.#most.set(owner, Math.max(FEWEST, most));
   }
 }
