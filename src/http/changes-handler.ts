@@ -45,19 +45,22 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    const sendTo = (now: Principal | null) => {
-      if (now === null) exchange.fail(publicErrors.unauthorized);
-      // it has got other rights while the page waited for its turn
-      else if (now.collection !== collection || now.view !== page.next.view)
-        exchange.fail(publicErrors.unavailable);
-      else send(exchange, page, query);
+    const answer = (now: Principal | null): void | Promise<void> => {
+      if (now === null) return exchange.fail(publicErrors.unauthorized);
+      if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
+      if (now.view === page.next.view) return send(exchange, page, query);
+      // it has got another view while the page waited for its turn
+      exchange.principal = now;
+      return load(exchange, query);
     };
-    const isSent = await reader.eventLoop.run(keyId, sizeOf(page.body.length), () => {
-      const known = apiKeys.find(key);
-      if (known !== undefined) sendTo(known);
-      return known !== undefined;
+    const size = sizeOf(page.body.length);
+    const isKnown = await reader.eventLoop.run(keyId, size, () => {
+      const now = apiKeys.find(key);
+      return now !== undefined && [answer(now)];
     });
-    if (!isSent) sendTo(await apiKeys.load(key));
+    if (isKnown) return isKnown[0];
+    const loaded = await apiKeys.load(key);
+    await reader.eventLoop.run(keyId, size, () => answer(loaded));
   };
   return {
     route: 'changes',

@@ -102,16 +102,17 @@ export function hotelPages(
     const answer = (
       namespace: Namespace,
       count: number,
-      keysOf: () => readonly string[],
+      keysOf: () => readonly string[] | undefined,
       headers?: () => string,
-      again?: Again,
+      mayBeGone?: Again,
     ) =>
       answerPage(exchange, count, byRegistry, (mayLoad) => {
         if (exchange.principal!.collection !== collection) throw new Unavailable('the key has changed');
         const keys = keysOf();
+        if (!keys) return mayLoad ? again([]) : NEEDS_LOAD;
         const lookup = gather(exchange, namespace, keys, mayLoad);
         if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
-        return send(exchange, namespace, keys, lookup, headers?.(), again);
+        return send(exchange, namespace, keys, lookup, headers?.(), mayBeGone);
       });
     if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
     const read = (isCurrent = false): Promise<Page> =>
@@ -139,8 +140,7 @@ export function hotelPages(
       const idsNow = () => {
         const ageMs = monotonicMs() - readAtMs;
         const known = ageMs > AT_ONCE_MS ? cached() : current;
-        if (!known && collection !== null && ageMs > MAX_PAGE_AGE_MS)
-          throw new Unavailable('the members of the collection may have changed');
+        if (!known && collection !== null && ageMs > MAX_PAGE_AGE_MS) return undefined;
         current = known ?? current;
         return current.ids;
       };
