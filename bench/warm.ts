@@ -10,7 +10,7 @@ const FORGOTTEN_MS = 1_100;
 /** Reads every hotel through a target, by channel id in batches and the rest by id; in nginx by both, with either key. */
 export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels' | 'keys'>): Promise<void> {
   const named = withChannel(hotels);
-  // one read caches a hotel under all its ids and for all keys in the service, but for the requested ones alone in nginx
+  // one read of a hotel fills the service for all its ids and keys; nginx stores each response for its own id and key
   const isNginx = target.name === 'nginx';
   const byId = isNginx ? hotels : hotels.filter(({ channelId }) => channelId === null);
   const calls = (isNginx ? [true, false] : [true]).flatMap((scoped) => {

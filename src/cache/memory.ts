@@ -7,7 +7,7 @@ const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
 /** Share of the budget for the output, in addition to it, and its maximum: larger responses are read in parts. */
 const OUTPUT_SHARE = 1 / 8;
-const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
+export const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
 /** The first bytes for hits contain the bracket of a response without any. */
 const BRACKET_BYTES = 64;
 const OPEN = 0x5b;

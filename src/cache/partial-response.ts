@@ -1,8 +1,6 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { type Body, fillGaps } from '../hotels/json-array.ts';
-
-/** Size of the hits from which a response is large. */
-export const LARGE_BYTES = 4 * 1024 * 1024;
+import { MAX_OUTPUT_BYTES } from './memory.ts';
 
 /** Response to a batch of which some hotels are still missing. */
 export class PartialResponse {
@@ -18,7 +16,7 @@ export class PartialResponse {
     this.#hits = hits;
     this.keys = keys;
     this.#places = places;
-    this.isLarge = isLarge || hits.length > LARGE_BYTES;
+    this.isLarge = isLarge || hits.length > MAX_OUTPUT_BYTES;
   }
 
   /** Size of what is not missing. */

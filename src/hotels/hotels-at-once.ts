@@ -1,5 +1,5 @@
 /** Number of hotels that may be read at once, whatever their size: 4 MiB at most. */
-const FEWEST = 64;
+const MIN_HOTELS = 64;
 /** Maximum growth by one read: a key with large hotels is remembered for 90 small reads. */
 const GROWTH = 1.03;
 /** Maximum number of API keys with large hotels that are remembered. */
@@ -24,7 +24,7 @@ export class HotelsAtOnce {
 
   /** Takes the number and the bytes of hotels that were read at once. A few hotels are not typical. */
   read(owner: string, hotels: number, bytes: number): void {
-    if (hotels < FEWEST) return;
+    if (hotels < MIN_HOTELS) return;
     const fit = (this.#maxBytes * hotels) / bytes;
     // of nearly all keys
     if (fit >= this.#limit && !this.#most.has(owner)) return;
@@ -39,6 +39,6 @@ export class HotelsAtOnce {
   #set(owner: string, most: number): void {
     if (this.#most.size >= MAX_OWNERS) this.#most.clear();
     if (most >= this.#limit) this.#most.delete(owner);
-    else this.#most.set(owner, Math.max(FEWEST, most));
+    else this.#most.set(owner, Math.max(MIN_HOTELS, most));
   }
 }

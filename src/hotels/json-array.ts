@@ -1,3 +1,4 @@
+import { MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
 import { Entry, type Found, type View } from './entry.ts';
 
 const COMMA = 0x2c;
@@ -6,9 +7,7 @@ export const EMPTY_ARRAY = Buffer.from('[]');
 
 /** Shared space for responses: allocating a megabyte for each would keep the garbage collector busy. */
 let area = Buffer.allocUnsafe(2 * 1024 * 1024);
-/** Maximum size of a response in one piece: to fill much fresh memory takes long. */
-export const MAX_PIECE_BYTES = 8 * 1024 * 1024;
-/** Size of the pieces of larger ones. The kernel takes part of one, which is then copied again. */
+/** Size from which a piece of a `LargeBody` ends, behind a whole hotel. What the kernel leaves of it is copied again. */
 const PIECE_BYTES = 256 * 1024;
 
 /** Body of a response, in one piece or not. */
@@ -21,7 +20,6 @@ export class LargeBody {
   readonly #view: View;
   /** offset of each part */
   readonly #starts: number[] = [];
-  readonly #roomBytes: number;
   /** the part that was read last */
   #last = 0;
 
@@ -30,16 +28,11 @@ export class LargeBody {
     this.#parts = parts;
     this.#view = view;
     let length = 0;
-    let longest = 0;
     for (const part of parts) {
       this.#starts.push(length);
-      const partLength = part instanceof Entry ? part.bodyLength(view) + 1 : part.length;
-      if (part instanceof Entry && partLength > longest) longest = partLength;
-      length += partLength;
+      length += part instanceof Entry ? part.bodyLength(view) + 1 : part.length;
     }
     this.length = length;
-    // a forged entry may be longer than any hotel
-    this.#roomBytes = PIECE_BYTES + longest;
   }
 
   /** Returns some bytes from an offset below `length` on. They are valid until the next response is assembled. */
@@ -50,7 +43,6 @@ export class LargeBody {
     const first = this.#parts[this.#last]!;
     const skipped = offset - starts[this.#last]!;
     if (!(first instanceof Entry)) return first.subarray(skipped, skipped + PIECE_BYTES);
-    growArea(this.#roomBytes);
     let end = 0;
     for (let i = this.#last; i < starts.length && end < PIECE_BYTES; i++) {
       const part = this.#parts[i]!;
@@ -80,8 +72,8 @@ export function fillGaps(
 ): Body {
   let length = hits.length;
   for (const entry of found) if (entry) length += entry.bodyLength(view) + 1;
-  if (length > MAX_PIECE_BYTES) return new LargeBody(partsOf(hits, places, found), view);
-  growArea(length);
+  if (length > MAX_RESPONSE_BYTES) return new LargeBody(partsOf(hits, places, found), view);
+  if (length > area.length) area = Buffer.allocUnsafe(Math.min(MAX_RESPONSE_BYTES, 2 * length));
   // each piece ends with a comma; the bracket replaces the last one
   const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
   let at = 0;
@@ -102,11 +94,6 @@ export function fillGaps(
   if (at === 1) at++;
   area[at - 1] = CLOSE;
   return area.subarray(0, at);
-}
-
-function growArea(length: number): void {
-  if (length > area.length)
-    area = Buffer.allocUnsafe(Math.max(length, Math.min(MAX_PIECE_BYTES, 2 * length)));
 }
 
 /** Returns the parts of the array that `fillGaps` returns. */

@@ -8,7 +8,7 @@ import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 
 /** A body that takes longer, which most do not, has the rights of its key read anew. */
-const AT_ONCE_MS = 100;
+export const AT_ONCE_MS = 100;
 
 /** Result for a valid key whose rate limit is used up. */
 const LIMIT_REACHED = Symbol('limit reached');

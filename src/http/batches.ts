@@ -3,22 +3,19 @@ import { PartialResponse } from '../cache/partial-response.ts';
 import { isTimeout, publicErrors } from '../errors.ts';
 import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { MAX_KEYS } from '../wasm/constants.ts';
+import { MAX_KEYS, MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import type { Pending } from './routes.ts';
 
-/** Bytes of hotels that a batch reads at once. */
-const MAX_READ_BYTES = 8 * 1024 * 1024;
-
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 export function batches(sources: HotelSources): SendBatch {
   const { local, redisBatch, collections, large } = sources;
-  const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_READ_BYTES);
+  const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_RESPONSE_BYTES);
 
   return (exchange, namespace, body, mayLoad) => {
     const { collection, keyId, view } = exchange.principal!;

@@ -4,6 +4,7 @@ import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
+import { AT_ONCE_MS } from './access-control.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import { listTagOf } from './etag.ts';
@@ -12,8 +13,7 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import { readListQuery } from './query.ts';
 import type { AnswerPage } from './routes.ts';
 
-/** Age at which the ids of a page are read again, and at which those of a collection are not used. */
-const AT_ONCE_MS = 100;
+/** Age at which the ids of a page of a collection are not used. */
 const MAX_PAGE_AGE_MS = 1_000;
 
 /** Reads a page again if these ids do not exist any more, and sends it. */

@@ -1,6 +1,7 @@
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
-import { LARGE_BYTES, type PartialResponse } from '../cache/partial-response.ts';
+import { MAX_OUTPUT_BYTES } from '../cache/memory.ts';
+import type { PartialResponse } from '../cache/partial-response.ts';
 import type { Collections } from '../collections/collections.ts';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
@@ -13,7 +14,7 @@ import type { Exchange } from './exchange.ts';
 /** Bytes of hotels that are read in one iteration of the event loop. */
 const PART_BYTES = 2 * 1024 * 1024;
 /** Number of the largest hotels that have so many. */
-const FEWEST = 32;
+const MIN_PART = 32;
 /** Maximum time of a batch, its wait included. */
 const MAX_MS = 5_000;
 /** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
@@ -52,7 +53,7 @@ export class LargeBatches {
   ): Promise<Found[] | undefined> {
     const untilMs = monotonicMs() + MAX_MS;
     // it loads in its turn, and small batches need not wait for it
-    exchange.giveUpLoad?.(LARGE_BYTES);
+    exchange.giveUpLoad?.(MAX_OUTPUT_BYTES);
     if (this.#isBusy) await this.#turn(exchange.owner, hitsBytes);
     this.#isBusy = true;
     try {
@@ -88,7 +89,7 @@ export class LargeBatches {
     const areKnown = membersNow() !== undefined;
     const found: Found[] = [];
     let bytes = 0;
-    for (let count = FEWEST; ; ) {
+    for (let count = MIN_PART; ; ) {
       if (exchange.over || !(await access.mayStillAnswer(exchange, namespace === 'registry')))
         return undefined;
       const now = exchange.principal!;
@@ -102,7 +103,7 @@ export class LargeBatches {
         found.push(hotel);
         bytes += hotel?.bytes.length ?? 0;
       }
-      count = Math.max(FEWEST, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
+      count = Math.max(MIN_PART, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
     }
     // members may have left since their part was read
     const members = membersNow();

@@ -3,6 +3,7 @@ import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
+import { MAX_RESPONSE_BYTES } from '../../wasm/constants.ts';
 import { type LocalCache, REFRESH_MS } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
 import { PendingKeys } from './pending-keys.ts';
@@ -13,8 +14,6 @@ const DONE = 1;
 const MINUS = 0x2d;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
-/** Size of a reply whose hotels have hardly room in a response. */
-const LARGE_BYTES = 8 * 1024 * 1024;
 
 /** What becomes of the entries: the bodies of a response in a view, or the entries themselves. */
 export type Wanted = View | 'entries';
@@ -81,7 +80,7 @@ export class EntryStream implements ReplyReader {
       const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
       const status = wasm.takeChunk(length, storedAtMs);
       this.#bytes += length;
-      if (this.#bytes > LARGE_BYTES && this.#bytes - length <= LARGE_BYTES) this.#onLarge();
+      if (this.#bytes > MAX_RESPONSE_BYTES && this.#bytes - length <= MAX_RESPONSE_BYTES) this.#onLarge();
       at += length;
       if (status === MORE) continue;
       if (status !== DONE) throw new Error('Redis sent an unexpected reply to MGET');

@@ -1,6 +1,6 @@
 /** Layout of the one memory: parts of fixed size, then those sized by the budget of the local cache, then the output. */
 
-import { WINDOW_BUCKETS as BUCKETS, MAX_KEYS } from '../constants';
+import { WINDOW_BUCKETS as BUCKETS, MAX_KEYS, MAX_RESPONSE_BYTES } from '../constants';
 
 /** Results of a call beside its return value; the callers know the fields by position. */
 export const RESULT: usize = 64;
@@ -42,7 +42,7 @@ export const REPLY: usize = POINTERS + POINTERS_BYTES;
 const REPLY_BYTES: u32 = 0x80000;
 /** Response of the batch whose entries are arriving. */
 export const RESPONSE: usize = REPLY + REPLY_BYTES;
-export const RESPONSE_BYTES: u32 = 0x800000;
+export const RESPONSE_BYTES: u32 = MAX_RESPONSE_BYTES;
 /** Buckets of the window (redis-batch/window.ts), 8 bytes each, and its floor. */
 export const WINDOW: usize = (RESPONSE + RESPONSE_BYTES + 63) & ~63;
 export const WINDOW_BUCKETS: u32 = BUCKETS;
