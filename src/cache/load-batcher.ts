@@ -1,6 +1,7 @@
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { onIteration } from '../lib/clock.ts';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** Place of a key that no hotel can have. */
 const NO_KEY = -1;
@@ -10,6 +11,12 @@ const NO_KEY = -1;
  * reading them twice.
  */
 export const MAX_JOINED = 100;
+/** Bounds of the number of keys of joined requests that are looked up at once, and of the bytes of their hotels. */
+const MIN_READING = 64;
+const MAX_READING = 1_000;
+const MAX_READING_BYTES = 4 * 1024 * 1024;
+/** Maximum growth of that number after a lookup of small hotels. */
+const GROWTH = 1.1;
 
 /**
  * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
@@ -27,6 +34,8 @@ interface LoadBatch {
   keys: string[];
   places: Map<string, number>;
   reading: Promise<BatchRead>;
+  /** begins to read */
+  read: () => Promise<BatchRead>;
 }
 
 type Read = (
@@ -37,13 +46,19 @@ type Read = (
 ) => Promise<BatchRead>;
 
 /**
- * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. While loads are
- * queued it makes one for each owner too, so that the queue can be fair to owners.
+ * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. While lookups or
+ * loads are queued it makes one for each owner too, so that the queues can be fair to owners. Lookups are queued when the
+ * hotels of those before are large: thousands of connections may ask for one each.
  */
 export class LoadBatcher {
   readonly #read: Read;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, LoadBatch>();
+  /** number of keys that may be looked up at once, by the size of the hotels before */
+  #maxReading = MIN_READING;
+  readonly #waiting = new WaitQueue<LoadBatch>(1, MIN_READING);
+  /** number of keys whose lookup the caches have not answered */
+  #reading = 0;
 
   constructor(read: Read, isContended: () => boolean) {
     this.#read = read;
@@ -60,7 +75,7 @@ export class LoadBatcher {
     collection: string | null,
   ): Promise<Found[]> {
     if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner, collection);
-    const whose = this.#isContended() ? owner : '';
+    const whose = this.#waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
@@ -74,18 +89,53 @@ export class LoadBatcher {
       }
       return place;
     });
+    if (batch.keys.length >= this.#maxReading) this.#open.delete(name);
     return pick(await batch.reading, places);
   }
 
   #begin(namespace: Namespace, name: string, owner: string, collection: string | null): LoadBatch {
     const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
-    const batch: LoadBatch = { keys: [], places: new Map(), reading: promise };
+    const read = () => {
+      const reading = this.#read(namespace, batch.keys, owner, collection);
+      reading.then(resolve, reject);
+      return reading;
+    };
+    const batch: LoadBatch = { keys: [], places: new Map(), reading: promise, read };
     this.#open.set(name, batch);
     onIteration(() => {
-      this.#open.delete(name);
-      this.#read(namespace, batch.keys, owner, collection).then(resolve, reject);
+      if (this.#open.get(name) === batch) this.#open.delete(name);
+      this.#waiting.append(owner, batch, batch.keys.length, monotonicMs());
+      this.#next();
     });
     return batch;
+  }
+
+  /** Begins the lookups that there is room for. */
+  #next(): void {
+    while (this.#waiting.length > 0 && this.#reading < this.#maxReading) {
+      const { read, keys } = this.#waiting.shift()!.item;
+      this.#reading += keys.length;
+      const answered = () => {
+        this.#reading -= keys.length;
+        this.#next();
+      };
+      const reading = read();
+      reading.then(answered, answered);
+      reading
+        .then(async ({ found, loaded }) => {
+          await loaded;
+          this.#adapt(found);
+        })
+        .catch(() => {});
+    }
+  }
+
+  #adapt(found: BatchRead['found']): void {
+    if (found.length < MIN_READING) return;
+    const bytes = found.reduce((sum, hotel) => sum + (hotel?.bytes.length ?? 0), 0);
+    const fit = (MAX_READING_BYTES * found.length) / bytes;
+    const most = Math.min(fit, GROWTH * this.#maxReading, MAX_READING);
+    this.#maxReading = Math.max(MIN_READING, most);
   }
 
   async #loadAlone(
