@@ -1,5 +1,5 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
-import { publicErrors, Unavailable } from '../errors.ts';
+import { publicErrors } from '../errors.ts';
 import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
@@ -98,7 +98,6 @@ export function hotelPages(
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const byRegistry = registryId !== undefined;
-    const { collection, keyId } = exchange.principal!;
     const answer = (
       namespace: Namespace,
       count: number,
@@ -107,7 +106,6 @@ export function hotelPages(
       mayBeGone?: Again,
     ) =>
       answerPage(exchange, count, byRegistry, (mayLoad) => {
-        if (exchange.principal!.collection !== collection) throw new Unavailable('the key has changed');
         const keys = keysOf();
         if (!keys) return mayLoad ? again([]) : NEEDS_LOAD;
         const lookup = gather(exchange, namespace, keys, mayLoad);
@@ -115,16 +113,22 @@ export function hotelPages(
         return send(exchange, namespace, keys, lookup, headers?.(), mayBeGone);
       });
     if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
-    const read = (isCurrent = false): Promise<Page> =>
-      collection === null
+    const collectionNow = () => exchange.principal!.collection;
+    const read = (isCurrent = false): Promise<Page> => {
+      const collection = collectionNow();
+      return collection === null
         ? pageIndex.page(offset, limit, isCurrent)
-        : collections.page(collection, offset, limit, keyId, isCurrent);
-    const cached = () =>
-      collection === null
+        : collections.page(collection, offset, limit, exchange.owner, isCurrent);
+    };
+    const cached = () => {
+      const collection = collectionNow();
+      return collection === null
         ? pageIndex.cachedPage(offset, limit)
         : collections.cachedPage(collection, offset, limit);
+    };
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
     const again = async (gone: string[]) => {
+      const collection = collectionNow();
       for (const id of gone) {
         if (collection === null) pageIndex.moved(id);
         else collections.moved(collection, id);
@@ -133,11 +137,12 @@ export function hotelPages(
       const lookup = gather(exchange, 'id', page.ids, true);
       return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
     };
-    const answerWith = (page: Page) => {
+    const answerWith = (page: Page, collection: string | null) => {
       const readAtMs = monotonicMs();
-      // when its turn comes, members may have left
+      // when its turn comes, members may have left, or the key may have another collection
       let current = page;
       const idsNow = () => {
+        if (collectionNow() !== collection) return undefined;
         const ageMs = monotonicMs() - readAtMs;
         const known = ageMs > AT_ONCE_MS ? cached() : current;
         if (!known && collection !== null && ageMs > MAX_PAGE_AGE_MS) return undefined;
@@ -146,8 +151,9 @@ export function hotelPages(
       };
       return answer('id', page.ids.length, idsNow, () => linkHeader(address, limit, offset, current), again);
     };
+    const collection = collectionNow();
     const page = cached();
-    return page ? answerWith(page) : read().then(answerWith);
+    return page ? answerWith(page, collection) : read().then((found) => answerWith(found, collection));
   };
 }
 

@@ -1,0 +1,40 @@
+import { expect, it } from 'vitest';
+import { hotel } from '../cache/arena/arena.fixture.ts';
+import { localCacheIn } from '../cache/local-cache.fixture.ts';
+import type { Body } from '../hotels/json-array.ts';
+import type { Exchange } from './exchange.ts';
+import { hotelPages } from './hotel-pages.ts';
+import type { HotelSources } from './hotel-sources.ts';
+import type { AnswerPage } from './routes.ts';
+
+const members: Record<string, string[]> = { first: ['a', 'b'], second: ['b', 'c'] };
+
+it('sends the hotels of the collection that the key has when the turn of the page comes', async () => {
+  const local = localCacheIn(1024 ** 2);
+  for (const id of ['a', 'b', 'c']) local.store(hotel({ id }), 0);
+  const pageOf = (collection: string) => ({ ids: members[collection]!, more: false });
+  const collections = { cachedPage: pageOf, page: async (id: string) => pageOf(id), moved: () => {} };
+  const sent: string[] = [];
+  const principal = { keyId: 'k', collection: 'first', view: 'full' };
+  const exchange = {
+    principal,
+    owner: 'k',
+    ok: (body: Body) => sent.push(String(body)),
+  } as unknown as Exchange;
+  let turn: Parameters<AnswerPage>[3];
+  const answerPage: AnswerPage = (_, _hotels, _needsRegistry, respond) => {
+    turn = respond;
+  };
+  const sources = { local, collections } as unknown as HotelSources;
+  const page = hotelPages(sources, '', undefined, answerPage);
+  for (const collection of ['first', 'second']) {
+    principal.collection = 'first';
+    await page(exchange, '');
+    principal.collection = collection;
+    await turn!(true);
+  }
+  expect(sent.map((body) => JSON.parse(body).map(({ id }: { id: string }) => id))).toEqual([
+    ['a', 'b'],
+    ['b', 'c'],
+  ]);
+});
