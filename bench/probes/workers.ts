@@ -1,4 +1,4 @@
-import { type Cell, type Pace, runScenario } from '../rounds.ts';
+import { type Cell, type Pace, runInterleaved } from '../rounds.ts';
 import { SCENARIOS, type Scenario } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
@@ -10,7 +10,10 @@ export const WORKERS = [1, 2, 4] as const;
 const SHARE = 1 / 10;
 const WARM_UP_SECONDS = 6;
 
-/** Services with one and more workers, which share all cores with the load generator, Redis and PostgreSQL. */
+/**
+ * Services with one and more workers, which share all cores with the load generator, Redis and PostgreSQL. Each worker has as
+ * many connections as the only one: with fewer it reads fewer requests per wake-up, and each costs more.
+ */
 export async function workers(world: World, pace: Pace): Promise<Cell[]> {
   const around = { ...world.targetOptions, pin: world.cores.all };
   const targets: Target[] = [];
@@ -29,8 +32,11 @@ export async function workers(world: World, pace: Pace): Promise<Cell[]> {
       const all = found.calls(known);
       return all.slice(0, Math.ceil(all.length * SHARE));
     };
-    const scenario = { ...found, name: `workers-${name}`, calls };
-    cells.push(...(await runScenario(free, scenario, targets, { ...pace, warmUpSeconds: WARM_UP_SECONDS })));
+    const pairs = WORKERS.map((count, i) => ({
+      scenario: { ...found, name: `workers-${name}`, connections: count * found.connections, calls },
+      target: targets[i]!,
+    }));
+    cells.push(...(await runInterleaved(free, pairs, { ...pace, warmUpSeconds: WARM_UP_SECONDS })));
   }
   for (const target of targets) await target.stop();
   return cells;
