@@ -31,7 +31,7 @@ const STOP_DEADLINE_MS = 12_000;
 
 /**
  * Runs the service of two commits alternately on the same servers and hotels, with a local cache for all, a third and none of them.
- * Every round starts both anew, in alternating order: two processes of one commit differ by up to 15 %, because each has
+ * Every round starts both anew, in alternating order: two processes of one commit differ by up to 13 %, because each has
  * another layout of memory. A change is reported if it exceeds 2% and all rounds agree on its direction, which happens by
  * chance once in 64 times for seven rounds.
  */

@@ -22,8 +22,8 @@ interface HotelReaderOptions extends HotelLoaderOptions {
 }
 
 /**
- * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration go to Redis as
- * one MGET (two with pointers) and to PostgreSQL as one query. Loads in flight are shared.
+ * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration are looked up
+ * together, in Redis (twice with pointers) and then in PostgreSQL by one query. Loads in flight are shared.
  */
 export class HotelReader {
   readonly loader: HotelLoader;

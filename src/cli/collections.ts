@@ -48,7 +48,9 @@ export function addCommand(program: CliCommand): void {
     const [done, preposition] = action === 'add' ? ['added', 'to'] : ['removed', 'from'];
     collections
       .command(action)
-      .description(`${action} hotels ${preposition} a collection; in force everywhere within one second`)
+      .description(
+        `${action} hotels ${preposition} a collection; in force everywhere within one second, of 100,000 within five`,
+      )
       .argument('<id>', 'id of the collection')
       .argument('<file>', 'one hotel id per line, or NDJSON with "id", gzipped or not; - for standard input')
       .json(`{"id","${done}","unchanged","unknown","rejected"}`)

@@ -83,7 +83,7 @@ export function runs(): string {
       'wrk',
     ],
     [
-      row('this page', hotelsOf(run.hotels, run.meanHotelBytes), run),
+      row('Throughput to Compression', hotelsOf(run.hotels, run.meanHotelBytes), run),
       row(
         '[sizes](operations/sizing.md#what-was-measured)',
         hotelsOf(sizing.hotels, sizing.jsonBytes),
