@@ -1,7 +1,7 @@
-/** Number of hotels that may be read at once, whatever their size: 4 MiB at most. */
-const MIN_HOTELS = 64;
-/** Maximum growth by one read: a key with large hotels is remembered for 90 small reads. */
-const GROWTH = 1.03;
+import { monotonicMs } from '../lib/clock.ts';
+
+/** Time in which the number of an API key doubles: by time alone, so no small reads can make it forget large hotels. */
+const DOUBLED_MS = 10_000;
 /** Maximum number of API keys with large hotels that are remembered. */
 const MAX_OWNERS = 10_000;
 
@@ -9,26 +9,29 @@ const MAX_OWNERS = 10_000;
 export class HotelsAtOnce {
   readonly #limit: number;
   readonly #maxBytes: number;
-  /** of keys for which it is below the limit */
-  readonly #most = new Map<string, number>();
+  readonly #least: number;
+  /** of keys for which it is below the limit, with the time of the estimate */
+  readonly #most = new Map<string, [most: number, atMs: number]>();
 
-  /** Takes the maximum number, and the bytes that one read may have. */
-  constructor(limit: number, maxBytes: number) {
+  /** Takes the maximum number, the bytes that one read may have, and the number that may always be read. */
+  constructor(limit: number, maxBytes: number, least = 64) {
     this.#limit = limit;
     this.#maxBytes = maxBytes;
+    this.#least = least;
   }
 
   most(owner: string): number {
-    return Math.floor(this.#most.get(owner) ?? this.#limit);
+    const known = this.#most.get(owner);
+    if (!known) return this.#limit;
+    const most = known[0] * 2 ** ((monotonicMs() - known[1]) / DOUBLED_MS);
+    return Math.min(this.#limit, Math.floor(most));
   }
 
   /** Takes the number and the bytes of hotels that were read at once. A few hotels are not typical. */
   read(owner: string, hotels: number, bytes: number): void {
-    if (hotels < MIN_HOTELS) return;
+    if (hotels < this.#least) return;
     const fit = (this.#maxBytes * hotels) / bytes;
-    // of nearly all keys
-    if (fit >= this.#limit && !this.#most.has(owner)) return;
-    this.#set(owner, Math.min(GROWTH * (this.#most.get(owner) ?? this.#limit), fit));
+    if (fit < this.most(owner)) this.#set(owner, fit);
   }
 
   /** Notes that a read was late, or too large. */
@@ -38,7 +41,6 @@ export class HotelsAtOnce {
 
   #set(owner: string, most: number): void {
     if (this.#most.size >= MAX_OWNERS) this.#most.clear();
-    if (most >= this.#limit) this.#most.delete(owner);
-    else this.#most.set(owner, Math.max(MIN_HOTELS, most));
+    this.#most.set(owner, [Math.max(this.#least, most), monotonicMs()]);
   }
 }

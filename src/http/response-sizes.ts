@@ -1,9 +1,11 @@
+import { monotonicMs } from '../lib/clock.ts';
+
 /** Weight of a request besides its ids, as bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
 /** Usual bytes of a response for a byte of weight: a hotel of 1.1 kB for an id of 13 bytes. */
 const USUAL_RATIO = 100;
-/** Weight of a new measurement below the estimate. A larger response counts at once. */
-const WEIGHT = 0.02;
+/** Time in which an estimate halves: by time alone, so no small responses can make it forget large ones. */
+const HALVED_MS = 10_000;
 /** Maximum number of API keys with large responses that are remembered. */
 const MAX_OWNERS = 10_000;
 
@@ -12,24 +14,25 @@ const MAX_OWNERS = 10_000;
  * make a batch weigh like 18 usual ones, so it waits, and uses its key's share, like these.
  */
 export class ResponseSizes {
-  /** bytes of a response for a byte of weight, of API keys above the usual ratio */
-  readonly #ratios = new Map<string, number>();
+  /** bytes of a response for a byte of weight, of API keys above the usual ratio, with the time of the estimate */
+  readonly #ratios = new Map<string, [ratio: number, atMs: number]>();
 
   weightOf(owner: string, bodyBytes: number): number {
-    const ratio = this.#ratios.get(owner);
-    const weight = REQUEST_BYTES + bodyBytes;
-    return ratio === undefined ? weight : (weight * ratio) / USUAL_RATIO;
+    return ((REQUEST_BYTES + bodyBytes) * this.#ratioOf(owner)) / USUAL_RATIO;
   }
 
   /** Takes the size of the response to a body; 0: there was none. */
   note(owner: string, bodyBytes: number, responseBytes: number): void {
-    const before = this.#ratios.get(owner);
     const ratio = responseBytes / (REQUEST_BYTES + bodyBytes);
     // hardly any key has large responses
-    if (responseBytes === 0 || (before === undefined && ratio <= USUAL_RATIO)) return;
-    const estimate = Math.max(ratio, before === undefined ? 0 : before + WEIGHT * (ratio - before));
+    if (!(ratio > this.#ratioOf(owner))) return;
     if (this.#ratios.size >= MAX_OWNERS) this.#ratios.clear();
-    if (estimate > USUAL_RATIO) this.#ratios.set(owner, estimate);
-    else this.#ratios.delete(owner);
+    this.#ratios.set(owner, [ratio, monotonicMs()]);
+  }
+
+  #ratioOf(owner: string): number {
+    const known = this.#ratios.get(owner);
+    if (!known) return USUAL_RATIO;
+    return Math.max(USUAL_RATIO, known[0] / 2 ** ((monotonicMs() - known[1]) / HALVED_MS));
   }
 }
