@@ -44,27 +44,29 @@ export class HotelReader {
 
   /**
    * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. `owner` is an API key, or
-   * '' for the service itself. Throws `Unavailable`.
+   * '' for the service itself. `joins`: see `LoadBatcher`. Throws `Unavailable`.
    */
   async load(
     namespace: Namespace,
     keys: readonly string[],
     owner: string,
     collection: string | null = null,
+    joins?: boolean,
   ): Promise<Found[]> {
-    if (collection === null) return this.#batcher.load(namespace, keys, owner, null);
+    if (collection === null) return this.#batcher.load(namespace, keys, owner, null, joins);
     const { collections } = this.#options;
     const members = collections.members(collection);
     if (members) {
       const inside = keys.filter((key) => members.has(namespace, key));
-      const entries = inside.length === 0 ? [] : await this.#batcher.load(namespace, inside, owner, null);
+      const entries =
+        inside.length === 0 ? [] : await this.#batcher.load(namespace, inside, owner, null, joins);
       // else they have changed meanwhile
       if (collections.members(collection) === members) {
         const found = new Map(inside.map((key, i) => [key, entries[i]!]));
         return keys.map((key) => this.#within(collection, members, found.get(key) ?? null));
       }
     }
-    return this.#batcher.load(namespace, keys, owner, collection);
+    return this.#batcher.load(namespace, keys, owner, collection, joins);
   }
 
   /** Returns the hotel if it is a member. If not, the members are found by an id that has gone to another hotel. */

@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
+import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
+
+afterEach(realClocks);
 
 /** Notes the lookups; no hotel exists. */
 function batcher(isContended = false): { batcher: LoadBatcher; reads: string[] } {
@@ -36,7 +39,7 @@ it('while loads are queued each owner has a lookup of its own', async () => {
   expect(reads).toEqual(['id h0,h2 one null', 'id h1 other null']);
 });
 
-it('reads 4 MiB of hotels at once, owners in turn, and 1000 hotels when they are small', async () => {
+it('reads 2 MiB of hotels at once, owners in turn', async () => {
   const hotel = { bytes: Buffer.alloc(64 * 1024) };
   const pending: (() => void)[] = [];
   const reads: number[] = [];
@@ -58,7 +61,7 @@ it('reads 4 MiB of hotels at once, owners in turn, and 1000 hotels when they are
     Array.from({ length: count }, (_, i) => joined.load('id', [`h${i}`], owner, null));
   const many = Promise.all(load(1_500, 'many'));
   await iteration();
-  expect(reads).toEqual([64]);
+  expect(reads).toEqual([32]);
   let isAnswered = false;
   const other = Promise.all(load(1, 'other')).then(() => {
     isAnswered = true;
@@ -71,19 +74,33 @@ it('reads 4 MiB of hotels at once, owners in turn, and 1000 hotels when they are
   expect(isAnswered).toBe(false);
   pending[2]!();
   await other;
-  expect(reads).toEqual([64, 64, 1, 64]);
-  expect(Math.max(...(await answerAll()))).toBe(64);
+  expect(reads).toEqual([32, 32, 1, 32]);
+  expect(Math.max(...(await answerAll()))).toBe(32);
   await many;
-  hotel.bytes = Buffer.alloc(1_024);
-  for (let round = 0; round < 40; round++) {
-    const small = Promise.all(load(1_500, 'many'));
-    await iteration();
-    await answerAll();
-    await small;
+});
+
+it('rejects what cannot be read in time', async () => {
+  let nowMs = 0;
+  showMonotonic(() => nowMs);
+  let answer = () => {};
+  const read = async (_: string, keys: string[]): Promise<BatchRead> => {
+    await new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    return { found: keys.map(() => null), loaded: Promise.resolve() };
+  };
+  const joined = new LoadBatcher(read, () => false);
+  const load = (key: string) => joined.load('id', [key], 'k', null);
+  const many: Promise<unknown>[] = [];
+  for (const count of [33, 5_000]) {
+    for (let i = 0; i < count; i++) many.push(load(`h${many.length}`));
+    await new Promise((resolve) => setImmediate(resolve));
   }
-  const last = Promise.all(load(1_500, 'many'));
-  await iteration();
-  expect(reads).toEqual([1_000]);
-  await answerAll();
-  await last;
+  await expect(load('more')).rejects.toThrow(/more large hotels wait/);
+  nowMs = 501;
+  answer();
+  const results = await Promise.allSettled(many);
+  expect(results.map(({ status }) => status)).toEqual(
+    many.map((_, i) => (i < 32 ? 'fulfilled' : 'rejected')),
+  );
 });

@@ -1,4 +1,6 @@
+import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
+import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
@@ -12,11 +14,12 @@ const NO_KEY = -1;
  */
 export const MAX_JOINED = 100;
 /** Bounds of the number of keys of joined requests that are looked up at once, and of the bytes of their hotels. */
-const MIN_READING = 64;
-const MAX_READING = 1_000;
-const MAX_READING_BYTES = 4 * 1024 * 1024;
-/** Maximum growth of that number after a lookup of small hotels. */
-const GROWTH = 1.1;
+const MIN_READING = 32;
+const MAX_READING = 256;
+const MAX_READING_BYTES = 2 * 1024 * 1024;
+/** Bounds of the wait for a lookup: keys that a new one may wait for, those of other owners by their shares, and time. */
+const MAX_BEFORE = 5_000;
+const MAX_WAIT_MS = 500;
 
 /**
  * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
@@ -36,6 +39,7 @@ interface LoadBatch {
   reading: Promise<BatchRead>;
   /** begins to read */
   read: () => Promise<BatchRead>;
+  reject: (error: Unavailable) => void;
 }
 
 type Read = (
@@ -54,8 +58,9 @@ export class LoadBatcher {
   readonly #read: Read;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, LoadBatch>();
-  /** number of keys that may be looked up at once, by the size of the hotels before */
-  #maxReading = MIN_READING;
+  /** number of keys that may be looked up at once, by the size of the hotels before, whose owner does not matter */
+  readonly #atOnce = new HotelsAtOnce(MAX_READING, MAX_READING_BYTES, MIN_READING);
+  #isSizeKnown = false;
   readonly #waiting = new WaitQueue<LoadBatch>(1, MIN_READING);
   /** number of keys whose lookup the caches have not answered */
   #reading = 0;
@@ -66,15 +71,18 @@ export class LoadBatcher {
   }
 
   /**
-   * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. Throws `Unavailable`.
+   * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. `joins`: they may be looked
+   * up with those of others, and then hold the memory of all. Throws `Unavailable`.
    */
   async load(
     namespace: Namespace,
     keys: readonly string[],
     owner: string,
     collection: string | null,
+    joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
-    if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner, collection);
+    if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
+    if (this.#waiting.sizeBefore(owner) > MAX_BEFORE) throw tooLate();
     const whose = this.#waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
@@ -89,7 +97,7 @@ export class LoadBatcher {
       }
       return place;
     });
-    if (batch.keys.length >= this.#maxReading) this.#open.delete(name);
+    if (batch.keys.length >= this.#mostKeys) this.#open.delete(name);
     return pick(await batch.reading, places);
   }
 
@@ -100,7 +108,7 @@ export class LoadBatcher {
       reading.then(resolve, reject);
       return reading;
     };
-    const batch: LoadBatch = { keys: [], places: new Map(), reading: promise, read };
+    const batch: LoadBatch = { keys: [], places: new Map(), reading: promise, read, reject };
     this.#open.set(name, batch);
     onIteration(() => {
       if (this.#open.get(name) === batch) this.#open.delete(name);
@@ -112,8 +120,13 @@ export class LoadBatcher {
 
   /** Begins the lookups that there is room for. */
   #next(): void {
-    while (this.#waiting.length > 0 && this.#reading < this.#maxReading) {
-      const { read, keys } = this.#waiting.shift()!.item;
+    while (this.#waiting.length > 0 && this.#reading < this.#mostKeys) {
+      const { item, sinceMs } = this.#waiting.shift()!;
+      const { read, keys } = item;
+      if (monotonicMs() - sinceMs > MAX_WAIT_MS) {
+        item.reject(tooLate());
+        continue;
+      }
       this.#reading += keys.length;
       const answered = () => {
         this.#reading -= keys.length;
@@ -124,18 +137,23 @@ export class LoadBatcher {
       reading
         .then(async ({ found, loaded }) => {
           await loaded;
-          this.#adapt(found);
+          this.#noteSize(found);
         })
-        .catch(() => {});
+        .catch((error) => {
+          if (isTimeout(error)) this.#atOnce.tooMany('');
+        });
     }
   }
 
-  #adapt(found: BatchRead['found']): void {
-    if (found.length < MIN_READING) return;
-    const bytes = found.reduce((sum, hotel) => sum + (hotel?.bytes.length ?? 0), 0);
-    const fit = (MAX_READING_BYTES * found.length) / bytes;
-    const most = Math.min(fit, GROWTH * this.#maxReading, MAX_READING);
-    this.#maxReading = Math.max(MIN_READING, most);
+  get #mostKeys(): number {
+    return this.#isSizeKnown ? this.#atOnce.most('') : MIN_READING;
+  }
+
+  #noteSize(found: BatchRead['found']): void {
+    const hotels = found.flatMap((hotel) => hotel ?? []);
+    const bytes = hotels.reduce((sum, hotel) => sum + hotel.bytes.length, 0);
+    this.#atOnce.read('', hotels.length, bytes);
+    this.#isSizeKnown ||= hotels.length >= MIN_READING;
   }
 
   async #loadAlone(
@@ -164,4 +182,8 @@ async function pick({ found, loaded }: BatchRead, places: number[]): Promise<Fou
     }
   }
   return places.map((place) => (place === NO_KEY ? null : found[place]!));
+}
+
+function tooLate(): Unavailable {
+  return new Unavailable('more large hotels wait than can be read in time', { rejection: 'overload' });
 }

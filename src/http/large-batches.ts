@@ -99,7 +99,8 @@ export class LargeBatches {
         });
       if (found.length === keys.length) break;
       const part = keys.slice(found.length, found.length + count);
-      for (const hotel of await reader.load(namespace, part, keyId, collection)) {
+      // they may wait for a slow client, and hold no memory of others
+      for (const hotel of await reader.load(namespace, part, keyId, collection, false)) {
         found.push(hotel);
         bytes += hotel?.bytes.length ?? 0;
       }
