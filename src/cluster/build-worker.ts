@@ -159,11 +159,12 @@ export function buildWorker(
     logPositions,
     pipeline.eventLoop,
   );
-  const large = new LargeBatches({ reader, collections, access: pipeline.access });
+  const { access } = pipeline;
+  const large = new LargeBatches({ reader, collections, access });
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations(
-      { local, redisBatch, reader, pageIndex, collections, large },
+      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop: pipeline.eventLoop },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

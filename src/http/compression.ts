@@ -52,8 +52,9 @@ const WORTHWHILE_SHARE = 0.9;
 export const MAX_SYNC_BYTES = 131_072;
 /** Maximum size of bodies that are compressed to gzip in one turn of the event loop, in up to 6 ms. */
 const MAX_TURN_BYTES = 2 * 1024 * 1024;
-/** Size of the work, in bytes of bodies of batches that take as long, for a byte to be compressed. */
-const GZIP_SIZE = 1 / 8;
+/** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
+const BODY_SIZE = 1_024;
+const BYTE_SIZE = 1 / 8;
 const EMPTY = Buffer.alloc(0);
 
 /** Cached choices by header value: clients send few distinct values. */
@@ -124,10 +125,10 @@ export async function compress(
   underWayBytes += body.length;
   const kept = pool.copy(body);
   try {
-    if (encoding !== 'gzip' || kept.length > MAX_TURN_BYTES)
+    if (kept.length > (encoding === 'gzip' ? MAX_TURN_BYTES : MAX_SYNC_BYTES))
       return await LATER[encoding](kept, optionsOf(kept, encoding, 'quick'));
-    return await eventLoop.run(recipient.owner, GZIP_SIZE * kept.length, () =>
-      recipient.over ? EMPTY : gzip(kept),
+    return await eventLoop.run(recipient.owner, BODY_SIZE + BYTE_SIZE * kept.length, () =>
+      recipient.over ? EMPTY : compressNow(kept, encoding),
     );
   } finally {
     pool.release(kept);

@@ -71,11 +71,13 @@ export function hotelPages(
       return ok(body(), listTagOf(tags));
     };
     if (!lookup)
-      return loadHotels(sources, exchange, namespace, keys).then((found) =>
-        sendFound(
-          found.map((hotel) => hotel?.tag(view)),
-          () => joinBodies(found, view),
-        ),
+      return loadHotels(sources, exchange, namespace, keys).then(
+        (found) =>
+          found &&
+          sendFound(
+            found.map((hotel) => hotel?.tag(view)),
+            () => joinBodies(found, view),
+          ),
       );
     if (lookup.hits === keys.length) {
       exchange.hotels = lookup.hits;
@@ -85,6 +87,7 @@ export function hotelPages(
     if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
     const partial = lookup.takePartial();
     return loadHotels(sources, exchange, namespace, partial.keys).then((found) => {
+      if (!found) return;
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {
         tags[places.get(key)!] = found[i]?.tag(view);

@@ -2,9 +2,13 @@ import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
+import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
+import type { AccessControl } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 import type { LargeBatches } from './large-batches.ts';
 
@@ -16,15 +20,29 @@ export interface HotelSources {
   pageIndex: PageIndex;
   collections: Collections;
   large: LargeBatches;
+  access: Pick<AccessControl, 'mayAnswerNow' | 'mayStillAnswer'>;
+  eventLoop: EventLoop;
 }
 
-/** Returns the hotels that have these keys and that the request's key may see, else null. Throws `Unavailable`. */
-export function loadHotels(
-  { reader }: Pick<HotelSources, 'reader'>,
+/** Time since the start of a request after which its key is judged again. A load from PostgreSQL takes no longer. */
+const LATE_MS = 600;
+
+/**
+ * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request was answered,
+ * because its key was revoked while they were read. Throws `Unavailable`.
+ */
+export async function loadHotels(
+  { reader, access }: Pick<HotelSources, 'reader' | 'access'>,
   exchange: Exchange,
   namespace: Namespace,
   keys: readonly string[],
-): Promise<Found[]> {
-  const { collection, keyId } = exchange.principal!;
-  return reader.load(namespace, keys, keyId, collection);
+): Promise<Found[] | undefined> {
+  const before = exchange.principal!;
+  const found = await reader.load(namespace, keys, before.keyId, before.collection);
+  if (monotonicMs() - exchange.startedAtMs < LATE_MS) return found;
+  if (!(await access.mayStillAnswer(exchange, namespace === 'registry'))) return undefined;
+  const { collection, view } = exchange.principal!;
+  if (collection !== before.collection || view !== before.view)
+    throw new Unavailable('the key has changed while its hotels were read', { rejection: 'overload' });
+  return found;
 }

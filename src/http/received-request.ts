@@ -49,7 +49,7 @@ export class ReceivedRequest {
   }
 
   /** Returns true if the client already has the body with this tag. */
-  protected isKnown(tag: Tag): boolean {
+  isKnown(tag: Tag): boolean {
     if (tag === '') return false;
     const { ifNoneMatch } = this.headers;
     return !!ifNoneMatch && matches(ifNoneMatch, String(tag));
