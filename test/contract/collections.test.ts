@@ -193,7 +193,7 @@ it('a mirror of a collection receives additions and removals, and nothing about 
   expect(ids.slice(6).filter((id) => mirror.announced.has(id))).toEqual([]);
 });
 
-it('each of many mirrors takes one query when a hotel changes, and the one that has it is answered', async () => {
+it('each of many mirrors takes at most one query when a hotel changes, and the one that has it is answered', async () => {
   const { sql } = service;
   const collections = Array.from({ length: 60 }, (_, i) => `of-many-${i}`);
   const keys: string[] = [];
@@ -204,9 +204,13 @@ it('each of many mirrors takes one query when a hotel changes, and the one that 
   await untilApplied(service);
   const tokens: string[] = [];
   for (const key of keys) tokens.push((await service.get('/changes', { key })).json().next);
+  let withoutRoom = 0;
   const answers = keys.map(async (key, i) => {
     const response = await service.get(`/changes?wait=30&after=${tokens[i]}`, { key });
-    return response.json().changes?.map(({ id }: { id: string }) => id);
+    const ids = response.json().changes?.map(({ id }: { id: string }) => id);
+    // one that finds no room in the queue gets its empty page again
+    if (ids?.length === 0) withoutRoom++;
+    return ids;
   });
   await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(60);
   const queries = () =>
@@ -215,7 +219,7 @@ it('each of many mirrors takes one query when a hotel changes, and the one that 
   const asked = async () => (await queries()) - before;
   await sql`update hotels set name = 'of one' where id = 'h009'`;
   expect(await answers[7]).toEqual(['h009']);
-  await expect.poll(asked).toBeGreaterThanOrEqual(collections.length);
+  await expect.poll(async () => (await asked()) + withoutRoom).toBeGreaterThanOrEqual(collections.length);
   expect(await asked()).toBeLessThan(2 * collections.length);
   // it ends the waits of the others
   await sql`update api_keys set revoked_at = now() where collection_id like 'of-many-%'`;
