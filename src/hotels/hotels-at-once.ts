@@ -1,7 +1,7 @@
 import { monotonicMs } from '../lib/clock.ts';
 
 /** Time in which the number of an API key doubles: by time alone, so no small reads can make it forget large hotels. */
-const DOUBLED_MS = 10_000;
+const DOUBLED_MS = 20_000;
 /** Maximum number of API keys with large hotels that are remembered. */
 const MAX_OWNERS = 10_000;
 

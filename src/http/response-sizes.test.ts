@@ -15,8 +15,8 @@ it('weighs a batch by the largest responses of its key, which are forgotten with
   for (let i = 0; i < 1000; i++) for (const owner of ['large', 'small']) sizes.note(owner, BODY, 100 * usual);
   expect(sizes.weightOf('large', BODY)).toBeCloseTo(20 * usual);
   expect(sizes.weightOf('small', BODY)).toBe(usual);
-  nowMs = 10_000;
+  nowMs = 20_000;
   expect(sizes.weightOf('large', BODY)).toBeCloseTo(10 * usual);
-  nowMs = 60_000;
+  nowMs = 120_000;
   expect(sizes.weightOf('large', BODY)).toBe(usual);
 });

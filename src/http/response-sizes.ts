@@ -5,7 +5,7 @@ const REQUEST_BYTES = 512;
 /** Usual bytes of a response for a byte of weight: a hotel of 1.1 kB for an id of 13 bytes. */
 const USUAL_RATIO = 100;
 /** Time in which an estimate halves: by time alone, so no small responses can make it forget large ones. */
-const HALVED_MS = 10_000;
+const HALVED_MS = 20_000;
 /** Maximum number of API keys with large responses that are remembered. */
 const MAX_OWNERS = 10_000;
 
