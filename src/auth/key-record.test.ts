@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { MacSecret } from '../lib/mac.ts';
 import { decodeKey, encodeKey, type LabelledKey } from './key-record.ts';
 import { principalOf } from './principal.ts';
+import { RedisKeyCache } from './redis-key-cache.ts';
 
 const SHA256 = 'ab'.repeat(32);
 const NAME = `g:k:${SHA256}`;
@@ -43,6 +44,14 @@ describe('a key in Redis', () => {
       expect(decodeKey(NAME, valid.subarray(0, length), secret)).toBeUndefined();
     }
     expect(decodeKey(NAME, Buffer.concat([valid, Buffer.from(' ')]), secret)).toBeUndefined();
+  });
+
+  it('counts as missing while it is invalid', async () => {
+    const onInvalidValue = vi.fn();
+    const stored = { read: async () => Buffer.from('corrupt') } as never;
+    const cache = new RedisKeyCache(stored, { ttlMs: 1, absentTtlMs: 1, onInvalidValue }, secret);
+    expect(await cache.read(SHA256)).toBeUndefined();
+    expect(onInvalidValue).toHaveBeenCalledOnce();
   });
 });
 
