@@ -1,16 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { hashOf } from '../../src/auth/key.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
-import {
-  addToCollection,
-  insertCollection,
-  insertHotels,
-  insertKey,
-  withoutTriggers,
-} from '../support/rows.ts';
+import { insertHotels, insertKey, withoutTriggers } from '../support/rows.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -36,8 +29,6 @@ beforeAll(async () => {
   allWorkers = await AllWorkers.of(service, bare, alone);
 });
 
-const isHotel = (id: string) => (response: HttpResponse) =>
-  response.status === 200 && response.json().id === id;
 const sha256 = (key: string) => Buffer.from(hashOf(key), 'hex');
 
 describe('a commit is served by every worker of every instance:', () => {
@@ -50,14 +41,6 @@ describe('a commit is served by every worker of every instance:', () => {
     for (const path of paths) await allWorkers.until(path, named('v2'));
     await service.sql`delete from hotels where id = 'new'`;
     for (const path of paths) await allWorkers.until(path, status(404));
-  });
-
-  it('a changed primary key', async () => {
-    await allWorkers.until('/hotels/renamed', status(404));
-    await service.sql`update hotels set id = 'renamed' where id = 'h5'`;
-    await allWorkers.until('/hotels/h5', status(404));
-    for (const path of ['/hotels/renamed', '/hotels/channel/C5'])
-      await allWorkers.until(path, isHotel('renamed'));
   });
 
   it('hotels whose ids are syntax elsewhere', async () => {
@@ -73,50 +56,6 @@ describe('a commit is served by every worker of every instance:', () => {
     for (const path of paths) await allWorkers.until(path, named('v1'));
     await service.sql`delete from hotels where id = any(${ids})`;
     for (const path of paths) await allWorkers.until(path, status(404));
-  });
-
-  it('of a key: created, revoked, of another scope, expired, exchanged for another, deleted', async () => {
-    const [path, byRegistry] = ['/hotels/h3', '/hotels/registry/4'];
-    const [key, young] = [makeKey(), makeKey()];
-    const set = (change: Record<string, unknown>) =>
-      service.sql`update api_keys set ${service.sql(change)} where id = 'made'`;
-    await allWorkers.until(path, status(401), key);
-    await allWorkers.until(path, status(401), young);
-    await service.sql`insert into api_keys (id, name, key_sha256) values ('made', 'test', ${sha256(key)})`;
-    await allWorkers.until(path, status(200), key);
-    await allWorkers.until(byRegistry, status(403), key);
-    await set({ scopes: ['registry'] });
-    await allWorkers.until(byRegistry, status(200), key);
-    await set({ revoked_at: new Date() });
-    await allWorkers.until(path, status(401), key);
-    await set({ revoked_at: null, scopes: [] });
-    await allWorkers.until(byRegistry, status(403), key);
-    await set({ expires_at: new Date(0) });
-    await allWorkers.until(path, status(401), key);
-    await set({ expires_at: null, key_sha256: sha256(young) });
-    await allWorkers.until(path, status(200), young);
-    await allWorkers.until(path, status(401), key);
-    await service.sql`delete from api_keys where id = 'made'`;
-    await allWorkers.until(path, status(401), young);
-  });
-
-  it('of a collection: a member comes and goes, also one among 100,000, and all of it comes and goes', async () => {
-    await insertCollection(service.sql, 'c', ['h2']);
-    const key = await insertKey(service.sql, [], 'c');
-    const seen = (expected: number) => allWorkers.until('/hotels/h1', status(expected), key);
-    await addToCollection(service.sql, 'c', ['h1']);
-    await seen(200);
-    await service.sql`delete from collection_hotels where hotel_id = 'h1'`;
-    await seen(404);
-    await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
-      union all select 'c', 'h1'`;
-    await seen(200);
-    await service.sql`delete from collections where id = 'c'`;
-    await seen(404);
-    await insertCollection(service.sql, 'c', ['h1', 'h2']);
-    await seen(200);
-    await service.sql`truncate collection_hotels`;
-    await seen(404);
   });
 });
 
@@ -140,16 +79,6 @@ it('rows that were written with triggers disabled are served once `hotel_api_inv
   expect((await late.get('/hotels/h12')).json().name).toBe('unannounced');
   expect((await late.get('/hotels/h11', { key })).status).toBe(401);
   await late.stop();
-});
-
-it('a TRUNCATE is served', async () => {
-  await service.sql`truncate hotels`;
-  await allWorkers.until('/hotels/h3', status(404));
-  await allWorkers.until('/hotels?limit=1', ({ text }) => text === '[]');
-  await service.insert({ id: 'h3', name: 'after' });
-  await allWorkers.until('/hotels/h3', named('after'));
-  await service.sql`truncate api_keys`;
-  await allWorkers.until('/hotels/h3', status(401));
 });
 
 it('a service without Redis logs one warning', () => {
