@@ -1,11 +1,15 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 
+/** Reply to INFO of a server that is ready. */
+export const INFO = '$9\r\nloading:0\r\n';
+
 /** Server that answers what ioredis asks before it is ready, and leaves all other commands to `answer`. */
 export class FakeServer {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   connections = 0;
+  info = INFO;
   /** called with the words of a command, its name in lower case */
   answer: (socket: Socket, words: string[]) => void = () => {};
 
@@ -50,7 +54,7 @@ export class FakeServer {
   }
 
   #receive(socket: Socket, words: string[]): void {
-    if (words[0] === 'info') socket.write('$9\r\nloading:0\r\n');
+    if (words[0] === 'info') socket.write(this.info, 'latin1');
     else this.answer(socket, words);
   }
 }

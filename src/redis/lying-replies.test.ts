@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from './client.ts';
-import { FakeServer } from './fake-server.fixture.ts';
+import { FakeServer, INFO } from './fake-server.fixture.ts';
 import { mgetOf } from './mget.fixture.ts';
 import { ValuesReader } from './reply-parser.ts';
 
@@ -119,6 +119,45 @@ describe('a reply to another command', () => {
     await expect.poll(() => sent).toBeDefined();
     expect(await sent).toBeLessThan(8 * MIB + HELD_BYTES);
     expect(await counted).toBeUndefined();
+  });
+});
+
+const VALUE = '*1\r\n$1\r\na\r\n';
+/** Bytes that are no reply to the command that they follow, or more than one. */
+const ATTACKS: Record<string, string> = {
+  'a second reply of null': `${VALUE}$-1\r\n`,
+  'a reply of null before the reply': `*-1\r\n${VALUE}`,
+  'a thousand replies': VALUE + '+OK\r\n'.repeat(1_000),
+  'a push of null': `>1\r\n_\r\n${VALUE}`,
+  'a push of a message': `>1\r\n$7\r\nmessage\r\n${VALUE}`,
+  'null of RESP3': `${VALUE}_\r\n`,
+  'bytes of another protocol': '\x16\x03\x01\x02\0\x01\0\x01\0\r\n\r\n',
+  'an array of 33 million values': '*33554431\r\n',
+  'arrays of 33 million values in each other': `*1\r\n${'*33554431\r\n'.repeat(100)}`,
+  'a hundred thousand nested arrays': '*1\r\n'.repeat(100_000),
+  'half a million empty values': `*500000\r\n${'$0\r\n\r\n'.repeat(500_000)}`,
+  'a line without an end': `+${'x'.repeat(16 * MIB)}`,
+  'an array of length -5': '*-5\r\n',
+};
+
+describe('a server that sends', () => {
+  it.each(Object.entries(ATTACKS))('%s loses its connections, and is used afterwards', async (_, bytes) => {
+    server.answer = (socket) => socket.write(bytes);
+    const before = server.connections;
+    await Promise.all([readTwo(), redis.read('k'), redis.countWindow('k', USE)]);
+    await expect.poll(() => server.connections).toBe(before + 2);
+    await expectAnswers();
+    await expect.poll(() => redis.read('k')).toEqual(Buffer.from('a'));
+  });
+
+  it.each(Object.entries(ATTACKS))('%s in the handshake is no connection', async (_, bytes) => {
+    server.info = bytes;
+    const other = new Redis(server.url, TIMEOUT_MS, () => {});
+    const before = server.connections;
+    await expect.poll(() => server.connections).toBeGreaterThan(before + 2);
+    server.info = INFO;
+    expect(await other.connected(TIMEOUT_MS)).toBe(true);
+    other.close();
   });
 });
 

@@ -33,8 +33,6 @@ export class FaultProxy {
   accepted = 0;
   /** returns true if a request that arrives on a connection that has been used finds it reset */
   resetsRequest = (): boolean => false;
-  /** returns what arrives in place of bytes of the server */
-  forge = (bytes: Buffer): Buffer => bytes;
   /** address of the server, by way of this proxy */
   url = '';
 
@@ -147,7 +145,7 @@ export class FaultProxy {
     });
     const resets = () => isUsed && this.resetsRequest();
     this.#pipe(client, server, (bytes) => (resets() ? void client.resetAndDestroy() : bytes));
-    this.#pipe(server, client, (bytes) => this.forge(bytes));
+    this.#pipe(server, client, (bytes) => bytes);
   }
 
   #pipe(from: Socket, to: Socket, passed: (bytes: Buffer) => Buffer | undefined): void {
