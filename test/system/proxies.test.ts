@@ -85,6 +85,11 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
     expect(due).toBeLessThan(1);
   });
 
+  it('passes the largest body of a batch', async () => {
+    const body = Buffer.from('{"channel_ids":[]}'.padEnd(1024 ** 2));
+    expect((await client.request('/hotels/channel/batch', { method: 'POST' }, body)).text).toBe('[]');
+  });
+
   it('returns a 503, and tries no other instance', async () => {
     const rejection: Rejection = { status: 503, retryAfterS: 1 };
     const fronts = [

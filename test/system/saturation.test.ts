@@ -97,25 +97,6 @@ describe('an instance', () => {
     expect(await numberOf('hotel_api_local_cache_evictions_total')).toBeGreaterThan(0);
     expect(await numberOf('hotel_api_local_cache_stores_total')).toBeGreaterThan(4_000);
   });
-
-  it('reports the use and the delay of each event loop, also after a worker is killed', async () => {
-    const metrics = ['hotel_api_event_loop_active_seconds_total', 'hotel_api_event_loop_delay_seconds_count'];
-    const read = () => Promise.all(metrics.map(valuesOf));
-    const before = await read();
-    for (const values of before) {
-      expect(Object.keys(values).sort()).toEqual(['1', '2', 'primary']);
-      for (const value of Object.values(values)) expect(value).toBeGreaterThan(0);
-    }
-    const [victim] = await service.workerPids();
-    process.kill(victim!, 'SIGKILL');
-    await expect.poll(() => numberOf('hotel_api_worker_restarts_total')).toBe(1);
-    await expect.poll(() => numberOf('hotel_api_workers')).toBe(2);
-    for (const [i, values] of (await read()).entries()) {
-      expect(Object.keys(values).sort()).toEqual(['1', '2', 'primary']);
-      for (const [worker, value] of Object.entries(values))
-        expect(value).toBeGreaterThanOrEqual(before[i]![worker]!);
-    }
-  });
 });
 
 describe('the lag of a change', () => {
@@ -132,36 +113,5 @@ describe('the lag of a change', () => {
     // the call of the sequencer is delayed
     expect((await lag()).sum - before.sum).toBeGreaterThan(0.1);
     toPostgres.delay(0);
-  });
-});
-
-describe('an unavailable dependency', () => {
-  const breakers = () => valuesOf('hotel_api_breaker_open');
-
-  it('is reported by open circuit breakers, workers that are not current and rejected requests: PostgreSQL', async () => {
-    await expect.poll(() => valuesOf('hotel_api_log_current')).toEqual({ 1: 1, 2: 1 });
-    const before = await valuesOf('hotel_api_requests_rejected_total');
-    await toPostgres.reject();
-    let rejected = 0;
-    await expect
-      .poll(async () => {
-        await atOnce(async (i) => {
-          if ((await service.get(`/hotels/colder-${i}-${Math.random()}`)).status === 503) rejected++;
-        });
-        return breakers();
-      })
-      .toMatchObject({ redis: 0, postgres: 2 });
-    await expect.poll(() => valuesOf('hotel_api_log_current')).toEqual({ 1: 0, 2: 0 });
-    expect(await numberOf('hotel_api_log_behind_seconds')).toBeGreaterThan(1);
-    expect(await numberOf('hotel_api_log_poll_failures_total')).toBeGreaterThan(0);
-    expect(rejected).toBeGreaterThan(0);
-    const reasons = await valuesOf('hotel_api_requests_rejected_total');
-    const rise = (reason: string) => reasons[reason]! - before[reason]!;
-    expect(rise('postgres_unavailable') + rise('postgres_timeout')).toBe(rejected);
-    expect(rise('overload')).toBe(0);
-    await toPostgres.heal();
-    await expect.poll(breakers).toMatchObject({ redis: 0, postgres: 0 });
-    await expect.poll(() => valuesOf('hotel_api_log_current')).toEqual({ 1: 1, 2: 1 });
-    await expect.poll(() => numberOf('hotel_api_log_behind_seconds')).toBeLessThan(1);
   });
 });
