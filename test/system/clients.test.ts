@@ -49,7 +49,7 @@ it('types generated from the document compile, with a client that uses them', as
   const strict = '--ignoreConfig --noEmit --strict --noUncheckedIndexedAccess --skipLibCheck --types node';
   const modern = '--module nodenext --target es2024 --allowImportingTsExtensions --erasableSyntaxOnly';
   const own = ['drive.ts', 'same-hotel.ts', 'update-copy.ts'];
-  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'sqlite-copy.ts', ...own];
+  const files = ['client.ts', 'usage.ts', 'sqlite-copy.ts', ...own];
   expect(await run(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
 });
 
@@ -80,21 +80,6 @@ it('the package of the TypeScript client can be installed, imported and run', as
   await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
   const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside);
   expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
-});
-
-it('an openapi-fetch client receives what the types promise', async () => {
-  const printed = JSON.parse(await run(process.execPath, ['--no-warnings', 'openapi-fetch.ts']));
-  expect(printed).toEqual({
-    ids: ['hotel 0/ä', 'hotel 1/ä'],
-    city: 'Saint-Pryvé-Saint-Mesmin',
-    same: [true, true],
-    batches: [
-      [500011, 500005],
-      [500011, 500005],
-    ],
-    status: 404,
-    sentence: 'Hotel not found',
-  });
 });
 
 describe.each([
