@@ -39,18 +39,6 @@ export const MUTATIONS: Mutation[] = [
     205,
   ),
   mutation(
-    'the history of a read is not compared',
-    'src/postgres/label.ts',
-    'return history === applied.history && (server === null || server === applied.server);',
-    'return server === null || server === applied.server;',
-  ),
-  mutation(
-    'a copy is believed before it is followed',
-    'src/postgres/label.ts',
-    'return history === applied.history && (server === null || server === applied.server);',
-    'return history === applied.history;',
-  ),
-  mutation(
     'changes of hotels raise no bucket',
     'src/log/raise-window.ts',
     "window.raise('id', id, position);",
@@ -85,12 +73,6 @@ export const MUTATIONS: Mutation[] = [
     1,
   ),
   mutation(
-    'the window keeps its floor of another history',
-    'src/log/window.ts',
-    'this.#cells[FLOOR] = Math.min(this.floor, Math.max(this.#lowestFloor, position));',
-    'this.#cells[FLOOR] = Math.min(this.floor, position);',
-  ),
-  mutation(
     'entries and absences from Redis are not compared with the window',
     'src/cache/memory.ts',
     'new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1)',
@@ -102,12 +84,6 @@ export const MUTATIONS: Mutation[] = [
     'src/cache/hotel-reader.ts',
     "if (isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);",
     'if (isOfHistory()) local.store(entry, beganMs);',
-  ),
-  mutation(
-    'an absence is stored although a newer change is known',
-    'src/cache/hotel-reader.ts',
-    'else if (load.isOfHistory() && window.covers(namespace, key, load.label))',
-    'else if (load.isOfHistory())',
   ),
   mutation(
     'a load is shared across a change',
@@ -218,41 +194,10 @@ export const MUTATIONS: Mutation[] = [
     163,
   ),
   mutation(
-    'a forgotten place is not noticed',
-    'src/log/follower.ts',
-    "if (poll.history !== this.#history || poll.isContinued === 'forgotten') {",
-    'if (poll.history !== this.#history) {',
-  ),
-  mutation(
     'a copy is followed by the history that it shows, if another was followed before',
     'src/log/follower.ts',
     'if (poll.isDue || this.#history !== undefined)',
     'if (poll.isDue)',
-  ),
-  mutation(
-    'rows behind a cut are skipped',
-    'src/log/follower.ts',
-    'const place = poll.cutAt ?? poll.last;',
-    'const place = poll.last;',
-  ),
-  mutation(
-    'current for too long',
-    'src/log/freshness.ts',
-    'return nowMs - this.#asOfMs < CURRENT_WITHIN_MS;',
-    'return nowMs - this.#asOfMs < 4 * CURRENT_WITHIN_MS;',
-  ),
-  mutation(
-    'served too old',
-    'src/log/freshness.ts',
-    'return Math.max(nowMs - MAX_AGE_THEN_MS, this.#sleptAtMs);',
-    'return Math.max(nowMs - 3 * MAX_AGE_THEN_MS, this.#sleptAtMs);',
-  ),
-  mutation('an outage forgives everything', 'src/log/freshness.ts', 'this.#lateAnswerMs = atMs;\n', '\n'),
-  mutation(
-    'a stop of the process is not noticed',
-    'src/log/freshness.ts',
-    'if (nowMs - this.#seenMs > STOPPED_MS) this.#mayHaveMissed(nowMs);',
-    '',
   ),
   mutation(
     'an outage forgives nothing',
@@ -261,7 +206,6 @@ export const MUTATIONS: Mutation[] = [
     'false',
     8,
   ),
-  mutation('a sleep of the machine is not noticed', 'src/log/freshness.ts', 'this.#asOfMs -= ms;', ''),
   mutation(
     'values in Redis have the same names in every history',
     'src/cluster/redis-prefix.ts',
@@ -276,12 +220,6 @@ export const MUTATIONS: Mutation[] = [
     "const found = read && this.#window.covers('key', sha256, read.label) ? read : undefined;",
     'const found = read;',
     1,
-  ),
-  mutation(
-    'a lookup of a key is shared across its change',
-    'src/auth/api-key-cache.ts',
-    'this.#inFlight.forget(sha256);',
-    '',
   ),
   mutation('a breaker never closes', 'src/lib/circuit-breaker.ts', '      this.#open = false;\n', '', 3),
   mutation(
