@@ -50,6 +50,7 @@ export const MUTATIONS: Mutation[] = [
     'src/log/raise-window.ts',
     "if (channelId) window.raise('channel', channelId, position);",
     '',
+    50004,
   ),
   mutation(
     'changes of anything do not raise the floor',
@@ -164,6 +165,7 @@ export const MUTATIONS: Mutation[] = [
     'src/cluster/apply-log.ts',
     'this.#applied.position = row.position;',
     '',
+    50024,
   ),
   mutation(
     'inserts and deletes do not move the list',
