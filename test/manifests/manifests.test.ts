@@ -114,14 +114,6 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     expect(await unknownFields(rendered[overlay])).toBe('');
   });
 
-  it('runs images with pinned tags, and the same one of ours everywhere', () => {
-    const images = workloads(overlay).flatMap((workload) =>
-      containersOf(workload).map(({ image }) => image as string),
-    );
-    for (const image of images) expect(image).toMatch(/:v?\d+\.\d+[\w.-]*$/);
-    expect(new Set(images.filter((image) => image.includes('hotel-api'))).size).toBe(1);
-  });
-
   it('gives every container limits, and rights that the restricted standard permits', () => {
     for (const workload of workloads(overlay)) {
       const pod = podOf(workload);

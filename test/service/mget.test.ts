@@ -85,40 +85,13 @@ describe('on the wire', () => {
     expect(await values).toEqual(['valid']);
   }
 
-  describe('replies in pieces', () => {
-    const LOADING = 'LOADING Redis is loading the dataset in memory';
-    const STREAM = `${reply('a', null, '', 'x'.repeat(12))}-${LOADING}\r\n${reply('\r\n', null)}`;
-    const ANSWERS = [
-      { value: ['a', null, '', 'x'.repeat(12)] },
-      { reason: { name: 'ReplyError', message: LOADING } },
-      { value: ['\r\n', null] },
-    ];
-
-    /** Sends three reads, and then the pieces of the replies. */
-    async function expectAnswersFrom(pieces: string[]): Promise<void> {
-      const reads = [
-        readValues(connection, ['a', 'b', 'c', 'd']),
-        readValues(connection, ['e']),
-        readValues(connection, ['f', 'g']),
-      ];
-      const settled = Promise.allSettled(reads.map(texts));
-      for (const _ of reads) await nextKeys();
-      for (const piece of pieces) await send(piece);
-      expect(await settled).toMatchObject(ANSWERS);
-    }
-
-    test('several in one chunk are separated', () => expectAnswersFrom([STREAM]));
-
-    test('they may arrive byte by byte', () => expectAnswersFrom([...STREAM]));
-
-    test('a read resolves when its reply is complete, although the next one is not', async () => {
-      const [first, second] = [await read('a'), await read('b')];
-      const [one, two] = [reply('first'), reply('second')];
-      await send(one + two.slice(0, 9));
-      expect(await first.values).toEqual(['first']);
-      await send(two.slice(9));
-      expect(await second.values).toEqual(['second']);
-    });
+  test('a read resolves when its reply is complete, although the next one is not', async () => {
+    const [first, second] = [await read('a'), await read('b')];
+    const [one, two] = [reply('first'), reply('second')];
+    await send(one + two.slice(0, 9));
+    expect(await first.values).toEqual(['first']);
+    await send(two.slice(9));
+    expect(await second.values).toEqual(['second']);
   });
 
   test('a late reply is never used for the next read', async () => {

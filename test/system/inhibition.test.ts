@@ -77,20 +77,3 @@ it('a deployment that is not scraped has no other alert', async () => {
   const all = rules.flatMap(({ alert: name }) => (name ? [alert(name)] : []));
   expect(await notifiedOf(all)).toEqual(['HotelApiAbsent production']);
 });
-
-it('the rules name existing alerts', () => {
-  const names = rules.flatMap(({ alert: name }) => name ?? []);
-  for (const { source_matchers, target_matchers } of configuration.inhibit_rules)
-    for (const text of [...source_matchers, ...target_matchers]) {
-      const [, value] = /^alertname=~?"(.*)"$/.exec(text)!;
-      const alternatives = /^HotelApi\((.*)\)$/
-        .exec(value!)?.[1]
-        ?.split('|')
-        .map((end) => `HotelApi${end}`) ?? [value!];
-      for (const each of alternatives)
-        expect(
-          names.some((name) => new RegExp(`^(?:${each})$`).test(name)),
-          each,
-        ).toBe(true);
-    }
-});

@@ -1,7 +1,5 @@
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -71,23 +69,13 @@ await needs('prometheus', 'promtool');
 const [prometheus, promtool] = await Promise.all([pathOf('prometheus'), pathOf('promtool')]);
 
 describe('the dashboard', () => {
-  it('has panels with titles and units, which do not overlap', () => {
+  it('has panels with titles and units', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
     for (const panel of panels) {
       expect(panel.description, panel.title).toMatch(/^.{15,}\.$/);
       expect(panel.type === 'heatmap' || panel.fieldConfig!.defaults.unit, panel.title).toBeTruthy();
       for (const { datasource } of [panel, ...panel.targets!])
         expect(datasource!.uid, panel.title).toMatch(/^\$\{datasource\}$/);
-    }
-    const taken = new Set<string>();
-    for (const { gridPos, title } of dashboard.panels) {
-      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
-      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
-        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
-          expect(taken.has(`${x} ${y}`), title).toBe(false);
-          taken.add(`${x} ${y}`);
-        }
-      }
     }
   });
 
@@ -236,17 +224,6 @@ describe('every query', () => {
           `${where}: by ${label}`,
         ).toBe(true);
     }
-  });
-
-  it('uses metric names that promtool accepts', async () => {
-    const check = spawn(promtool!, ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
-    // dashboards know these default metrics of Node.js by names that are against the rules
-    const known = /^(?:# \w+ )?nodejs_(?:active_\w+_total|eventloop_utilization_(?:summary|histogram))/;
-    const lines = (await service.metrics()).split('\n').filter((line) => !known.test(line));
-    expect(lines.length).toBeGreaterThan(100);
-    check.stdin.end(lines.join('\n'));
-    const [said, [code]] = await Promise.all([text(check.stderr), once(check, 'close')]);
-    expect([said, code]).toEqual(['', 0]);
   });
 
   it('returns numbers from a Prometheus that scrapes the service', async () => {

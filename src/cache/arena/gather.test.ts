@@ -95,43 +95,6 @@ describe('the report of a batch', () => {
   });
 });
 
-describe('a partial response', () => {
-  it('is completed in the requested order, for any missing and any found hotels', () => {
-    const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
-    // more than two groups of the lookup
-    const requested = fc.array(fc.nat(30), { maxLength: 150 });
-    const own = new CacheArena(MIB);
-    fc.assert(
-      fc.property(
-        held,
-        held,
-        requested,
-        fc.constantFrom('full', 'narrow'),
-        (inArena, elsewhere, order, view) => {
-          own.clear();
-          for (const i of inArena) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
-          const batch = own.gatherKeys(
-            'channel',
-            order.map((i) => `ch-${i}`),
-            view,
-            NOW_MS,
-          );
-          const partial = batch.takePartial();
-          own.clear();
-          const loaded = partial.keys.map((key) => {
-            const i = Number(key.slice(3));
-            return elsewhere.includes(i) ? entries[i] : undefined;
-          });
-          const found = [...new Set(order)].filter((i) => inArena.includes(i) || elsewhere.includes(i));
-          const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
-          expect(partial.complete(loaded, view).toString()).toBe(expected);
-        },
-      ),
-      { numRuns: 500 },
-    );
-  });
-});
-
 describe('a batch of which only some ids are visible', () => {
   const isVisible = (n: number) => n % 3 !== 1;
   const visible = new IdSet(200);
