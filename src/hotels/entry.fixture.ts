@@ -52,7 +52,7 @@ const text = fc.oneof(
   ),
 );
 const nullable = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { freq: 4 });
-// The boundaries test covers the year 9999: the oracle below compares dates as text.
+// entry-certified.test.ts covers the year 9999: the oracle below compares dates as text.
 const day = fc.integer({ min: Date.parse('0001-01-01') / DAY_MS, max: Date.parse('9998-12-31') / DAY_MS });
 const dateOf = (days: number) => new Date(days * DAY_MS).toISOString().slice(0, 10);
 

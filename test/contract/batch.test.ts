@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
+import { DECODERS } from '../support/client.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { expectError, idsOf } from '../support/responses.ts';
@@ -42,13 +42,6 @@ const KINDS = {
   },
 };
 const kinds = Object.values(KINDS);
-
-const DECODERS = {
-  identity: (body: Buffer) => body,
-  gzip: gunzipSync,
-  br: brotliDecompressSync,
-  zstd: zstdDecompressSync,
-};
 
 /** Ways on which a batch may be answered. */
 const WAYS: [way: string, options: ServiceOptions][] = [
@@ -152,7 +145,7 @@ describe.each(WAYS)('a batch with %s', (_, options) => {
     await expect.poll(async () => idsOf(await byId(['z299']))).toEqual(['z299']);
     const asked = numbers.flatMap((i) => [`z${i}`, `h${900 + (i % 200)}`, `none-${i}`]);
     const present = [...new Set(asked)].filter((id) => !id.startsWith('none'));
-    for (const [encoding, decode] of Object.entries(DECODERS)) {
+    for (const [encoding, decode] of Object.entries({ identity: (body: Buffer) => body, ...DECODERS })) {
       const headers = { 'accept-encoding': encoding };
       const response = await service.post('/hotels/batch', { ids: asked }, { key: 'narrow', headers });
       expect([response.status, response.headers['content-encoding'] ?? 'identity']).toEqual([200, encoding]);
