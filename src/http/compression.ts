@@ -125,15 +125,34 @@ export async function compress(
   underWayBytes += body.length;
   const kept = pool.copy(body);
   try {
-    if (kept.length > (encoding === 'gzip' ? MAX_TURN_BYTES : MAX_SYNC_BYTES))
+    if (encoding !== 'gzip' || kept.length > MAX_TURN_BYTES)
       return await LATER[encoding](kept, optionsOf(kept, encoding, 'quick'));
-    return await eventLoop.run(recipient.owner, BODY_SIZE + BYTE_SIZE * kept.length, () =>
-      recipient.over ? EMPTY : compressNow(kept, encoding),
+    return await eventLoop.run(recipient.owner, sizeOf(kept.length), () =>
+      recipient.over ? EMPTY : gzip(kept),
     );
   } finally {
     pool.release(kept);
     underWayBytes -= kept.length;
   }
+}
+
+/** Does work that compresses a hotel of so many bytes in a turn of the event loop. Settles as it does. */
+export async function inTurn<T>(
+  bytes: number,
+  recipient: Recipient,
+  eventLoop: EventLoop,
+  work: () => T | Promise<T>,
+): Promise<T> {
+  underWayBytes += bytes;
+  try {
+    return await eventLoop.run(recipient.owner, sizeOf(bytes), work);
+  } finally {
+    underWayBytes -= bytes;
+  }
+}
+
+function sizeOf(bodyBytes: number): number {
+  return BODY_SIZE + BYTE_SIZE * bodyBytes;
 }
 
 /** Compresses on other threads. The result may be cut short if the client disconnects meanwhile. */

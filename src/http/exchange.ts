@@ -130,7 +130,7 @@ export class Exchange extends ReceivedRequest {
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
       const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
-      if (body instanceof LargeBody) this.sendCompressed(compressLarge(body, encoding, this), send);
+      if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
       else this.#sendPiece(body, tag, encoding, send, pages);
     }
   }
@@ -151,7 +151,7 @@ export class Exchange extends ReceivedRequest {
     };
     if (kept) send(kept);
     else if (body.length <= MAX_SYNC_BYTES) sendNew(compressNow(body, encoding));
-    else this.sendCompressed(compress(body, encoding, this, this.#observer.eventLoop), sendNew);
+    else this.#sendCompressed(compress(body, encoding, this, this.#observer.eventLoop), sendNew);
   }
 
   /** Sends 200 with a body that already has this encoding. With other `heads`, it must not be overwritten. */
@@ -173,7 +173,7 @@ export class Exchange extends ReceivedRequest {
   }
 
   /** Calls `send` with what is compressed in a turn of the event loop or on another thread, unless the client has gone. */
-  sendCompressed<T extends Body>(compressing: Promise<T>, send: (compressed: T) => void): void {
+  #sendCompressed<T extends Body>(compressing: Promise<T>, send: (compressed: T) => void): void {
     this.defer();
     this.#compressing = true;
     compressing

@@ -1,51 +1,116 @@
 import { brotliDecompressSync } from 'node:zlib';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { localCacheIn } from '../cache/local-cache.fixture.ts';
+import type { LocalCache } from '../cache/local-cache.ts';
+import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './hotel-sources.ts';
 import { singleHotels } from './single-hotels.ts';
 
-it('compresses a large hotel when it is the turn of its key, once, and a small one at once', async () => {
-  const local = localCacheIn(8 * 1024 ** 2);
-  const large = hotel({ id: 'large', description: 'sea view '.repeat(1_000) });
-  local.store(large, 0);
-  local.store(hotel({ id: 'small', description: 'sea view '.repeat(100) }), 0);
-  const turns: [owner: string, take: () => void][] = [];
-  const eventLoop = {
-    run: (owner: string, _size: number, work: () => Buffer) =>
-      new Promise<Buffer>((resolve) => turns.push([owner, () => resolve(work())])),
-  };
-  const access = { mayAnswerNow: () => true };
-  const sent: [body: Buffer, encoding: string | undefined][] = [];
-  const exchange = {
+const description = 'sea view '.repeat(1_000);
+const large = hotel({ id: 'large', description });
+const uncached = hotel({ id: 'uncached', description });
+
+let nowMs: number;
+let local: LocalCache;
+let members: Set<string>;
+let turns: (() => unknown)[];
+let sent: [body: Buffer, encoding: string | undefined][];
+let failures: string[];
+let exchange: Exchange;
+let may: boolean | undefined;
+let send: ReturnType<typeof singleHotels>;
+
+beforeEach(() => {
+  nowMs = 1;
+  showMonotonic(() => nowMs);
+  local = localCacheIn(8 * 1024 ** 2);
+  for (const stored of [large, hotel({ id: 'small', description: 'sea view '.repeat(100) })])
+    local.store(stored, 0);
+  members = new Set(['large', 'small', 'uncached']);
+  [turns, sent, failures, may] = [[], [], [], true];
+  exchange = {
     principal: { keyId: 'k', collection: null, view: 'full' },
     owner: 'k',
     encoding: 'br',
-    nowMs: 1,
+    startedAtMs: 1,
+    get nowMs() {
+      return monotonicMs();
+    },
     isKnown: () => false,
     okEncoded: (body: Uint8Array, _tag: string, encoding: string) => sent.push([Buffer.from(body), encoding]),
-    sendCompressed: (compressing: Promise<Buffer>, send: (compressed: Buffer) => void) =>
-      compressing.then(send),
+    fail: ({ code }: { code: string }) => failures.push(code),
   } as unknown as Exchange;
-  const send = singleHotels({ local, collections: undefined, eventLoop, access } as unknown as HotelSources);
-  const requested = async (id: string) => {
-    await send(exchange, 'id', id);
-    return sent.splice(0);
+  const run = (_owner: string, _size: number, work: () => unknown) =>
+    new Promise((resolve, reject) => turns.push(() => (async () => work())().then(resolve, reject)));
+  const sources = {
+    local,
+    eventLoop: { run },
+    collections: {
+      members: () => ({ has: (_: string, id: string) => members.has(id), hasHash: () => true }),
+    },
+    reader: { load: async (_: string, [key]: string[]) => [key === 'uncached' ? uncached : null] },
+    access: { mayAnswerNow: () => may, mayStillAnswer: () => may ?? false },
   };
+  send = singleHotels(sources as unknown as HotelSources);
+});
+
+afterEach(realClocks);
+
+async function requested(id: string): Promise<typeof sent> {
+  void send(exchange, 'id', id);
+  await new Promise(setImmediate);
+  return sent.splice(0);
+}
+
+async function takeTurns(): Promise<typeof sent> {
+  for (const take of turns.splice(0)) take();
+  await new Promise(setImmediate);
+  return sent.splice(0);
+}
+
+function expectForm([form]: typeof sent, of = large): void {
+  expect(form![1]).toBe('br');
+  expect(brotliDecompressSync(form![0])).toEqual(Buffer.from(of.body('full')));
+}
+
+it('compresses a large hotel when it is the turn of its key, and a small one at once', async () => {
   expect(await requested('small')).toHaveLength(1);
-  let form: (typeof sent)[number] | undefined;
   // the cache keeps the form of a hotel that is requested again
   for (let round = 0; round < 2; round++) {
-    expect(await requested('large')).toHaveLength(0);
-    const [[owner, take]] = turns.splice(0) as [[string, () => void]];
-    expect(owner).toBe('k');
-    take();
-    await new Promise(setImmediate);
-    form = sent.splice(0)[0]!;
-    expect(form[1]).toBe('br');
-    expect(brotliDecompressSync(form[0])).toEqual(Buffer.from(large.body('full')));
+    expect(await requested('large')).toEqual([]);
+    expectForm(await takeTurns());
   }
-  expect(await requested('large')).toEqual([form]);
-  expect(turns).toHaveLength(0);
+  expectForm(await requested('large'));
+  expect(await requested('uncached')).toEqual([]);
+  expectForm(await takeTurns(), uncached);
+});
+
+it.each(['large', 'uncached'])('sends %s as it is if its turn comes late', async (id) => {
+  expect(await requested(id)).toEqual([]);
+  nowMs += 501;
+  expect((await takeTurns())[0]![1]).toBeUndefined();
+});
+
+it('sends what the key may see when its turn comes', async () => {
+  await requested('large');
+  const renamed = hotel({ id: 'large', description, name: 'Renamed' });
+  local.store(renamed, 0);
+  expectForm(await takeTurns(), renamed);
+  exchange.principal = { ...exchange.principal!, collection: 'some' };
+  for (const id of ['large', 'uncached']) {
+    await requested(id);
+    may = undefined;
+    expect(await takeTurns()).toEqual([]);
+    may = false;
+    await requested(id);
+    expect(await takeTurns()).toEqual([]);
+    may = true;
+  }
+  await requested('large');
+  members.delete('large');
+  expect(await takeTurns()).toEqual([]);
+  expect(failures).toEqual(['hotel_not_found']);
 });

@@ -1,10 +1,11 @@
 import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import {
-  compress,
   compressNow,
   type Encoding,
+  inTurn,
   isWorthwhile,
   MIN_COMPRESSED_BYTES,
   mayCompress,
@@ -14,8 +15,13 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 
 /** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
 const MAX_AT_ONCE_BYTES = 2_048;
+/** A hotel whose turn comes later is sent as it is. */
+const MAX_WAIT_MS = 500;
 /** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
+
+/** How a large hotel may be compressed: in a turn that has come, or not at all; undefined: it waits for its turn. */
+type Turn = 'now' | 'late' | undefined;
 
 /** Sends the hotel that has a key; an undefined key is one that no hotel can have. */
 type SendHotel = (exchange: Exchange, namespace: Namespace, key: string | undefined) => void | Promise<void>;
@@ -23,41 +29,51 @@ type SendHotel = (exchange: Exchange, namespace: Namespace, key: string | undefi
 export function singleHotels(sources: HotelSources): SendHotel {
   const { local, collections, eventLoop, access } = sources;
 
-  /** Compresses a large hotel when it is the turn of its key, and sends it. */
-  const sendInTurn = (
+  /** Answers when it is the turn of the API key, if that may still read the hotel. */
+  const whenItsTurn = (
     exchange: Exchange,
-    body: Uint8Array,
-    tag: string,
-    encoding: Encoding,
-    keep?: (form: Uint8Array) => void,
-  ) => {
-    if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
-    if (!mayCompress(body.length)) return exchange.okEncoded(body, tag, undefined);
-    const { view } = exchange.principal!;
-    exchange.sendCompressed(compress(body, encoding, exchange, eventLoop), (form) => {
-      if (access.mayAnswerNow(exchange, false) === false) return;
-      if (exchange.principal!.view !== view) return exchange.fail(publicErrors.unavailable);
-      exchange.okEncoded(form, tag, encoding);
-      keep?.(form);
+    namespace: Namespace,
+    key: string,
+    bytes: number,
+    answer: (turn: Turn) => void | Promise<void>,
+  ): void | Promise<void> => {
+    if (!mayCompress(bytes)) return answer('late');
+    const beganMs = monotonicMs();
+    const { principal } = exchange;
+    return inTurn(bytes, exchange, eventLoop, () => {
+      if (exchange.over) return;
+      const needsRegistry = namespace === 'registry';
+      const may = access.mayAnswerNow(exchange, needsRegistry);
+      if (may === false) return;
+      // it is looked up anew, or may see something else
+      if (may === undefined || !isAlike(exchange, principal!))
+        return Promise.resolve(access.mayStillAnswer(exchange, needsRegistry)).then((still) =>
+          still ? send(exchange, namespace, key, 'late') : undefined,
+        );
+      return answer(monotonicMs() - beganMs > MAX_WAIT_MS ? 'late' : 'now');
     });
   };
 
-  const load = async (exchange: Exchange, namespace: Namespace, key: string) => {
+  const load = async (exchange: Exchange, namespace: Namespace, key: string, turn: Turn) => {
     const found = await loadHotels(sources, exchange, namespace, [key]);
     if (!found) return;
     const [hotel] = found;
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
     exchange.hotels = 1;
-    const { encoding } = exchange;
-    const [body, tag] = [hotel.body(exchange.principal!.view), hotel.tag(exchange.principal!.view)];
-    if (encoding && body.length > MAX_AT_ONCE_BYTES) return sendInTurn(exchange, body, tag, encoding);
-    const compressed = encoding && compressHotel(body, encoding);
-    if (compressed) exchange.okEncoded(compressed, tag, encoding);
-    else exchange.okEncoded(body, tag, undefined);
+    const { view } = exchange.principal!;
+    const [body, tag] = [hotel.body(view), hotel.tag(view)];
+    const encoding = body.length >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;
+    const answer = (at: Turn) => {
+      const form = encoding && at !== 'late' ? compressHotel(body, encoding) : undefined;
+      exchange.okEncoded(form ?? body, tag, form && encoding);
+    };
+    if (!encoding || !isLarge(body.length) || turn === 'late') return answer(turn);
+    if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
+    return whenItsTurn(exchange, namespace, key, body.length, answer);
   };
 
   /** Sends a hotel of the local cache in the encoding that the client prefers. */
-  const sendCached = (exchange: Exchange, namespace: Namespace, key: string, ref: number) => {
+  const sendCached = (exchange: Exchange, namespace: Namespace, key: string, ref: number, turn: Turn) => {
     const { arena } = local;
     const { view } = exchange.principal!;
     exchange.hotels = 1;
@@ -67,37 +83,45 @@ export function singleHotels(sources: HotelSources): SendHotel {
     const held = encoding && arena.form(ref, view, encoding);
     if (held && held.length > 0) return exchange.okEncoded(held, tag, encoding);
     const body = arena.body(ref, view);
-    if (!encoding || held) return exchange.okEncoded(body, tag, undefined);
-    if (length > MAX_AT_ONCE_BYTES) {
-      const ofBody = String(tag);
-      return sendInTurn(exchange, body, ofBody, encoding, (form) => {
-        const now = arena.find(namespace, key, exchange.nowMs);
-        if (now > 0 && String(arena.tag(now, view)) === ofBody) arena.offerForm(now, view, encoding, form);
-      });
+    if (encoding && !held && isLarge(length)) {
+      if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
+      // what waits holds nothing: the hotel is looked up again
+      if (!turn)
+        return whenItsTurn(exchange, namespace, key, length, (at) => send(exchange, namespace, key, at));
     }
-    const form = compressHotel(body, encoding);
+    const mayShrink = encoding && !held && turn !== 'late';
+    const form = mayShrink ? compressHotel(body, encoding) : undefined;
     exchange.okEncoded(form ?? body, tag, form && encoding);
-    arena.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
+    if (mayShrink) arena.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
   };
 
-  return (exchange, namespace, key) => {
-    if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
+  const send = (exchange: Exchange, namespace: Namespace, key: string, turn?: Turn): void | Promise<void> => {
     const { collection } = exchange.principal!;
     const members = collection === null ? undefined : collections.members(collection, exchange.nowMs);
     if (members && !members.has(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
     if (collection === null || members) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0 && (!members || local.arena.isAmong(ref, members)))
-        return sendCached(exchange, namespace, key, ref);
+        return sendCached(exchange, namespace, key, ref, turn);
       if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
     }
-    return load(exchange, namespace, key);
+    return load(exchange, namespace, key, turn);
   };
+
+  return (exchange, namespace, key) =>
+    key === undefined ? exchange.fail(publicErrors.hotelNotFound) : send(exchange, namespace, key);
+}
+
+function isLarge(bytes: number): boolean {
+  return bytes > MAX_AT_ONCE_BYTES;
+}
+
+function isAlike({ principal }: Exchange, before: NonNullable<Exchange['principal']>): boolean {
+  return principal!.view === before.view && principal!.collection === before.collection;
 }
 
 /** Compresses the JSON of a hotel; undefined if that does not pay. */
 function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined {
-  if (body.length < MIN_COMPRESSED_BYTES) return undefined;
-  const compressed = compressNow(body, encoding, 'small');
+  const compressed = compressNow(body, encoding, isLarge(body.length) ? 'quick' : 'small');
   return isWorthwhile(compressed, body) ? compressed : undefined;
 }
