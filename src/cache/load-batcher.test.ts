@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 
@@ -39,68 +39,75 @@ it('while loads are queued each owner has a lookup of its own', async () => {
   expect(reads).toEqual(['id h0,h2 one null', 'id h1 other null']);
 });
 
-it('reads 2 MiB of hotels at once, owners in turn', async () => {
-  const hotel = { bytes: Buffer.alloc(64 * 1024) };
-  const pending: (() => void)[] = [];
-  const reads: number[] = [];
-  const read = async (_: string, keys: string[]): Promise<BatchRead> => {
-    reads.push(keys.length);
-    await new Promise<void>((resolve) => pending.push(resolve));
-    return { found: keys.map(() => hotel as never), loaded: Promise.resolve() };
-  };
-  const joined = new LoadBatcher(read, () => false);
-  const iteration = () => new Promise((resolve) => setImmediate(resolve));
-  const answerAll = async () => {
-    for (let at = 0; at < pending.length; at++) {
-      pending[at]!();
-      await iteration();
-    }
-    return reads.splice(0);
-  };
-  const load = (count: number, owner: string) =>
-    Array.from({ length: count }, (_, i) => joined.load('id', [`h${i}`], owner, null));
-  const many = Promise.all(load(1_500, 'many'));
-  await iteration();
-  expect(reads).toEqual([32]);
-  let isAnswered = false;
-  const other = Promise.all(load(1, 'other')).then(() => {
-    isAnswered = true;
-  });
-  await iteration();
-  for (let at = 0; at < 2; at++) {
-    pending[at]!();
-    await iteration();
-  }
-  expect(isAnswered).toBe(false);
-  pending[2]!();
-  await other;
-  expect(reads).toEqual([32, 32, 1, 32]);
-  expect(Math.max(...(await answerAll()))).toBe(32);
-  await many;
-});
+describe('hotels of 64 KiB', () => {
+  let nowMs: number;
+  let found: BatchRead['found'][number];
+  let reads: { count: number; answer: () => void }[];
+  let joined: LoadBatcher;
 
-it('rejects what cannot be read in time', async () => {
-  let nowMs = 0;
-  showMonotonic(() => nowMs);
-  let answer = () => {};
-  const read = async (_: string, keys: string[]): Promise<BatchRead> => {
-    await new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    return { found: keys.map(() => null), loaded: Promise.resolve() };
-  };
-  const joined = new LoadBatcher(read, () => false);
-  const load = (key: string) => joined.load('id', [key], 'k', null);
-  const many: Promise<unknown>[] = [];
-  for (const count of [33, 5_000]) {
-    for (let i = 0; i < count; i++) many.push(load(`h${many.length}`));
+  const load = (count: number, owner: string) =>
+    Array.from({ length: count }, (_, i) => joined.load('id', [`${owner}${i}`], owner, null));
+
+  /** Lets the next iteration begin. Returns the sizes of the lookups that have begun in the last ones. */
+  const iteration = async () => {
     await new Promise((resolve) => setImmediate(resolve));
-  }
-  await expect(load('more')).rejects.toThrow(/more large hotels wait/);
-  nowMs = 501;
-  answer();
-  const results = await Promise.allSettled(many);
-  expect(results.map(({ status }) => status)).toEqual(
-    many.map((_, i) => (i < 32 ? 'fulfilled' : 'rejected')),
-  );
+    return reads.map(({ count }) => count);
+  };
+
+  const answerNext = async () => {
+    reads.shift()!.answer();
+    return iteration();
+  };
+
+  beforeEach(async () => {
+    nowMs = 0;
+    showMonotonic(() => nowMs);
+    found = { bytes: Buffer.alloc(64 * 1024) } as never;
+    reads = [];
+    const read = async (_: string, keys: string[]): Promise<BatchRead> => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      reads.push({ count: keys.length, answer: resolve });
+      await promise;
+      return { found: keys.map(() => found), loaded: Promise.resolve() };
+    };
+    joined = new LoadBatcher(read, () => false);
+    void load(32, 'first');
+    expect(await iteration()).toEqual([32]);
+    await answerNext();
+  });
+
+  it('are read 2 MiB at once, owners in turn', async () => {
+    void load(300, 'many');
+    expect(await iteration()).toEqual([32]);
+    void load(1, 'other');
+    expect(await iteration()).toEqual([32]);
+    expect(await answerNext()).toEqual([32]);
+    expect(await answerNext()).toEqual([1, 32]);
+  });
+
+  it('are rejected after 500 ms, or beyond 5,000', async () => {
+    const all = load(33, 'many');
+    await iteration();
+    all.push(...load(5_000, 'many'));
+    await iteration();
+    await expect(load(1, 'many')[0]).rejects.toThrow(/more large hotels wait/);
+    const settled = Promise.allSettled(all);
+    nowMs = 501;
+    await answerNext();
+    const results = await settled;
+    expect(results.map(({ status }) => status)).toEqual(
+      all.map((_, i) => (i < 32 ? 'fulfilled' : 'rejected')),
+    );
+  });
+
+  it('are forgotten with time, and small ones that a slow Redis delays are not rejected', async () => {
+    nowMs = 60_000;
+    found = null;
+    const all = load(6_000, 'many');
+    expect(await iteration()).toEqual([256]);
+    void load(1, 'many');
+    nowMs = 62_000;
+    while (reads.length > 0) await answerNext();
+    expect(await Promise.all(all)).toEqual(all.map(() => [null]));
+  });
 });

@@ -17,7 +17,7 @@ export const MAX_JOINED = 100;
 const MIN_READING = 32;
 const MAX_READING = 256;
 const MAX_READING_BYTES = 2 * 1024 * 1024;
-/** Bounds of the wait for a lookup: keys that a new one may wait for, those of other owners by their shares, and time. */
+/** Bounds of the wait for a lookup of large hotels: keys that a new one may wait for, those of other owners by their shares, and time. */
 const MAX_BEFORE = 5_000;
 const MAX_WAIT_MS = 500;
 
@@ -60,7 +60,6 @@ export class LoadBatcher {
   readonly #open = new Map<string, LoadBatch>();
   /** number of keys that may be looked up at once, by the size of the hotels before, whose owner does not matter */
   readonly #atOnce = new HotelsAtOnce(MAX_READING, MAX_READING_BYTES, MIN_READING);
-  #isSizeKnown = false;
   readonly #waiting = new WaitQueue<LoadBatch>(1, MIN_READING);
   /** number of keys whose lookup the caches have not answered */
   #reading = 0;
@@ -82,7 +81,7 @@ export class LoadBatcher {
     joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
-    if (this.#waiting.sizeBefore(owner) > MAX_BEFORE) throw tooLate();
+    if (this.#areLarge && this.#waiting.sizeBefore(owner) > MAX_BEFORE) throw tooLate();
     const whose = this.#waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
@@ -123,7 +122,7 @@ export class LoadBatcher {
     while (this.#waiting.length > 0 && this.#reading < this.#mostKeys) {
       const { item, sinceMs } = this.#waiting.shift()!;
       const { read, keys } = item;
-      if (monotonicMs() - sinceMs > MAX_WAIT_MS) {
+      if (this.#areLarge && monotonicMs() - sinceMs > MAX_WAIT_MS) {
         item.reject(tooLate());
         continue;
       }
@@ -140,20 +139,24 @@ export class LoadBatcher {
           this.#noteSize(found);
         })
         .catch((error) => {
-          if (isTimeout(error)) this.#atOnce.tooMany('');
+          if (isTimeout(error) && keys.length >= MIN_READING) this.#atOnce.tooMany('');
         });
     }
   }
 
+  /** false: what waits does so for a slow Redis, and is not rejected */
+  get #areLarge(): boolean {
+    return this.#mostKeys < MAX_READING;
+  }
+
   get #mostKeys(): number {
-    return this.#isSizeKnown ? this.#atOnce.most('') : MIN_READING;
+    return this.#atOnce.most('');
   }
 
   #noteSize(found: BatchRead['found']): void {
     const hotels = found.flatMap((hotel) => hotel ?? []);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bytes.length, 0);
     this.#atOnce.read('', hotels.length, bytes);
-    this.#isSizeKnown ||= hotels.length >= MIN_READING;
   }
 
   async #loadAlone(
