@@ -21,6 +21,7 @@ let sent: [body: Buffer, encoding: string | undefined][];
 let failures: string[];
 let exchange: Exchange;
 let may: boolean | undefined;
+let isUsedUp: boolean;
 let send: ReturnType<typeof singleHotels>;
 
 beforeEach(() => {
@@ -30,7 +31,7 @@ beforeEach(() => {
   for (const stored of [large, hotel({ id: 'small', description: 'sea view '.repeat(100) })])
     local.store(stored, 0);
   members = new Set(['large', 'small', 'uncached']);
-  [turns, sent, failures, may] = [[], [], [], true];
+  [turns, sent, failures, may, isUsedUp] = [[], [], [], true, false];
   exchange = {
     principal: { keyId: 'k', collection: null, view: 'full' },
     owner: 'k',
@@ -47,7 +48,7 @@ beforeEach(() => {
     new Promise((resolve, reject) => turns.push(() => (async () => work())().then(resolve, reject)));
   const sources = {
     local,
-    eventLoop: { run },
+    eventLoop: { run, isUsedUp: () => isUsedUp },
     collections: {
       members: () => ({ has: (_: string, id: string) => members.has(id), hasHash: () => true }),
     },
@@ -76,8 +77,11 @@ function expectForm([form]: typeof sent, of = large): void {
   expect(brotliDecompressSync(form![0])).toEqual(Buffer.from(of.body('full')));
 }
 
-it('compresses a large hotel when it is the turn of its key, and a small one at once', async () => {
+it('compresses a large hotel when it is the turn of its key, and a small one at once if there is time', async () => {
   expect(await requested('small')).toHaveLength(1);
+  isUsedUp = true;
+  expect(await requested('small')).toEqual([]);
+  expect(await takeTurns()).toHaveLength(1);
   // the cache keeps the form of a hotel that is requested again
   for (let round = 0; round < 2; round++) {
     expect(await requested('large')).toEqual([]);

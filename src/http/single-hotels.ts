@@ -67,7 +67,8 @@ export function singleHotels(sources: HotelSources): SendHotel {
       const form = encoding && at !== 'late' ? compressHotel(body, encoding) : undefined;
       exchange.okEncoded(form ?? body, tag, form && encoding);
     };
-    if (!encoding || !isLarge(body.length) || turn === 'late') return answer(turn);
+    if (!encoding || turn === 'late') return answer(turn);
+    // thousands of requests may have waited for the same hotel
     if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
     return whenItsTurn(exchange, namespace, key, body.length, answer);
   };
@@ -83,7 +84,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     const held = encoding && arena.form(ref, view, encoding);
     if (held && held.length > 0) return exchange.okEncoded(held, tag, encoding);
     const body = arena.body(ref, view);
-    if (encoding && !held && isLarge(length)) {
+    if (encoding && !held && (isLarge(length) || eventLoop.isUsedUp(exchange.startedAtMs))) {
       if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
       // what waits holds nothing: the hotel is looked up again
       if (!turn)
