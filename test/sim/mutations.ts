@@ -50,7 +50,7 @@ export const MUTATIONS: Mutation[] = [
     'src/log/raise-window.ts',
     "if (channelId) window.raise('channel', channelId, position);",
     '',
-    50004,
+    60008,
   ),
   mutation(
     'changes of anything do not raise the floor',
