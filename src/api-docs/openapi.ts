@@ -30,7 +30,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
         'the body. Every error has the body `{"error": "…"}` and a code in the header `x-error-code`. The HTTP library answers ' +
         'what is not HTTP/1.1, has no `Host`, or has more than 4 KiB of request line and headers or more than 98 headers: with ' +
         '400, 431 or 505 in HTML and without a code, or not at all. ' +
-        'Checks run in this order: framing, path and method, key, rate limit, scope, size of the body, values, existence. ' +
+        'Checks run in this order: framing, path and method, key, rate limit, scope, size and coding of the body, values, existence. ' +
         'Responses may gain fields; nothing is removed or renamed without a new major version at another address.',
       license: { name: 'MIT', identifier: 'MIT' },
       contact: { name: 'The operator of the service', ...(supportEmail && { email: supportEmail }) },
