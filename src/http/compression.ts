@@ -122,37 +122,32 @@ export async function compress(
   recipient: Recipient,
   eventLoop: EventLoop,
 ): Promise<Buffer> {
-  underWayBytes += body.length;
   const kept = pool.copy(body);
-  try {
-    if (encoding !== 'gzip' || kept.length > MAX_TURN_BYTES)
-      return await LATER[encoding](kept, optionsOf(kept, encoding, 'quick'));
-    return await eventLoop.run(recipient.owner, sizeOf(kept.length), () =>
-      recipient.over ? EMPTY : gzip(kept),
-    );
-  } finally {
-    pool.release(kept);
-    underWayBytes -= kept.length;
-  }
+  const compressing =
+    encoding === 'gzip' && kept.length <= MAX_TURN_BYTES
+      ? inTurn(kept.length, recipient, eventLoop, () => (recipient.over ? EMPTY : gzip(kept)))
+      : underWay(kept.length, LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
+  return compressing.finally(() => pool.release(kept));
 }
 
-/** Does work that compresses a hotel of so many bytes in a turn of the event loop. Settles as it does. */
-export async function inTurn<T>(
+/** Does work that compresses a body of so many bytes in a turn of the event loop. Settles as it does. */
+export function inTurn<T>(
   bytes: number,
   recipient: Recipient,
   eventLoop: EventLoop,
   work: () => T | Promise<T>,
 ): Promise<T> {
+  return underWay(bytes, eventLoop.run(recipient.owner, BODY_SIZE + BYTE_SIZE * bytes, work));
+}
+
+/** Counts a body as under way until its compression settles. */
+async function underWay<T>(bytes: number, compressing: Promise<T>): Promise<Awaited<T>> {
   underWayBytes += bytes;
   try {
-    return await eventLoop.run(recipient.owner, sizeOf(bytes), work);
+    return await compressing;
   } finally {
     underWayBytes -= bytes;
   }
-}
-
-function sizeOf(bodyBytes: number): number {
-  return BODY_SIZE + BYTE_SIZE * bodyBytes;
 }
 
 /** Compresses on other threads. The result may be cut short if the client disconnects meanwhile. */
@@ -168,14 +163,12 @@ export async function compressLarge(
       yield piece;
     }
   }
-  underWayBytes += body.length;
   const coder = STREAMS[encoding]({ ...optionsOf(body, encoding, 'quick'), chunkSize: STREAM_CHUNK_BYTES });
   const compressed: Buffer[] = [];
-  await pipeline(Readable.from(pieces()), coder, async (chunks: AsyncIterable<Buffer>) => {
+  const collect = async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) compressed.push(chunk);
-  }).finally(() => {
-    underWayBytes -= body.length;
-  });
+  };
+  await underWay(body.length, pipeline(Readable.from(pieces()), coder, collect));
   return new LargeBody(compressed);
 }
 
