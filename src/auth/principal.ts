@@ -13,6 +13,11 @@ export interface Principal {
   readonly collection: string | null;
 }
 
+/** Returns true if two keys, or one at two times, see the same of the same hotels. */
+export function seesAlike(one: Principal, other: Principal): boolean {
+  return one.view === other.view && one.collection === other.collection;
+}
+
 /** A row of `api_keys` as `KEY_QUERY` selects it. */
 export interface KeyRow {
   id: string;

@@ -1,3 +1,4 @@
+import { seesAlike } from '../auth/principal.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
@@ -41,8 +42,7 @@ export async function loadHotels(
   const found = await reader.load(namespace, keys, before.keyId, before.collection);
   if (monotonicMs() - exchange.startedAtMs < LATE_MS) return found;
   if (!(await access.mayStillAnswer(exchange, namespace === 'registry'))) return undefined;
-  const { collection, view } = exchange.principal!;
-  if (collection !== before.collection || view !== before.view)
+  if (!seesAlike(exchange.principal!, before))
     throw new Unavailable('the key has changed while its hotels were read', { rejection: 'overload' });
   return found;
 }

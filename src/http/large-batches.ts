@@ -1,3 +1,4 @@
+import { seesAlike } from '../auth/principal.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
 import { MAX_OUTPUT_BYTES } from '../cache/memory.ts';
@@ -84,7 +85,8 @@ export class LargeBatches {
     untilMs: number,
   ): Promise<Found[] | undefined> {
     const { reader, collections, access } = this.#options;
-    const { keyId, collection, view } = exchange.principal!;
+    const before = exchange.principal!;
+    const { keyId, collection } = before;
     const membersNow = () => (collection === null ? undefined : collections.members(collection));
     const areKnown = membersNow() !== undefined;
     const found: Found[] = [];
@@ -92,8 +94,7 @@ export class LargeBatches {
     for (let count = MIN_PART; ; ) {
       if (exchange.over || !(await access.mayStillAnswer(exchange, namespace === 'registry')))
         return undefined;
-      const now = exchange.principal!;
-      if (now.collection !== collection || now.view !== view || monotonicMs() > untilMs)
+      if (!seesAlike(exchange.principal!, before) || monotonicMs() > untilMs)
         throw new Unavailable('a batch of large hotels took too long, or its key has changed meanwhile', {
           rejection: 'overload',
         });

@@ -1,3 +1,4 @@
+import { seesAlike } from '../auth/principal.ts';
 import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -16,11 +17,11 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 /** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
 const MAX_AT_ONCE_BYTES = 2_048;
 /** A hotel whose turn comes later is sent as it is. */
-const MAX_WAIT_MS = 500;
+const MAX_TURN_WAIT_MS = 500;
 /** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
-/** How a large hotel may be compressed: in a turn that has come, or not at all; undefined: it waits for its turn. */
+/** Whether the turn of a hotel that had to wait has come in time for its compression; undefined: it has not waited. */
 type Turn = 'now' | 'late' | undefined;
 
 /** Sends the hotel that has a key; an undefined key is one that no hotel can have. */
@@ -39,18 +40,17 @@ export function singleHotels(sources: HotelSources): SendHotel {
   ): void | Promise<void> => {
     if (!mayCompress(bytes)) return answer('late');
     const beganMs = monotonicMs();
-    const { principal } = exchange;
+    const before = exchange.principal!;
     return inTurn(bytes, exchange, eventLoop, () => {
       if (exchange.over) return;
       const needsRegistry = namespace === 'registry';
       const may = access.mayAnswerNow(exchange, needsRegistry);
       if (may === false) return;
-      // it is looked up anew, or may see something else
-      if (may === undefined || !isAlike(exchange, principal!))
-        return Promise.resolve(access.mayStillAnswer(exchange, needsRegistry)).then((still) =>
-          still ? send(exchange, namespace, key, 'late') : undefined,
-        );
-      return answer(monotonicMs() - beganMs > MAX_WAIT_MS ? 'late' : 'now');
+      if (may && seesAlike(exchange.principal!, before))
+        return answer(monotonicMs() - beganMs > MAX_TURN_WAIT_MS ? 'late' : 'now');
+      return Promise.resolve(access.mayStillAnswer(exchange, needsRegistry)).then((still) =>
+        still ? send(exchange, namespace, key, 'late') : undefined,
+      );
     });
   };
 
@@ -68,8 +68,8 @@ export function singleHotels(sources: HotelSources): SendHotel {
       exchange.okEncoded(form ?? body, tag, form && encoding);
     };
     if (!encoding || turn === 'late') return answer(turn);
-    // thousands of requests may have waited for the same hotel
     if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
+    // also a small one: thousands of requests may have waited for the same hotel
     return whenItsTurn(exchange, namespace, key, body.length, answer);
   };
 
@@ -115,10 +115,6 @@ export function singleHotels(sources: HotelSources): SendHotel {
 
 function isLarge(bytes: number): boolean {
   return bytes > MAX_AT_ONCE_BYTES;
-}
-
-function isAlike({ principal }: Exchange, before: NonNullable<Exchange['principal']>): boolean {
-  return principal!.view === before.view && principal!.collection === before.collection;
 }
 
 /** Compresses the JSON of a hotel; undefined if that does not pay. */
