@@ -18,8 +18,8 @@ const MIN_READING = 32;
 const MAX_READING = 256;
 const MAX_READING_BYTES = 2 * 1024 * 1024;
 /** Bounds of the wait for a lookup of large hotels: keys that a new one may wait for, those of other owners by their shares, and time. */
-const MAX_BEFORE = 5_000;
-const MAX_WAIT_MS = 500;
+const MAX_KEYS_BEFORE = 5_000;
+const MAX_LOOKUP_WAIT_MS = 500;
 
 /**
  * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
@@ -81,7 +81,7 @@ export class LoadBatcher {
     joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
-    if (this.#areLarge && this.#waiting.sizeBefore(owner) > MAX_BEFORE) throw tooLate();
+    if (this.#areLarge && this.#waiting.sizeBefore(owner) > MAX_KEYS_BEFORE) throw tooLate();
     const whose = this.#waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
@@ -122,7 +122,7 @@ export class LoadBatcher {
     while (this.#waiting.length > 0 && this.#reading < this.#mostKeys) {
       const { item, sinceMs } = this.#waiting.shift()!;
       const { read, keys } = item;
-      if (this.#areLarge && monotonicMs() - sinceMs > MAX_WAIT_MS) {
+      if (this.#areLarge && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
         item.reject(tooLate());
         continue;
       }

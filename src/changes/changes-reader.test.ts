@@ -9,9 +9,9 @@ import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
 const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
-afterEach(realClocks);
-
 const CLIENT = { over: false, whenMade: () => {}, waited: () => {} };
+
+afterEach(realClocks);
 
 it('a page that the share of one API key rejects is read again for those of others', async () => {
   const owners: string[] = [];
