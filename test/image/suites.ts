@@ -9,14 +9,20 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Fewer show that the suites were not found. */
 const MIN_PASSED = 250;
 
+interface Assertion {
+  status: string;
+  fullName: string;
+  failureMessages: string[];
+}
+
 interface Report {
   numPassedTests: number;
-  testResults: { name: string; message: string; assertionResults: { status: string; fullName: string }[] }[];
+  testResults: { name: string; message: string; assertionResults: Assertion[] }[];
 }
 
 /**
  * Runs the suites of `IMAGE_TESTS` with services that are processes of the image, on servers of their own. Returns the tests and
- * files that failed.
+ * files that failed, and why.
  */
 export async function runSuites(image: {
   command: string[];
@@ -42,7 +48,10 @@ export async function runSuites(image: {
   const failed = testResults.flatMap(({ name, message, assertionResults }) =>
     assertionResults
       .filter(({ status }) => status === 'failed')
-      .map(({ fullName }) => `${name}: ${fullName}`)
+      .map(
+        ({ fullName, failureMessages }) =>
+          `${name}: ${fullName}: ${failureMessages.join('; ').slice(0, 500)}`,
+      )
       .concat(message ? `${name}: ${message}` : []),
   );
   console.info(`${numPassedTests} tests passed on the image.`);

@@ -1,4 +1,6 @@
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import postgres, { type Sql } from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { startPostgres } from '../../src/demo/servers/postgres.ts';
@@ -20,7 +22,7 @@ interface Servers {
   redisUrl: string | undefined;
   /** program with which a file may start its own Redis; undefined: none */
   redisProgram: string | undefined;
-  /** first port for services, below the range of the system */
+  /** first of the ports that services of this run have to themselves, below the range of the system */
   firstPort: number;
 }
 
@@ -32,6 +34,9 @@ declare module 'vitest' {
 
 const TEMPLATE = 'hotel_api_template';
 const MAX_CONNECTIONS = 400;
+/** Ports of one run: a hundred for each process of vitest, which count from 1, behind the port that reserves them. */
+const PORTS_OF_RUN = 500;
+const [FIRST_PORT, END_PORT] = [10_000, 30_000];
 
 /**
  * Starts PostgreSQL and Redis for all test files, as containers if a Docker engine is available, else as processes.
@@ -43,6 +48,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     await bundleSources();
     project.onTestsRerun(bundleSources);
+    const firstPort = await reservePorts(shutdown);
     const { urlOf, redisUrl } = await startServers(shutdown);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);
@@ -54,7 +60,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       template: TEMPLATE,
       redisUrl,
       redisProgram: await findRedisProgram(console.warn),
-      firstPort: 10_000 + 100 * randomInt(200),
+      firstPort,
     });
   } catch (error) {
     await shutdown.close();
@@ -64,6 +70,25 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const faults = await shutdown.close();
     if (faults.length > 0) throw new Error(`servers did not stop: ${faults.join('; ')}`);
   };
+}
+
+/**
+ * Returns the first port of a block that no other run on this machine uses, such as the run within the test of the image: two
+ * services that start on one port at the same time share its connections. The block is reserved while its first port is open.
+ */
+async function reservePorts(shutdown: Shutdown): Promise<number> {
+  for (let port = FIRST_PORT; port < END_PORT; port += PORTS_OF_RUN) {
+    const server = createServer();
+    try {
+      await once(server.listen({ host: '127.0.0.1', port, exclusive: true }), 'listening');
+    } catch {
+      continue;
+    }
+    server.unref();
+    shutdown.push('reserved ports', async () => void server.close(), 1_000);
+    return port;
+  }
+  throw new Error(`each block of ${PORTS_OF_RUN} ports from ${FIRST_PORT} to ${END_PORT} is in use`);
 }
 
 async function startServers(shutdown: Shutdown): Promise<ContainerServers> {

@@ -9,7 +9,7 @@ import { redisPrefix, untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
-import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
+import { SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis-server');
 
@@ -116,14 +116,17 @@ async function kill(node: ClusterNode): Promise<void> {
 const inRedis = (result: 'hit' | 'miss', of = service) =>
   of.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
-/** Runs `work` while clients request all hotels; every response must be complete. `work` may await further responses. */
+/**
+ * Runs `work` while clients request all hotels; every 200 must be complete. A machine that pauses may reject a request: that
+ * requests are served during outages is held in virtual time. `work` may await further responses.
+ */
 async function underLoad(work: (load: SteadyLoad) => Promise<unknown>): Promise<void> {
   const { text: answer } = await service.post('/hotels/channel/batch', BATCH);
   const body = JSON.stringify(BATCH);
   const load = new SteadyLoad(service, [{ path: '/hotels/channel/batch', body, answer }], 4);
   await work(load);
   await load.answers(4);
-  expect(await load.stop()).toMatchObject(ALL_ANSWERED);
+  expect(await load.stop()).toMatchObject({ faults: [], refused: 0 });
 }
 
 describe('a Redis Cluster', () => {
@@ -216,7 +219,7 @@ describe('a Redis Cluster', () => {
     await warm();
   });
 
-  it('fails over from a master that is killed, under load, without a failed request', async () => {
+  it('fails over from a master that is killed, under load, and every response is complete', async () => {
     const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
     await replicates(replica.admin);
     await replica.admin.config('SET', 'cluster-replica-no-failover', 'no');
