@@ -138,6 +138,21 @@ it('the JSON of a hotel has at most 64 KiB', async () => {
   }
 });
 
+it('the limit of the JSON counts all digits of coordinates, also if the session of the writer shows fewer', async () => {
+  const longestWith = (digits: number) =>
+    service.sql.begin(async (transaction) => {
+      await transaction`select set_config('extra_float_digits', ${String(digits)}, true)`;
+      const [row] = await transaction`
+        select max(length)::int as length from generate_series(65000, 65400) length where hotel_json_fits('h', 'A',
+          repeat('x', length), null, null, null, null, 48.12345678901235, 11.98765432109876, null, null, null, null, null,
+          '[]', null, null, null, null, null)`;
+      return row!.length;
+    });
+  const longest = await longestWith(1);
+  expect(longest).toBeLessThan(65_400);
+  expect(await longestWith(-15)).toBe(longest);
+});
+
 it('values that the document forbids are rejected by the table', () => {
   const rejected = (property: string, values: string[]) =>
     values.filter((value) => !schemaAccepts(property, value));
