@@ -64,7 +64,6 @@ export function buildWorker(
     pooled,
     applied: () => (applied.history === '' ? undefined : applied),
     isCurrent,
-    // the primary process finds it at its next poll
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
     onBreaker: (isOpen) => {
