@@ -17,7 +17,7 @@ const ADMIT_AGAIN_MS = 25;
  * windows. Each worker has an equal share, and at least one.
  */
 const MAX_LOOKUPS = 8;
-const WINDOW_MS = 200;
+const LOOKUP_WINDOW_MS = 200;
 /** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
 const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', {
   rejection: 'unknown_key_limit',
@@ -79,7 +79,7 @@ export function unknownKeyWindow(workers: number): () => boolean {
   return () => {
     const nowMs = monotonicMs();
     if (nowMs >= endsAtMs) {
-      endsAtMs = nowMs + WINDOW_MS;
+      endsAtMs = nowMs + LOOKUP_WINDOW_MS;
       left = limit;
     }
     return left-- > 0;

@@ -5,7 +5,7 @@ import type { KeyUsage } from './usage.ts';
 
 const WRITE_EVERY_MS = 60_000;
 /** Maximum number of keys, by day, that are kept while PostgreSQL is unavailable. Others are not counted then. */
-const MAX_KEPT = 100_000;
+const MAX_UNWRITTEN = 100_000;
 /** insufficient_privilege */
 const FORBIDDEN = '42501';
 
@@ -79,7 +79,7 @@ export class UsageWriter {
         kept.requests += each.requests;
         kept.hotels += each.hotels;
         kept.bytes += each.bytes;
-      } else if (this.#kept.size < MAX_KEPT) this.#kept.set(name, { ...each, day });
+      } else if (this.#kept.size < MAX_UNWRITTEN) this.#kept.set(name, { ...each, day });
     }
   }
 }

@@ -8,7 +8,7 @@ export interface KeyUsage {
 }
 
 /** Maximum number of keys that a worker counts before it reports. */
-const MAX_KEYS = 10_000;
+const MAX_COUNTED_KEYS = 10_000;
 
 /** Counts the use of keys in a worker, between two reports. */
 export class UsageCounter {
@@ -24,7 +24,7 @@ export class UsageCounter {
     if (status === 0 || status === 429 || status >= 500) return;
     let usage = this.#byKey.get(keyId);
     if (usage === undefined) {
-      if (this.#byKey.size >= MAX_KEYS) this.report();
+      if (this.#byKey.size >= MAX_COUNTED_KEYS) this.report();
       usage = { keyId, requests: 0, hotels: 0, bytes: 0 };
       this.#byKey.set(keyId, usage);
     }

@@ -6,7 +6,7 @@ const FORMAT = 1;
 const TOKEN_CHECKSUM_CHARACTERS = 8;
 const MAX_HISTORY_LENGTH = 64;
 const MAX_ID_LENGTH = 255;
-const MAX_DIGITS = 20;
+const MAX_TOKEN_DIGITS = 20;
 
 /** History, place, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
 type Fields = [
@@ -85,7 +85,7 @@ function areFields(value: unknown): value is Fields {
     isText(history, MAX_HISTORY_LENGTH) &&
     history !== '' &&
     isCount(position) &&
-    isText(transaction, MAX_DIGITS) &&
+    isText(transaction, MAX_TOKEN_DIGITS) &&
     /^\d+$/.test(transaction) &&
     isCount(view) &&
     view < VIEWS.length &&

@@ -5,7 +5,7 @@ import { Failure } from '../lib/failure.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 
-const DEADLINE_MS = 2_000;
+const HEALTH_DEADLINE_MS = 2_000;
 
 export function addCommand(program: CliCommand): void {
   program
@@ -29,7 +29,7 @@ async function health({ json }: { json?: boolean }): Promise<void> {
   const isEverywhere = ADMIN_HOST === '0.0.0.0' || ADMIN_HOST === '::';
   const host = isEverywhere ? '127.0.0.1' : ADMIN_HOST;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`;
-  const signal = AbortSignal.timeout(DEADLINE_MS);
+  const signal = AbortSignal.timeout(HEALTH_DEADLINE_MS);
   let status: number | undefined;
   let body: string;
   try {
@@ -40,7 +40,9 @@ async function health({ json }: { json?: boolean }): Promise<void> {
     status = response.statusCode;
     body = (await text(response)).trim();
   } catch (error) {
-    const reason = signal.aborted ? `no response within ${DEADLINE_MS / 1000} s` : (error as Error).message;
+    const reason = signal.aborted
+      ? `no response within ${HEALTH_DEADLINE_MS / 1000} s`
+      : (error as Error).message;
     throw new Failure(`${url}: ${reason}. Is the service running, with the same ADMIN_PORT?`);
   }
   if (status !== 200) throw new Failure(`${url}: ${status} ${body}`);

@@ -9,8 +9,8 @@ import { openDetected } from '../postgres/pooler.ts';
 import { requireServingLogin } from '../postgres/serving-login.ts';
 
 /** Pause between attempts while PostgreSQL is unavailable or not migrated, and the timeout of one. */
-const RETRY_MS = 500;
-const DEADLINE_MS = 3_000;
+const ATTEMPT_PAUSE_MS = 500;
+const ATTEMPT_DEADLINE_MS = 3_000;
 
 /**
  * Waits until PostgreSQL responds within the deadline to the queries of workers, and has this release's schema. Returns
@@ -21,13 +21,15 @@ export async function awaitDatabase(
   events: Events,
   isStopping: () => boolean,
 ): Promise<{ pooled: boolean } | undefined> {
-  for (let announced = ''; !isStopping(); await pause(RETRY_MS)) {
+  for (let announced = ''; !isStopping(); await pause(ATTEMPT_PAUSE_MS)) {
     const opened: Sql[] = [];
     try {
-      return await withDeadline(check(config, opened), DEADLINE_MS);
+      return await withDeadline(check(config, opened), ATTEMPT_DEADLINE_MS);
     } catch (error) {
       const isLate = error instanceof DeadlineExceeded;
-      const reason = isLate ? `PostgreSQL did not answer within ${DEADLINE_MS} ms` : (error as Error).message;
+      const reason = isLate
+        ? `PostgreSQL did not answer within ${ATTEMPT_DEADLINE_MS} ms`
+        : (error as Error).message;
       if (reason !== announced) events.notReadyYet(reason);
       announced = reason;
     } finally {
@@ -39,7 +41,7 @@ export async function awaitDatabase(
 
 async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }> {
   const { sql, pooled } = await openDetected((pooled) => {
-    const options = { kind: 'serve', deadlineMs: DEADLINE_MS, pooled } as const;
+    const options = { kind: 'serve', deadlineMs: ATTEMPT_DEADLINE_MS, pooled } as const;
     const sql = openDatabase(config.DATABASE_URL, 1, options);
     opened.push(sql);
     return sql;

@@ -8,7 +8,7 @@ import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { ProcessContext } from './process-context.ts';
 import { runWorker } from './run-worker.ts';
 
-const REPORT_EVERY_MS = 1_000;
+const ALIVE_EVERY_MS = 1_000;
 /** A worker that is killed loses the use of keys since the last report. */
 const REPORT_USAGE_EVERY_MS = 10_000;
 
@@ -35,7 +35,7 @@ function startWorker(start: Start): (message: ToWorker) => void {
       type: 'metrics',
       metrics: [...(await metrics.registry.getMetricsAsJSON()), ...(await readDefaults())],
     });
-  context.repeat(() => send({ type: 'alive' }), REPORT_EVERY_MS);
+  context.repeat(() => send({ type: 'alive' }), ALIVE_EVERY_MS);
   context.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {

@@ -13,8 +13,8 @@ import type { Start, ToPrimary, ToWorker } from './messages.ts';
 /** Lifetime after which a worker's end is not attributed to its start. */
 const STEADY_MS = 10_000;
 /** The first exit is followed by an immediate restart; later pauses begin with this one and double. */
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 10_000;
+const FIRST_RESTART_PAUSE_MS = 100;
+const LONGEST_RESTART_PAUSE_MS = 10_000;
 /** Time without a report after which a worker is ended. Workers report once a second, as soon as they are built. */
 const SILENT_MS = 10_000;
 /** The same until its first report: on a busy machine it loads its program for long. */
@@ -185,7 +185,7 @@ export class Workers {
     this.#remember(handle.metrics);
     const steady = monotonicMs() - handle.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : handle.nextPauseMs;
-    const nextPauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * restartInMs), LONGEST_PAUSE_MS);
+    const nextPauseMs = Math.min(Math.max(FIRST_RESTART_PAUSE_MS, 2 * restartInMs), LONGEST_RESTART_PAUSE_MS);
     this.#events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
     setTimer(() => {
       if (!this.#stopping) this.#start(handle.number, nextPauseMs);

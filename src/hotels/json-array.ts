@@ -8,7 +8,7 @@ export const EMPTY_ARRAY = Buffer.from('[]');
 /** Shared space for responses: allocating a megabyte for each would keep the garbage collector busy. */
 let area = Buffer.allocUnsafe(2 * 1024 * 1024);
 /** Size from which a piece of a `LargeBody` ends, behind a whole hotel. What the kernel leaves of it is copied again. */
-const PIECE_BYTES = 256 * 1024;
+const JOINED_BYTES = 256 * 1024;
 
 /** Body of a response, in one piece or not. */
 export type Body = Uint8Array | LargeBody;
@@ -42,9 +42,9 @@ export class LargeBody {
     while (this.#last + 1 < starts.length && starts[this.#last + 1]! <= offset) this.#last++;
     const first = this.#parts[this.#last]!;
     const skipped = offset - starts[this.#last]!;
-    if (!(first instanceof Entry)) return first.subarray(skipped, skipped + PIECE_BYTES);
+    if (!(first instanceof Entry)) return first.subarray(skipped, skipped + JOINED_BYTES);
     let end = 0;
-    for (let i = this.#last; i < starts.length && end < PIECE_BYTES; i++) {
+    for (let i = this.#last; i < starts.length && end < JOINED_BYTES; i++) {
       const part = this.#parts[i]!;
       if (!(part instanceof Entry)) break;
       end = part.copyBody(this.#view, area, end);

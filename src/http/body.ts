@@ -11,7 +11,7 @@ const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
 /** Less than the 8 s after which the HTTP library disconnects clients that send nothing, without a response. */
-const WINDOW_MS = 7_000;
+const BODY_WINDOW_MS = 7_000;
 
 /**
  * Per-worker limit on the bytes of unfinished bodies. When it is exceeded, the oldest body of the API key with the most of them
@@ -96,7 +96,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     isDropped = true;
     hold(undefined);
   };
-  const arrival = beginPace(WINDOW_MS, () => {
+  const arrival = beginPace(BODY_WINDOW_MS, () => {
     end();
     if (arrival.bytes > MAX_BODY_BYTES) listener.done(undefined);
     else listener.late();

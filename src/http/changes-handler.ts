@@ -9,7 +9,7 @@ import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
 /** Maximum number of pages without changes that are kept. */
-const MAX_KEPT = 1_000;
+const MAX_KEPT_PAGES = 1_000;
 
 /**
  * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
@@ -76,7 +76,7 @@ export function changesOperation(
       const { token } = query;
       const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
       if (!page) return load(exchange, query);
-      if (kept.size === MAX_KEPT) kept.clear();
+      if (kept.size === MAX_KEPT_PAGES) kept.clear();
       kept.set(text, { page, query });
       send(exchange, page, query);
     },

@@ -11,7 +11,7 @@ const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
  * waited longest is disconnected.
  */
 export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
-const WINDOW_MS = 10_000;
+const BACKLOG_WINDOW_MS = 10_000;
 
 /** The unsent rest of a response. */
 export interface PendingWrite {
@@ -47,7 +47,7 @@ export function keep(
     body: mayBeOverwritten && body instanceof Uint8Array ? pool.copy(body) : body,
     heldBytes,
     disconnect,
-    taken: beginPace(WINDOW_MS, disconnect),
+    taken: beginPace(BACKLOG_WINDOW_MS, disconnect),
   };
   backlogBytes += heldBytes;
   all.add(kept);

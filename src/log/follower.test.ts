@@ -5,7 +5,7 @@ import { VirtualClock } from '../lib/clock.fixture.ts';
 import { systemMs } from '../lib/clock.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { LogFollower, type News } from './follower.ts';
-import { MAX_ROWS } from './log-connection.ts';
+import { MAX_LOG_ROWS } from './log-connection.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 const MAX_AGE_MS = 60_000;
@@ -134,7 +134,7 @@ class FakeDatabase {
       is_continued: after === null ? true : this.isContinued,
     };
     const rows =
-      after === null ? [] : this.rows.filter(({ position }) => position > after).slice(0, MAX_ROWS);
+      after === null ? [] : this.rows.filter(({ position }) => position > after).slice(0, MAX_LOG_ROWS);
     if (rows.length === 0) return [{ ...state, position: null }];
     return rows.map((row) => ({ ...state, ...row }));
   }
@@ -248,7 +248,7 @@ it('unread changes without a call of the sequencer make nothing current; ids sti
   expect(database.pieces).toBe(0);
 });
 
-it.each([MAX_ROWS, 2 * MAX_ROWS + 7])(
+it.each([MAX_LOG_ROWS, 2 * MAX_LOG_ROWS + 7])(
   '%i rows are polled in pieces, of which the last makes current',
   async (count) => {
     await follower.start();
@@ -257,7 +257,7 @@ it.each([MAX_ROWS, 2 * MAX_ROWS + 7])(
     expect(news.flatMap(({ rows }) => idsOf(rows))).toEqual(database.rows.flatMap(({ ids }) => ids));
     // the last piece of each poll says what is reached
     const reached = news.flatMap(({ rows, place }) => (rows.length > 0 && place ? [place.position] : []));
-    expect(reached).toEqual([...new Set([MAX_ROWS, Math.min(count, 2 * MAX_ROWS), count])]);
+    expect(reached).toEqual([...new Set([MAX_LOG_ROWS, Math.min(count, 2 * MAX_LOG_ROWS), count])]);
     const cut = news.filter(({ place }) => !place || (place.position > 0 && place.position < count));
     expect(cut.filter(({ asOfMs }) => asOfMs !== undefined)).toEqual([]);
   },

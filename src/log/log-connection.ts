@@ -5,13 +5,13 @@ import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
-export const MAX_ROWS = 20;
+export const MAX_LOG_ROWS = 20;
 
 const POLL = (
   after: string,
 ) => `select history, ${SERVER} as server, last::float8, last_transaction, is_unread, is_due,
   is_continued, position::float8, transaction, kind, moves, ids, channel_ids, registry_ids, collection_id
-  from hotel_api_poll(${after}, ${MAX_ROWS})`;
+  from hotel_api_poll(${after}, ${MAX_LOG_ROWS})`;
 const POLL_ONLY = POLL('$1, $2');
 /** Rows before a position, the last first, in one snapshot with the position before which all are deleted. */
 const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
@@ -157,7 +157,7 @@ function pollOf(found: StateRow[]): Poll {
   const [state] = found;
   if (!state) throw new Error('the log is empty: run hotel-api migrate');
   const rows = found.filter(({ position }) => position !== null);
-  const cut = rows.length < MAX_ROWS ? undefined : rows.at(-1)!;
+  const cut = rows.length < MAX_LOG_ROWS ? undefined : rows.at(-1)!;
   return {
     history: state.history,
     server: state.server,

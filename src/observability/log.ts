@@ -2,8 +2,8 @@ import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pin
 import { Events } from './events.ts';
 
 /** Maximum number of bytes waiting for the reader of standard output. Further lines are dropped. */
-const MAX_WAITING_BYTES = 1024 ** 2;
-const RETRY_MS = 50;
+const MAX_UNWRITTEN_BYTES = 1024 ** 2;
+const WRITE_AGAIN_MS = 50;
 /** Maximum time that an exiting process waits for the reader of its last lines, and the interval of its checks. */
 const AT_EXIT_MS = 1_000;
 const CHECK_AT_EXIT_MS = 5;
@@ -19,7 +19,7 @@ let output: DestinationStream | undefined;
 function openOutput(onDropped: (lines: number) => void): DestinationStream {
   // libuv makes a pipe non-blocking when Node opens it
   void process.stdout;
-  const stream = pino.destination({ sync: true, maxLength: MAX_WAITING_BYTES, retryEAGAIN: () => false });
+  const stream = pino.destination({ sync: true, maxLength: MAX_UNWRITTEN_BYTES, retryEAGAIN: () => false });
   let isFull = false;
   let dropped = 0;
   let retrying: NodeJS.Timeout | undefined;
@@ -36,7 +36,7 @@ function openOutput(onDropped: (lines: number) => void): DestinationStream {
   stream.removeAllListeners('error').on('error', ({ code }: NodeJS.ErrnoException) => {
     isFull = code !== 'EPIPE';
     if (!isFull) stream.write = () => true;
-    else if (!retrying) retrying = setTimeout(retry, RETRY_MS).unref();
+    else if (!retrying) retrying = setTimeout(retry, WRITE_AGAIN_MS).unref();
   });
   stream.on('drop', () => dropped++);
   // pino calls it behind a fatal line, and it would loop without a reader

@@ -8,7 +8,7 @@ import { analyzeTables, IS_OWN_TABLE } from './analyze.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
-const ATTEMPTS = 20;
+const MIGRATION_ATTEMPTS = 20;
 /**
  * Pattern of a migration that older releases tolerate: `009-more.from-008.sql` changes nothing that releases of
  * version 8 and later use. Without the suffix only its own release and later ones work.
@@ -289,7 +289,7 @@ async function retried<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (attempt === ATTEMPTS || !isRace(error)) throw error;
+      if (attempt === MIGRATION_ATTEMPTS || !isRace(error)) throw error;
       await sleep(20 + Math.random() * 80);
     }
   }

@@ -5,7 +5,7 @@ import { type Applied, type Labelled, type Query, readLabelled } from './label.t
 import { Replica } from './replica.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */
-const CHECK_EVERY_MS = 1_000;
+const PROBE_EVERY_MS = 1_000;
 
 /** Result of a read for which a replica was considered; all but `answered` went to the primary. */
 type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
@@ -38,7 +38,7 @@ export class Origin {
     if (this.#replicas.length === 0) return;
     this.#checking = every(() => {
       if (this.#mayReadReplicas) for (const replica of this.#replicas) void replica.check();
-    }, CHECK_EVERY_MS);
+    }, PROBE_EVERY_MS);
   }
 
   /** Returns the number of queries that wait for a connection to any server. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { changesQuery } from '../../src/changes/log-queries.ts';
-import { LogConnection, MAX_ROWS } from '../../src/log/log-connection.ts';
+import { LogConnection, MAX_LOG_ROWS } from '../../src/log/log-connection.ts';
 import { freshDatabase } from '../support/database.ts';
 import { insertHotels, sequence, session, stateOf } from './sequenced.ts';
 
@@ -33,6 +33,6 @@ it('a poll carries at most 20,000 ids: the longest ones arrive within its timeou
   }
   const { rows, cutAt } = await new LogConnection(session(ownerUrl)).poll(from);
   expect(cutAt).toBeDefined();
-  expect(rows).toHaveLength(MAX_ROWS);
+  expect(rows).toHaveLength(MAX_LOG_ROWS);
   expect(rows.flatMap(({ ids }) => ids)).toHaveLength(20_000);
 });

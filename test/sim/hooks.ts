@@ -21,7 +21,7 @@ const OWN: Replacement[] = [
     from: "import cluster, { type Worker } from 'node:cluster';",
     to: `import type { Worker } from 'node:cluster';\nimport { cluster } from '${HERE}instance.ts';`,
   },
-  { file: 'src/http/pace.ts', from: 'checking ??= every(check, CHECK_EVERY_MS);', to: '' },
+  { file: 'src/http/pace.ts', from: 'checking ??= every(check, PACE_CHECK_EVERY_MS);', to: '' },
 ];
 
 /** Modules that are replaced as a whole. */

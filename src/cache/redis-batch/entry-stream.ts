@@ -13,7 +13,7 @@ const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
-const PIECE_BYTES = 65_536;
+const COPIED_BYTES = 65_536;
 
 /** What becomes of the entries: the bodies of a response in a view, or the entries themselves. */
 export type Wanted = View | 'entries';
@@ -77,7 +77,7 @@ export class EntryStream implements ReplyReader {
     const storedAtMs = this.#local?.keeps && this.#mayStore() ? monotonicMs() : -1;
     let at = from;
     while (at < chunk.length) {
-      const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
+      const length = chunk.copy(bytes, wasm.chunkStart(), at, at + COPIED_BYTES);
       const status = wasm.takeChunk(length, storedAtMs);
       this.#bytes += length;
       if (this.#bytes > MAX_RESPONSE_BYTES && this.#bytes - length <= MAX_RESPONSE_BYTES) this.#onLarge();

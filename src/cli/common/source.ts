@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { Failure } from '../../lib/failure.ts';
 
-const PIECE_BYTES = 256 * 1024;
+const CHUNK_BYTES = 256 * 1024;
 
 /** Source of an import: bytes that can be read again from any offset; gzip is unpacked. */
 export class Source {
@@ -64,7 +64,7 @@ export class Source {
     if (!isGzip) return yield* this.#stored(start);
     let skip = start;
     try {
-      const gunzip = createGunzip({ chunkSize: PIECE_BYTES });
+      const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
       for await (const piece of pipeline(this.#stored(0), gunzip, () => {}) as AsyncIterable<Buffer>) {
         if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
         skip = Math.max(0, skip - piece.length);
@@ -95,9 +95,9 @@ export class Source {
   async *#stored(start: number): AsyncGenerator<Buffer> {
     for (let at = start; ; ) {
       const { bytesRead, buffer } = await this.#handle.read(
-        Buffer.allocUnsafe(PIECE_BYTES),
+        Buffer.allocUnsafe(CHUNK_BYTES),
         0,
-        PIECE_BYTES,
+        CHUNK_BYTES,
         at,
       );
       if (bytesRead === 0) return;
