@@ -64,12 +64,20 @@ describe('a body that is compressed later', () => {
   });
 
   it('waits with a bounded number of bytes', async () => {
-    const body = Buffer.alloc(4 * MIB, 'hotel');
+    const body = Buffer.alloc(2 * MIB, 'hotel');
     const underWay: Promise<Buffer>[] = [];
     while (mayCompress(body.length)) underWay.push(gzip(body, { owner: 'a', over: false }));
-    expect(underWay).toHaveLength(16);
+    expect(underWay).toHaveLength(32);
     await Promise.all(underWay);
     // one of any size may always be compressed
     expect(mayCompress(2 ** 30)).toBe(true);
+  });
+
+  it('is alone on another thread if it is large', async () => {
+    const large = 2 * MIB + 1;
+    const underWay = gzip(Buffer.alloc(large), { owner: 'a', over: false });
+    expect([large, 2 * MIB].map(mayCompress)).toEqual([false, true]);
+    await underWay;
+    expect(mayCompress(large)).toBe(true);
   });
 });

@@ -51,7 +51,7 @@ const COMPRESSED_SHARE = 0.9;
  */
 export const MAX_SYNC_BYTES = 131_072;
 /** Maximum size of bodies that are compressed to gzip in one turn of the event loop, in up to 6 ms. */
-const MAX_TURN_BYTES = 2 * 1024 * 1024;
+export const MAX_TURN_BYTES = 2 * 1024 * 1024;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -97,10 +97,13 @@ function chooseEncoding(acceptEncoding: string): Encoding | undefined {
 /** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
 const MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024;
 let underWayBytes = 0;
+/** Whether a body over `MAX_TURN_BYTES` is being compressed: more of them would keep the processors from other clients. */
+let isLargeUnderWay = false;
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
-/** Returns false if too much waits for compression already; the response is then sent as identity. */
+/** Returns false if too much is being compressed already; the response is then sent as identity. */
 export function mayCompress(bytes: number): boolean {
+  if (bytes > MAX_TURN_BYTES && isLargeUnderWay) return false;
   return underWayBytes === 0 || underWayBytes + bytes <= MAX_UNDER_WAY_BYTES;
 }
 
@@ -142,11 +145,14 @@ export function inTurn<T>(
 
 /** Counts a body as under way until its compression settles. */
 async function underWay<T>(bytes: number, compressing: Promise<T>): Promise<Awaited<T>> {
+  const isLarge = bytes > MAX_TURN_BYTES;
   underWayBytes += bytes;
+  if (isLarge) isLargeUnderWay = true;
   try {
     return await compressing;
   } finally {
     underWayBytes -= bytes;
+    if (isLarge) isLargeUnderWay = false;
   }
 }
 

@@ -13,6 +13,7 @@ import {
   compressNow,
   type Encoding,
   MAX_SYNC_BYTES,
+  MAX_TURN_BYTES,
   MIN_COMPRESSED_BYTES,
   mayCompress,
 } from './compression.ts';
@@ -129,6 +130,8 @@ export class Exchange extends ReceivedRequest {
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
+      // compression on another thread takes long, and other requests need not wait for it
+      if (body.length > MAX_TURN_BYTES) this.giveUpLoad?.(body.length);
       const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
       if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
       else this.#sendPiece(body, tag, encoding, send, pages);
