@@ -34,7 +34,7 @@ LABEL org.opencontainers.image.title="hotel-api" \
       org.opencontainers.image.base.name="docker.io/library/node:${NODE}"
 ENV NODE_ENV=production
 WORKDIR /app
-# package managers are of no use to a running service, and an intruder is better off with them
+# the package managers of Node are of no use to a running service, and an intruder is better off with them
 RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
       /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn* \
     && ln -s /app/src/main.ts /usr/local/bin/hotel-api
