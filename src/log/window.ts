@@ -27,8 +27,9 @@ export interface WindowCopy {
  * allows an outdated value. It needs no lifetime and no capacity, and what a cache loses, delays or revives meets the same
  * comparison.
  *
- * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change costs one more hotel a miss. They stand in the memory of the Redis
- * batches, if there is one, whose WebAssembly compares 1000 labels at a time (assembly/redis-batch/window.ts).
+ * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change costs about three more a miss, one for each of
+ * its ids. They stand in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
+ * (assembly/redis-batch/window.ts).
  */
 export class Window {
   /** the buckets, then the floor */

@@ -1,6 +1,6 @@
 /**
  * Compressed forms of entries. They are records of their own in the rings, so they count in the budget and are evicted
- * like hotels. A form is stored at the second request for it, and dropped with its entry. Behind the record header:
+ * like hotels. A form is stored from the second request for any form of its entry on, and dropped with the entry. Behind the record header:
  * u32 key length, the key, the compressed bytes. An empty form states that compression does not pay.
  */
 
