@@ -232,8 +232,8 @@ export function ratios(): string {
     table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1),
     `Floors missed: ${named || 'none'}.`,
     ...results().sentences.filter((sentence) => sentence.startsWith('The probe ')),
-    `The medians of ${PROCESSES} processes of this service differ by ${whole(100 * noise)} %, because each has another layout ` +
-      `of memory: a ratio from ${significant(1 / (1 + noise))} to ${significant(1 + noise)} means that both cost the same.`,
+    `The medians of ${PROCESSES} processes of this service differ by ${whole(100 * noise)} %, by the layout of their memory ` +
+      `and the load of the host: a ratio from ${significant(1 / (1 + noise))} to ${significant(1 + noise)} does not tell which costs less.`,
   ].join('\n\n');
 }
 
@@ -282,7 +282,7 @@ export function compression(): string {
     significant(ms),
     `1/${significant(ratio)}`,
   ]);
-  return table(['Coding and level', 'CPU ms', 'Size'], rows, 1);
+  return table(['Coding and level', 'ms', 'Size'], rows, 1);
 }
 
 export function sizes(): string {
