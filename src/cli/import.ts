@@ -29,7 +29,7 @@ NDJSON has one hotel per line with the field names of the API. CSV begins with a
 Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell, NULL or \\N is null.
 
 A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
-ignored. Of several lines with the same id, the last counts. All valid lines are imported in one transaction.
+ignored. Of several lines with the same id, the last valid one counts. All valid lines are imported in one transaction.
 An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson for -), and makes
 the exit code 1. Other writers of the table wait while the changes are merged. A last line "# N hotels" proves that the
 file is complete, as --expect-lines does. Nothing is imported from an input without a hotel, from one that was written

@@ -64,7 +64,7 @@ export function addCommand(program: CliCommand): void {
         .default(null, 'none'),
     )
     .option('--collection <id>', 'collection whose hotels the key sees (default: all hotels)')
-    .option('--note <text>', 'a note that keys list shows', parseText(500))
+    .option('--note <text>', 'a note that keys list --json shows', parseText(500))
     .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
     .examples(
       'hotel-api keys create --name "Acme Travel"',
@@ -86,7 +86,7 @@ export function addCommand(program: CliCommand): void {
     .command('revoke')
     .description('revoke a key permanently; in force everywhere within one second')
     .argument('<id>', 'the id that create and list print')
-    .option('--note <text>', 'a note that keys list shows', parseText(500))
+    .option('--note <text>', 'a note that keys list --json shows', parseText(500))
     .json('{"id","name","revoked_at","rotated_to"}')
     .examples('hotel-api keys revoke key_Ab3dEf6hIj9k --note "found in a repository"')
     .action(revoke);
@@ -107,11 +107,11 @@ export function addCommand(program: CliCommand): void {
     )
     .argument('<id>', 'the id of the old key')
     .addOption(
-      new Option('--grace <duration>', 'how long the old key remains valid: 90s, 15m, 24h, 7d')
+      new Option('--grace <duration>', 'how long the old key remains valid at most: 90s, 15m, 24h, 7d')
         .argParser(parseDuration)
         .default(DAY_S, '24h'),
     )
-    .option('--note <text>', 'a note about the new key that keys list shows', parseText(500))
+    .option('--note <text>', 'a note about the new key that keys list --json shows', parseText(500))
     .option('--json', 'print one JSON document about the new key, as create does')
     .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')
     .action(rotate);
