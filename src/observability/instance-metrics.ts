@@ -46,16 +46,19 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     ],
     hotel_api_changes_waiting: ['Requests that wait for a change', () => waiters.waiting],
     hotel_api_batches_waiting: [
-      'Batches and pages of the list in the admission queue',
+      'Batches and pages of the list that wait for their turn',
       () => pipeline.batchesWaiting,
     ],
     hotel_api_connections: ['Open client connections', () => server.connections],
     hotel_api_connections_max: ['Client connections that may be open', () => source.maxConnections],
     hotel_api_postgres_queries_waiting: [
-      'Queries that wait for a connection to PostgreSQL',
+      'Queries that wait for a connection to PostgreSQL, without those to replicas',
       () => postgres.waiting,
     ],
-    hotel_api_postgres_queries_running: ['Queries in progress at PostgreSQL', () => postgres.running],
+    hotel_api_postgres_queries_running: [
+      'Queries in progress at PostgreSQL, without those at replicas',
+      () => postgres.running,
+    ],
     hotel_api_postgres_pool_size: ['Maximum queries in progress at PostgreSQL', () => limits.poolSize],
     hotel_api_postgres_queue_limit: [
       'Maximum queries that wait for a connection to PostgreSQL',
@@ -81,7 +84,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   if (origin.lagsMs.length > 0) {
     readAtScrape(registry, Gauge, ofReplica, {
       hotel_api_replica_lag_seconds: [
-        'Time for which a replica has lacked a change that the worker knows of; replica: its position in DATABASE_REPLICA_URLS',
+        'Time for which a replica has lacked a change that the worker knows of, or could not be read; replica: its position in DATABASE_REPLICA_URLS',
         () => origin.lagsMs.map((lagMs, i) => [{ worker, replica: i + 1 }, lagMs / 1000]),
       ],
     });

@@ -69,7 +69,7 @@ export class Metrics {
   );
   readonly #calls = new Histogram({
     name: 'hotel_api_dependency_duration_seconds',
-    help: 'Time of Redis commands and PostgreSQL queries, without their wait for a connection',
+    help: 'Time of Redis commands and PostgreSQL queries of workers, without their wait for a connection',
     labelNames: ['dependency', 'outcome'],
     buckets: CALL_BOUNDS,
     registers: [this.registry],
@@ -92,7 +92,7 @@ export class Metrics {
   );
   readonly readsBehind = this.#counter(
     'hotel_api_postgres_reads_behind_total',
-    'Queries whose result was rejected because the server lacks changes that the worker has applied, or is not the one whose log is followed',
+    'Queries whose result was rejected because the primary server lacks changes that the worker has applied, or is not the one whose log is followed',
   );
   readonly logChanges = this.#closedCounter(
     'hotel_api_log_changes_total',
