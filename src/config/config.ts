@@ -61,14 +61,14 @@ export const VARIABLES = {
     { default: undefined, pattern: POSTGRES_URL },
   ),
   DATABASE_REPLICA_URLS: text(
-    'Read replicas, separated by commas. A replica is read only if it holds every change that the worker has applied',
+    'Read replicas, separated by commas. What a replica answers is used only if it holds every change that the worker has applied',
     { pattern: /^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
   ),
   DATABASE_URL_FILE: addressFile('DATABASE_URL'),
   DATABASE_REPLICA_URLS_FILE: addressFile('DATABASE_REPLICA_URLS'),
   DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
-    'Queries of a worker that may wait for a connection. Further queries are rejected with 503',
+    'Queries of a worker that may wait for a connection; up to twice as many if they are of several API keys. Others are rejected with 503',
     200,
     1,
     100_000,
@@ -88,7 +88,7 @@ export const VARIABLES = {
     2_592_000,
   ),
   ABSENT_TTL_S: whole(
-    'Maximum time that an unknown id is cached as absent. An insert ends it at once',
+    'Maximum time that a cache holds an id or API key as unknown. An insert ends it within a second',
     60,
     1,
     3_600,
@@ -115,13 +115,13 @@ export const VARIABLES = {
     pattern: /^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$/u,
   }),
   L1_MAX_BYTES: whole(
-    "Memory of a worker's local cache, keys and index included. The list and responses take up to a fifth of it in addition. 0 disables the cache",
+    "Memory of a worker's local cache, keys and index included. The list and responses take up to 6 MiB, or a fifth of it, in addition. 0 disables the cache",
     256 * MIB,
     0,
     3_072 * MIB,
   ),
   COLLECTIONS_MAX_BYTES: whole(
-    'Memory of a worker for the members of the collections in use: 39 bytes per hotel, and up to 513 KiB for the list of each. 0: every request queries PostgreSQL',
+    'Memory of a worker for the members of the collections in use: 39 bytes per hotel, and up to 513 KiB for the list of each. 0: every request with a key of a collection queries PostgreSQL',
     64 * MIB,
     0,
     1_024 * MIB,
@@ -149,14 +149,14 @@ export const VARIABLES = {
     60_000,
   ),
   DRAIN_WAIT_MS: whole(
-    'After SIGTERM: how long an instance that is not ready still accepts requests',
+    'After SIGTERM: how long an instance, then not ready, still accepts connections',
     3_000,
     0,
     60_000,
   ),
   DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
   ACCESS_LOG_SAMPLE: {
-    ...whole('Share of successful, fast requests that are logged', 0.001, 0, 1),
+    ...whole('Share of the fast requests without a 5xx that are logged', 0.001, 0, 1),
     isWhole: false,
   },
   ACCESS_LOG_SLOW_MS: whole('A request that takes at least this long is logged', 250, 1, 60_000),
