@@ -121,7 +121,7 @@ export const VARIABLES = {
     3_072 * MIB,
   ),
   COLLECTIONS_MAX_BYTES: whole(
-    'Memory of a worker for the members of the collections in use: 39 bytes per hotel, and up to 513 KiB for the list of each. 0: every request with a key of a collection queries PostgreSQL',
+    'Memory of a worker for the members of the collections in use: 39 bytes per hotel (56 in a collection that has grown), and up to 513 KiB for the list of each. 0: every request with a key of a collection queries PostgreSQL',
     64 * MIB,
     0,
     1_024 * MIB,
