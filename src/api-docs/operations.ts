@@ -90,8 +90,8 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     summary: 'Copy all hotels, and keep the copy up to date',
     description:
       'Begin without `after`, apply the changes of each response in order, and send its `next` as `after` in the next ' +
-      'request. The responses first hold every hotel, then each hotel that has changed, within one second of the ' +
-      'change. If `more` is true, send the next request at once; if it is false, your copy is up to date. ' +
+      'request. The responses first hold every hotel, then each hotel that has changed, normally within one second of ' +
+      'the change. If `more` is true, send the next request at once; if it is false, your copy is up to date. ' +
       'Hotels that are gone come first in a response. Two hotels may exchange ids across responses, so a copy with ' +
       'unique columns for `channel_id` or `registry_id` checks them when `more` is false.\n\n' +
       'After 410, begin again without `after`, and replace your copy when `more` is false.',
@@ -182,7 +182,8 @@ export const parameters = {
   RequestId: {
     name: 'x-request-id',
     in: 'header',
-    description: 'An id for the request, echoed and logged. It is ignored unless well-formed',
+    description:
+      'An id for the request, echoed, and logged if the response is a 5xx or slow. It is ignored unless well-formed',
     schema: plain(RequestId),
   },
   IfNoneMatch: {

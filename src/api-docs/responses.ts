@@ -57,13 +57,13 @@ export const headers = {
   'WWW-Authenticate': constant('The authentication scheme', 'ApiKey'),
   'Accept-Encoding': constant('The codings that request bodies may have: none', 'identity'),
   RateLimit: header(
-    'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP). Absent if the key has no limit',
+    'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP). Absent if the key has no limit or was not read',
     { type: 'string' },
     '"default";r=0;t=1',
     false,
   ),
   'RateLimit-Policy': header(
-    'The limit of the key: `q` requests in a window of `w` seconds. Absent if the key has no limit',
+    'The limit of the key: `q` requests in a window of `w` seconds. Absent if the key has no limit or was not read',
     { type: 'string' },
     '"default";q=100;w=1',
     false,
@@ -81,7 +81,7 @@ const hotel = ref('schemas', 'Hotel');
 /** Kinds of successful responses, with the headers that others lack. */
 const SUCCESSES = {
   list: {
-    description: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
+    description: 'The page, empty after the end of the list. `Link` names the next one, if there is one',
     own: refs('ETag', 'Link'),
     schema: { type: 'array', items: hotel },
   },
@@ -92,12 +92,11 @@ const SUCCESSES = {
     schema: { type: 'array', items: hotel },
   },
   changes: {
-    description:
-      'The next changes: hotels that are gone, then the others in the order in which they became visible',
+    description: 'The next changes, those of hotels that are gone first',
     own: refs('ETag', 'Link'),
     schema: ref('schemas', 'ChangePage'),
   },
-  key: { description: 'The key', own: refs('ETag'), schema: ref('schemas', 'Key') },
+  key: { description: 'What the key is and may', own: refs('ETag'), schema: ref('schemas', 'Key') },
 };
 export type SuccessKind = keyof typeof SUCCESSES;
 
@@ -124,7 +123,7 @@ export const MEANINGS: Record<number, string> = {
   400: 'The request or a value in it is malformed; the message says which',
   401: 'The key is missing, unknown, revoked or expired',
   403: 'The key lacks the `registry` scope',
-  404: 'No hotel has the id, or the path is unknown',
+  404: 'The key sees no hotel with the id, or the path is unknown',
   405: 'The header `Allow` lists the methods of the path',
   408: 'The request body came slower than 160 KiB per 7 s',
   410: 'The token is no longer valid. Begin again without `after`',

@@ -63,7 +63,7 @@ export const ChangesParameters = {
     maximum: MAX_WAIT_S,
     default: DEFAULT_WAIT_S,
     description:
-      'Seconds to wait for the first change if there is none yet. The response without changes comes after this time',
+      'Seconds to wait for the first change if there is none yet. The response without changes comes after this time at the latest',
   },
 };
 

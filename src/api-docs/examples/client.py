@@ -24,8 +24,8 @@ RETRIED = (408, 429, 500, 502, 503, 504)
 class HotelApiError(Exception):
     """A response that is no success.
 
-    code names the error, as the guide lists them; None: the response came from a gateway and not from the API.
-    id is the id of a batch that the error is about. The operator of the API finds the request by request_id.
+    code names the error, as the guide lists them; None: a gateway or the HTTP library of the service responded.
+    id is the id of a batch that the error is about. The operator of the API finds a 5xx or slow response by request_id.
     """
 
     def __init__(self, message, status, code, id, request_id, retry_after_s):
@@ -35,7 +35,7 @@ class HotelApiError(Exception):
 
 
 class HotelApi:
-    """max_wait_s: a longer Retry-After is raised and not waited for."""
+    """timeout_s: for connecting, and for each wait for bytes. max_wait_s: a longer Retry-After is raised and not waited for."""
 
     def __init__(self, url, key, max_attempts=5, timeout_s=30, max_wait_s=60):
         self._url, self._key = url.rstrip("/"), key
@@ -53,7 +53,7 @@ class HotelApi:
         return self._single("/hotels/registry/" + urllib.parse.quote(str(registry_id), safe=""))
 
     def hotels(self):
-        """All hotels, page by page, in the order of their ids."""
+        """All hotels, page by page, in the order of their ids. Changes meanwhile may hide or repeat some: see mirror."""
         path = "/hotels?limit=100"
         while path:
             page, link = self._ask(path, _is_list)

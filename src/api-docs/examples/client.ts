@@ -1,4 +1,4 @@
-// A client of the hotel data API, without dependencies: Node 20 or newer, Deno, Bun.
+// A client of the hotel data API, without dependencies: Node 22.18 or newer (compiled: 20), Deno, Bun.
 
 /** A hotel. Every field is always there. */
 export interface Hotel {
@@ -56,11 +56,11 @@ export interface ChangePage {
 /** Thrown for a response that is no success. */
 export class HotelApiError extends Error {
   readonly status: number;
-  /** names the error, as the guide lists them; undefined: the response came from a gateway and not from the API */
+  /** names the error, as the guide lists them; undefined: a gateway or the HTTP library of the service responded */
   readonly code: string | undefined;
   /** the id of a batch that the error is about */
   readonly id: unknown;
-  /** the operator of the API finds the request by it */
+  /** the operator of the API finds a 5xx or slow response by it */
   readonly requestId: string | undefined;
   /** how long to wait before a retry, where the response says so */
   readonly retryAfterMs: number | undefined;
@@ -120,7 +120,7 @@ export class HotelApi {
     return this.#single(`/hotels/registry/${encodeURIComponent(String(registryId))}`);
   }
 
-  /** All hotels, page by page, in the order of their ids. */
+  /** All hotels, page by page, in the order of their ids. Changes meanwhile may hide or repeat some: see `mirror`. */
   async *hotels(): AsyncGenerator<Hotel> {
     let path: string | undefined = '/hotels?limit=100';
     while (path !== undefined) {

@@ -1,5 +1,5 @@
-// A copy of all hotels in SQLite, whose channel and registry ids are unique: Node 22.13 or newer. Another database needs
-// the same steps. Keep it up to date with: for (;;) await updateCopy(api, new DatabaseSync('hotels.db'), 30);
+// A copy of all hotels in SQLite, whose channel and registry ids are unique: Node 22.18 or newer. Another database needs
+// the same steps. Keep it up to date with: const db = new DatabaseSync('hotels.db'); for (;;) await updateCopy(api, db, 30);
 import type { DatabaseSync } from 'node:sqlite';
 import { type ChangePage, type HotelApi, HotelApiError } from './client.ts';
 
