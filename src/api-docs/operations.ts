@@ -60,7 +60,7 @@ const EXAMPLES: Record<SuccessKind, (hotel: Hotel) => unknown> = {
   single: (hotel) => hotel,
   changes: (hotel) => ({
     changes: [{ id: hotel.id, hotel }],
-    next: 'ytSAyFP1WzEsIlhtaHFybm1TaXMyeSIsMiwwLG51bGxd',
+    next: 'M38nwG36WzEsIlhtaHFybm1TaXMyeSIsMjA0ODEsIjQ2MTE2ODYwMTg0MjczODg2NzkiLDAsbnVsbCxudWxsLDEsMF0',
     more: false,
   }),
   key: ({ registry_id }) => (registry_id === null ? NARROW_KEY : KEY),
