@@ -117,6 +117,11 @@ describe('behind PgBouncer in transaction mode', () => {
     const hotel = { id: 'imported', name: randomBytes(8).toString('hex') };
     const { inserted, updated } = await run(['import', '-'], `${JSON.stringify(hotel)}\n`);
     expect(inserted + updated).toBe(1);
+    const checked = await startProgram(
+      ['check-freshness', '--json', '--url', `http://127.0.0.1:${service.port}`, '--for', '2s'],
+      { DATABASE_URL: url, HOTEL_API_KEY: service.fullKey },
+    ).outcome;
+    expect(checked).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('the turn of a killed import is free at once, and its connection of the pool', async () => {
