@@ -57,15 +57,9 @@ function complete(namespace: Namespace, keys: readonly string[], body: Buffer, v
 }
 
 const STEPS = [
-  'put',
-  'absent',
-  'form',
-  'gather',
-  'complete',
-  'read',
-  'late',
-  ...Array(8).fill('reply'),
-] as const;
+  ...(['put', 'absent', 'form', 'gather', 'complete', 'read', 'late'] as const),
+  ...Array<'reply'>(8).fill('reply'),
+];
 
 function take(step: (typeof STEPS)[number]): void {
   const namespace = oneOf(NAMESPACES);

@@ -122,15 +122,9 @@ describe('the configuration', () => {
       BASE_PATH: 'hunter2',
       LOG_LEVEL: 'hunter2',
     });
-    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([
-      'BASE_PATH',
-      'DATABASE_URL',
-      'L1_MAX_BYTES',
-      'LOG_LEVEL',
-      'PORT',
-      'REDIS_URL',
-      'WORKERS',
-    ]);
+    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(
+      'BASE_PATH DATABASE_URL L1_MAX_BYTES LOG_LEVEL PORT REDIS_URL WORKERS'.split(' '),
+    );
     expect(faults.join()).not.toMatch(/hunter2|sekret/);
   });
 });

@@ -102,12 +102,7 @@ describe('any body', () => {
     fc.string({ unit: 'binary', maxLength: 40 }).map((of) => JSON.stringify(of)),
     fc.string({ unit: 'grapheme', maxLength: 40 }).map((of) => JSON.stringify(of)),
     fc.constantFrom(
-      '"\\u0041\\/\\b\\f\\"',
-      '"\\ud83d\\ud83d\\ude00"',
-      '"\\uD83Dx"',
-      '"-007"',
-      '"\\u0031"',
-      '"\\x"',
+      ...['"\\u0041\\/\\b\\f\\"', '"\\ud83d\\ud83d\\ude00"', '"\\uD83Dx"', '"-007"', '"\\u0031"', '"\\x"'],
     ),
   );
   const element = fc.oneof(written, text, fc.constantFrom('null', 'true', '[]', '{"a":[1]}', '[[{}],2]'));
@@ -117,14 +112,8 @@ describe('any body', () => {
     fc.array(element),
   );
   const name = fc.constantFrom(
-    'ids',
-    'channel_ids',
-    'registry_ids',
-    'i\\u0064s',
-    'registry\\u005fids',
-    'channel_idz',
-    '',
-    '__proto__',
+    ...['ids', 'channel_ids', 'registry_ids', 'i\\u0064s', 'registry\\u005fids', 'channel_idz'],
+    ...['', '__proto__'],
   );
   const member = fc
     .tuple(

@@ -6,18 +6,7 @@ import { parameterOf, readListQuery } from './query.ts';
 describe('a list query', () => {
   it('is accepted or rejected for any bytes, and accepted values are within their bounds', () => {
     const pieces = fc.constantFrom(
-      'limit',
-      'offset',
-      'registry_id',
-      '=',
-      '&',
-      '%',
-      '%3',
-      '+',
-      '1',
-      '9',
-      '-',
-      ';',
+      ...['limit', 'offset', 'registry_id', '=', '&', '%', '%3', '+', '1', '9', '-', ';'],
     );
     forAll(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 12 }), (parts) => {
       const query = readListQuery(parts.join(''));

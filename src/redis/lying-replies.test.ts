@@ -94,14 +94,8 @@ describe('a reply to a read of two keys', () => {
 
 describe('a reply to another command', () => {
   it.each([
-    ['*0\r\n'],
-    ['*-1\r\n'],
-    ['$-1\r\n'],
-    [':7\r\n'],
-    ['+OK\r\n'],
-    ['*2\r\n:9\r\n$1\r\n1\r\n'],
-    ['*2\r\n$1\r\n0\r\n:1\r\n'],
-    ['*1\r\n*-1\r\n'],
+    ...['*0\r\n', '*-1\r\n', '$-1\r\n', ':7\r\n', '+OK\r\n', '*2\r\n:9\r\n$1\r\n1\r\n'],
+    ...['*2\r\n$1\r\n0\r\n:1\r\n', '*1\r\n*-1\r\n'],
   ])('of %j is a failure, and never an exception', async (bytes) => {
     server.answer = (socket) => socket.write(bytes);
     expect(await redis.countWindow('k', USE)).toBeUndefined();

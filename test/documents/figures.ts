@@ -68,20 +68,7 @@ export function runs(): string {
     ...[machine?.postgres, machine?.redis, machine?.nginx, machine?.wrk].map((value) => value ?? ''),
   ];
   return table(
-    [
-      'Figures',
-      'Date',
-      'Hotels',
-      'Commit',
-      'Processor',
-      'Cores',
-      'Linux',
-      'Node',
-      'PostgreSQL',
-      'Redis',
-      'nginx',
-      'wrk',
-    ],
+    'Figures,Date,Hotels,Commit,Processor,Cores,Linux,Node,PostgreSQL,Redis,nginx,wrk'.split(','),
     [
       row('Throughput to Compression', hotelsOf(run.hotels, run.meanHotelBytes), run),
       row(

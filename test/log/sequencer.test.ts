@@ -108,18 +108,8 @@ class Writer {
 const STEP = record({
   by: integer({ min: 0, max: WRITERS - 1 }),
   what: constantFrom(
-    ...([
-      'write',
-      'write',
-      'write',
-      'savepoint',
-      'undo',
-      'commit',
-      'commit',
-      'roll back',
-      'prepare',
-      'finish',
-    ] as const),
+    ...(['write', 'write', 'write', 'savepoint', 'undo'] as const),
+    ...(['commit', 'commit', 'roll back', 'prepare', 'finish'] as const),
   ),
   behind: constantFrom(...(['nothing', 'nothing', 'sequence', 'sequence twice', 'load', 'forget'] as const)),
 });

@@ -8,13 +8,8 @@ import { exampleRows } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const OPERATIONS = [
-  'Hotels-listHotels',
-  'Hotels-getHotel',
-  'Hotels-batchHotelsById',
-  'Channel-getHotelByChannelId',
-  'Channel-batchHotelsByChannelId',
-  'Registry-getHotelByRegistryId',
-  'Registry-batchHotelsByRegistryId',
+  ...['Hotels-listHotels', 'Hotels-getHotel', 'Hotels-batchHotelsById', 'Channel-getHotelByChannelId'],
+  ...['Channel-batchHotelsByChannelId', 'Registry-getHotelByRegistryId', 'Registry-batchHotelsByRegistryId'],
 ];
 /** Complaint of the browser itself of every 401. */
 const UNAUTHORIZED =
