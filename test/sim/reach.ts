@@ -89,10 +89,6 @@ export class Reach {
     return sumMs;
   }
 
-  isAway(host: string): boolean {
-    return this.#spansOf(this.#away, host).at(-1)?.untilMs === Infinity;
-  }
-
   /** Returns true if no fault disturbed the host from `settlesMs` before a time to another. */
   isQuiet(host: string, fromMs: number, untilMs: number, settlesMs = SETTLES_MS): boolean {
     const overlaps = ({ fromMs: from, untilMs: until }: Span) =>

@@ -208,7 +208,8 @@ export class World {
   /** checksum of everything that happened */
   digest = 0;
   readonly lines: string[] | undefined;
-  #heap: Event[] = [];
+  /** the next event is the last one */
+  #queue: Event[] = [];
   #number = 0;
   #fault: unknown;
   /** a moment of at most a second ago, and the events up to it */
@@ -294,7 +295,7 @@ export class World {
     const step = () => {
       left--;
       if (this.#fault === undefined) {
-        const first = this.#heap[0];
+        const first = this.#queue.at(-1);
         if (!first || first.atMs > untilMs) {
           if (left === 0) {
             this.nowMs = untilMs;
@@ -311,7 +312,7 @@ export class World {
   }
 
   #runNext(): void {
-    const event = this.#pop()!;
+    const event = this.#queue.pop()!;
     const { process, run } = event;
     if (!run) return;
     this.nowMs = Math.max(this.nowMs, event.atMs);
@@ -342,33 +343,8 @@ export class World {
   }
 
   #push(event: Event): void {
-    const heap = this.#heap;
-    let at = heap.push(event) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!isBefore(event, heap[parent]!)) break;
-      heap[at] = heap[parent]!;
-      at = parent;
-    }
-    heap[at] = event;
-  }
-
-  #pop(): Event | undefined {
-    const heap = this.#heap;
-    const first = heap[0];
-    const last = heap.pop();
-    if (!last || heap.length === 0) return first;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
-      if (!isBefore(heap[child]!, last)) break;
-      heap[at] = heap[child]!;
-      at = child;
-    }
-    heap[at] = last;
-    return first;
+    const later = this.#queue.findLastIndex((other) => isBefore(event, other));
+    this.#queue.splice(later + 1, 0, event);
   }
 }
 
