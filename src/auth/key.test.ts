@@ -7,7 +7,6 @@ import { hashOf, isWellFormed, makeKey } from './key.ts';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const digit = fc.constantFrom(...DIGITS);
 const random = fc.string({ unit: digit, minLength: 32, maxLength: 32 });
-const made = fc.constant(undefined).map(makeKey);
 
 /** Computes the checksum as the format describes it, in big integers. */
 function checksumOf(text: string): string {
@@ -41,18 +40,6 @@ describe('a key', () => {
     `hk_${'a'.repeat(31)}-`,
   ])('is rejected for its form, although its checksum is right: %j', (body) => {
     expect(isWellFormed(body + checksumOf(body))).toBe(false);
-  });
-
-  it('is rejected if one character differs', () => {
-    forAll(
-      made,
-      fc.nat(40),
-      fc.oneof(digit, fc.string({ minLength: 1, maxLength: 1 })),
-      (key, place, other) => {
-        fc.pre(key[place] !== other);
-        expect(isWellFormed(key.slice(0, place) + other + key.slice(place + 1))).toBe(false);
-      },
-    );
   });
 });
 
