@@ -91,11 +91,13 @@ describe('the tag', () => {
 });
 
 describe('If-None-Match', () => {
-  // src/http/etag.test.ts has every form of the header
   it.each<[claim: string, status: number, (tag: string) => string]>([
     ['the tag', 304, (tag) => tag],
     ['a list with the tag as a weak tag', 304, (tag) => `"a", W/${tag.replace('W/', '')}, "b"`],
     ['anything', 304, () => '*'],
+    ['the tag behind a longer one', 304, (tag) => `${tag.slice(0, -1)}d", ${tag}`],
+    ['a longer tag', 200, (tag) => `${tag.slice(0, -1)}d"`],
+    ['the end of a longer tag', 200, (tag) => `"x${tag.slice(tag.indexOf('"') + 1)}`],
     ['a part of the tag', 200, (tag) => `${tag.slice(0, -2)}"`],
     ['the tag without quotes', 200, (tag) => tag.replaceAll('"', '')],
   ])('with %s results in %s', async (_, status, condition) => {
