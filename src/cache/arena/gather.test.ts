@@ -33,17 +33,6 @@ describe('the body of a batch request', () => {
     expect(() => gather('channel', body.padEnd(MIB + 1))).toThrow(RangeError);
   });
 
-  it('yields the hotels in the requested order, each once', () => {
-    expect(gather('channel', '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
-      arrayOf(entries[3]!, entries[1]!),
-    );
-    expect(gather('registry', '{"registry_ids":[4.0,-0.7e1,"\\u0034"]}')).toBe(
-      arrayOf(entries[4]!, entries[7]!),
-    );
-    expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
-    expect([batchLookup.hits, batchLookup.absences, batchLookup.misses]).toEqual([0, 0, 0]);
-  });
-
   it('holds at most 1000 ids', () => {
     const body = (count: number) =>
       JSON.stringify({ registry_ids: Array.from({ length: count }, (_, i) => i) });
