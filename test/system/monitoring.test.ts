@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { makeKey } from '../../src/auth/key.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
-import { parseQuery, type Sample, samplesOf } from '../support/metrics.ts';
+import { parseQuery } from '../support/metrics.ts';
 import { needs } from '../support/needs.ts';
 import { ownProgram } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
@@ -44,7 +44,6 @@ const dashboard: Dashboard = JSON.parse(read('dashboard.json'));
 const panels = dashboard.panels.filter(({ type }) => type !== 'row');
 const rules: Rule[] = parse(read('rules.yaml')).groups.flatMap(({ rules }: { rules: Rule[] }) => rules);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
-const recorded = new Set(rules.map(({ record }) => record));
 
 /** Metrics that the service does not export: of Prometheus itself, and of kube-state-metrics. */
 const FROM_ELSEWHERE = [
@@ -84,7 +83,7 @@ describe('the dashboard', () => {
     expect(variables).toEqual(['datasource', 'namespace', 'instance']);
     for (const { title, targets } of panels) {
       for (const { expr } of targets!)
-        for (const { text } of parseQuery(expr.replaceAll('$__rate_interval', '4s')).selectors)
+        for (const text of parseQuery(expr.replaceAll('$__rate_interval', '4s')).selectors)
           expect(text, title).toContain(
             // recorded series cover all instances
             text.startsWith('job:')
@@ -135,7 +134,6 @@ interface Series {
 
 describe('every query', () => {
   let service: Service;
-  let samples: Sample[];
   let round = 0;
 
   /** Sends one request of every kind, and makes a change. */
@@ -167,21 +165,15 @@ describe('every query', () => {
       env: { DATABASE_REPLICA_URLS: database.url },
       hotels: [{ id: 'a', channel_id: 'C', registry_id: 7 }],
     });
-    do {
-      await useAll();
-      samples = samplesOf(await service.metrics());
-    } while (
-      !samples.some(({ name, value }) => name === 'hotel_api_freshness_lag_seconds_count' && value > 0)
-    );
-    // added by Prometheus, or aggregated by rules
-    const added = { cluster: 'one', namespace: 'test', job: 'hotel-api', instance: '1', pod: 'one' };
-    for (const { labels } of samples) Object.assign(labels, added);
   });
 
   /** Starts a Prometheus that scrapes the service, and evaluates the rules, every half second. Returns its API. */
   async function startPrometheus() {
     const static_configs = [
-      { targets: [`127.0.0.1:${service.adminPort}`], labels: { namespace: 'test', pod: 'one' } },
+      {
+        targets: [`127.0.0.1:${service.adminPort}`],
+        labels: { cluster: 'one', namespace: 'test', pod: 'one' },
+      },
     ];
     const config = {
       global: { scrape_interval: '500ms', scrape_timeout: '500ms', evaluation_interval: '500ms' },
@@ -206,27 +198,7 @@ describe('every query', () => {
     };
   }
 
-  it('uses metrics, values and labels that the service exports', () => {
-    expect(queries.length).toBeGreaterThan(70);
-    for (const [where, expr] of queries) {
-      const { selectors, grouping } = parseQuery(expr);
-      const found = selectors
-        .filter(({ metric }) => !recorded.has(metric) && !FROM_ELSEWHERE.includes(metric))
-        .map(({ matches, text }) => {
-          const matched = samples.filter(matches);
-          expect(matched.length, `${where}: ${text}`).toBeGreaterThan(0);
-          return matched;
-        });
-      const ours = grouping.filter((label) => !['horizontalpodautoscaler', 'job_name'].includes(label));
-      for (const label of found.length > 0 ? ours : [])
-        expect(
-          found.some((matched) => matched.every(({ labels }) => label in labels)),
-          `${where}: by ${label}`,
-        ).toBe(true);
-    }
-  });
-
-  it('returns numbers from a Prometheus that scrapes the service', async () => {
+  it('uses series of a Prometheus that scrapes the service, groups by their labels, and returns numbers', async () => {
     const get = await startPrometheus();
     const query = (query: string) =>
       get<{ result: Series[] }>('query', { query }).then(({ result }) => result);
@@ -240,6 +212,25 @@ describe('every query', () => {
     });
     const valuesOf = async (expr: string) => (await query(expr)).map(({ value }) => Number(value[1]));
 
+    expect(queries.length).toBeGreaterThan(70);
+    for (const [where, expr] of queries) {
+      const { selectors, grouping } = parseQuery(expr);
+      const scraped = selectors.filter((text) => !FROM_ELSEWHERE.includes(/^[\w:]+/.exec(text)![0]));
+      const found = scraped.map(async (text) => {
+        const series = () => get<Record<string, string>[]>('series', { 'match[]': text });
+        await expect.poll(series, { message: `${where}: ${text}`, timeout: 60_000 }).not.toEqual([]);
+        return series();
+      });
+      const labels = (await Promise.all(found)).map(
+        (series) => (label: string) => series.every((each) => label in each),
+      );
+      const ours = grouping.filter((label) => !['horizontalpodautoscaler', 'job_name'].includes(label));
+      for (const label of found.length > 0 ? ours : [])
+        expect(
+          labels.some((has) => has(label)),
+          `${where}: by ${label}`,
+        ).toBe(true);
+    }
     for (const [where, expr] of shown)
       await expect
         .poll(async () => [where, (await valuesOf(expr)).filter(Number.isFinite).length > 0], {
