@@ -22,7 +22,6 @@ interface Panel {
   type: string;
   title: string;
   description?: string;
-  gridPos: { x: number; y: number; w: number; h: number };
   datasource?: { uid: string };
   targets?: { expr: string; datasource: { uid: string } }[];
   fieldConfig?: { defaults: { unit?: string } };

@@ -152,28 +152,12 @@ test('an empty text is null where null is allowed, and counted', () => {
 });
 
 test('all wrong fields of a line are named, each once', () => {
-  expect(() => parseHotel('{"latitude":91,"stars":4}')).toThrow(
-    /^(?=.*id is missing)(?=.*name is missing)(?=.*latitude must)(?=.*unknown field "stars")/,
-  );
-  const wrong = {
-    country_code: 'PRT',
-    latitude: 91,
-    longitude: 'east',
-    star_rating: 4.3,
-    room_count: -1,
-    website_url: 'www',
-    email: 'nobody',
-    images: [{ url: 'x', caption: 5, size: 7 }],
-    certified_from: 'yesterday',
-    registry_id: '9007199254740993',
-  };
-  const named = ['images/0/url', 'images/0/caption'];
-  const reasons = [...Object.keys(wrong).filter((field) => field !== 'images'), ...named].map(
-    (field) => `${field} must be`,
-  );
-  const { fault } = check(JSON.stringify({ id: 'a', name: 'A', ...wrong }));
-  const faults = fault!.split('; ').map((fault) => /^.* must be|.*/.exec(fault)![0]);
-  expect(faults.sort()).toEqual([...reasons, 'unknown field "images/0/size"'].sort());
+  const images = [{ url: 'x', caption: 5, size: 7 }];
+  const { fault } = check(JSON.stringify({ latitude: 91, email: 'nobody', stars: 4, images }));
+  const faults = fault!.split('; ').map((each) => /^.* must be|.*/.exec(each)![0]);
+  const wrong = ['email', 'images/0/caption', 'images/0/url', 'latitude'].map((field) => `${field} must be`);
+  const unknown = ['unknown field "images/0/size"', 'unknown field "stars"'];
+  expect(faults.sort()).toEqual([...wrong, ...unknown, 'id is missing', 'name is missing'].sort());
 });
 
 test.each([
