@@ -39,14 +39,6 @@ class Query implements PromiseLike<unknown> {
     this.#result ??= this.#pool.ask(this.#text, this.#parameters);
     return this.#result.then(done, failed);
   }
-
-  catch<B>(failed: (error: unknown) => B): Promise<unknown> {
-    return this.then(undefined, failed);
-  }
-
-  finally(done: () => void): Promise<unknown> {
-    return this.then((rows) => rows).finally(done);
-  }
 }
 
 /** One connection of a pool, which carries one query at a time. */
