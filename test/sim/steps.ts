@@ -112,11 +112,11 @@ const POSTGRES = {
   },
   'queries are late': (episode, random) => {
     const server = episode.postgres.primary;
-    // two connections do not carry the clients then
+    // two connections do not carry the clients then, nor do eight if more are late
     if (episode.instances.some(({ options }) => options.poolSize < 8)) return undefined;
     const forMs = lastsMs(random);
     const usual = server.lateShare;
-    server.lateShare = random.pick([0.2, 0.6]);
+    server.lateShare = random.pick([0.2, 0.4]);
     episode.world.after(forMs, () => {
       server.lateShare = usual;
     });
