@@ -14,7 +14,9 @@ import {
 } from 'node:zlib';
 import { LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
 import { gzip } from './gzip.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
@@ -51,7 +53,7 @@ const COMPRESSED_SHARE = 0.9;
  */
 export const MAX_SYNC_BYTES = 131_072;
 /** Maximum size of bodies that are compressed to gzip in one turn of the event loop, in up to 6 ms. */
-export const MAX_TURN_BYTES = 2 * 1024 * 1024;
+const MAX_TURN_BYTES = 2 * 1024 * 1024;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -97,14 +99,26 @@ function chooseEncoding(acceptEncoding: string): Encoding | undefined {
 /** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
 const MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024;
 let underWayBytes = 0;
-/** Whether a body over `MAX_TURN_BYTES` is being compressed: more of them would keep the processors from other clients. */
-let isLargeUnderWay = false;
+/** Those of bodies for other threads, which take long where nothing in a body repeats. */
+const MAX_ON_THREADS_BYTES = 32 * 1024 * 1024;
+let onThreadsBytes = 0;
+/** Bodies that are compressed on other threads at once: more would keep the processors from other clients. */
+const MAX_THREADS = 2;
+let threads = 0;
+/** What waits for a thread; API keys take turns. */
+const waiting = new WaitQueue<() => void>(1, MAX_SYNC_BYTES);
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
-/** Returns false if too much is being compressed already; the response is then sent as identity. */
-export function mayCompress(bytes: number): boolean {
-  if (bytes > MAX_TURN_BYTES && isLargeUnderWay) return false;
-  return underWayBytes === 0 || underWayBytes + bytes <= MAX_UNDER_WAY_BYTES;
+/** Returns true if a body of this size is compressed on another thread. */
+export function takesThread(bytes: number, encoding: Encoding): boolean {
+  return bytes > (encoding === 'gzip' ? MAX_TURN_BYTES : MAX_SYNC_BYTES);
+}
+
+/** Returns false if too much waits for compression already; the response is then sent as identity. */
+export function mayCompress(bytes: number, encoding: Encoding): boolean {
+  const fits = (before: number, max: number) => before === 0 || before + bytes <= max;
+  if (takesThread(bytes, encoding) && !fits(onThreadsBytes, MAX_ON_THREADS_BYTES)) return false;
+  return fits(underWayBytes, MAX_UNDER_WAY_BYTES);
 }
 
 /** Client that waits for a compressed body. */
@@ -126,10 +140,12 @@ export async function compress(
   eventLoop: EventLoop,
 ): Promise<Buffer> {
   const kept = pool.copy(body);
-  const compressing =
-    encoding === 'gzip' && kept.length <= MAX_TURN_BYTES
-      ? inTurn(kept.length, recipient, eventLoop, () => (recipient.over ? EMPTY : gzip(kept)))
-      : underWay(kept.length, LATER[encoding](kept, optionsOf(kept, encoding, 'quick')));
+  const { length } = kept;
+  const compressing = takesThread(length, encoding)
+    ? onThread(length, recipient, () =>
+        recipient.over ? EMPTY : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')),
+      )
+    : inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)));
   return compressing.finally(() => pool.release(kept));
 }
 
@@ -145,14 +161,35 @@ export function inTurn<T>(
 
 /** Counts a body as under way until its compression settles. */
 async function underWay<T>(bytes: number, compressing: Promise<T>): Promise<Awaited<T>> {
-  const isLarge = bytes > MAX_TURN_BYTES;
   underWayBytes += bytes;
-  if (isLarge) isLargeUnderWay = true;
   try {
     return await compressing;
   } finally {
     underWayBytes -= bytes;
-    if (isLarge) isLargeUnderWay = false;
+  }
+}
+
+/** Begins work that compresses a body of so many bytes on another thread, when there is one for it. Settles as it does. */
+async function onThread<T>(bytes: number, { owner }: Recipient, work: () => T | Promise<T>): Promise<T> {
+  const begin = async () => {
+    if (threads < MAX_THREADS) threads++;
+    else
+      await new Promise<void>((resolve) => {
+        waiting.append(owner, resolve, bytes, monotonicMs());
+      });
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next) next.item();
+      else threads--;
+    }
+  };
+  onThreadsBytes += bytes;
+  try {
+    return await underWay(bytes, begin());
+  } finally {
+    onThreadsBytes -= bytes;
   }
 }
 
@@ -174,7 +211,7 @@ export async function compressLarge(
   const collect = async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) compressed.push(chunk);
   };
-  await underWay(body.length, pipeline(Readable.from(pieces()), coder, collect));
+  await onThread(body.length, recipient, () => pipeline(Readable.from(pieces()), coder, collect));
   return new LargeBody(compressed);
 }
 

@@ -13,9 +13,9 @@ import {
   compressNow,
   type Encoding,
   MAX_SYNC_BYTES,
-  MAX_TURN_BYTES,
   MIN_COMPRESSED_BYTES,
   mayCompress,
+  takesThread,
 } from './compression.ts';
 import { closingOf, type Tag } from './etag.ts';
 import type { Head } from './head.ts';
@@ -125,13 +125,13 @@ export class Exchange extends ReceivedRequest {
   ok(body: Body, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.#over) return;
     this.#bodyBytes = body.length;
-    const encoding =
-      body.length >= MIN_COMPRESSED_BYTES && mayCompress(body.length) ? this.encoding : undefined;
+    let encoding = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
+    if (encoding && !mayCompress(body.length, encoding)) encoding = undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
-      // compression on another thread takes long, and other requests need not wait for it
-      if (body.length > MAX_TURN_BYTES) this.giveUpLoad?.(body.length);
+      // other requests need not wait for another thread
+      if (takesThread(body.length, encoding)) this.giveUpLoad?.(body.length);
       const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
       if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
       else this.#sendPiece(body, tag, encoding, send, pages);
