@@ -11,7 +11,7 @@ import type { Token } from './token.ts';
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
 /** Number of hotels that are encoded in one turn of the event loop: each may have 64 KiB. */
-const ENCODED_AT_ONCE = 20;
+const ENCODED_AT_ONCE = 8;
 /** About the JSON of a hotel. */
 const HOTEL_BYTES = 1024;
 

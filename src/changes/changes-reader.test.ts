@@ -54,8 +54,8 @@ const hotelOf = (id: string, bytes: number) => ({
   },
 });
 
-it('a page ends before hotels of over 8 MiB, whatever its limit, and has one at least', async () => {
-  const hotels = ['a', 'b', 'c', 'd'].map((id, i) => hotelOf(id, (i === 3 ? 9 : 3) * MIB));
+it('a page ends before hotels of over 2 MiB, whatever its limit, and has one at least', async () => {
+  const hotels = ['a', 'b', 'c', 'd'].map((id, i) => hotelOf(id, (i === 3 ? 3 : 0.75) * MIB));
   const hotelsAfter = async (id: string) => ({ state: STATE, hotels: hotels.filter((each) => each.id > id) });
   const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
   const bodies: unknown[] = [];
@@ -87,11 +87,11 @@ it('reads fewer hotels at a time while they are large, also after a query that w
   const read = () =>
     reader.page({ ...request, owner: 'a', rights: () => Promise.resolve(null) }, CLIENT) as Promise<Page>;
   await expect(read()).rejects.toThrow(Unavailable);
-  expect((await read()).hotels).toBe(128);
+  expect((await read()).hotels).toBe(32);
   bytes = 1024;
-  for (const hotels of [192, 192, 384]) {
+  for (const hotels of [48, 48, 96]) {
     expect((await read()).hotels).toBe(hotels);
     if (asked.length === 4) nowMs += 20_000;
   }
-  expect(asked).toEqual([1001, 251, 193, 193, 385]);
+  expect(asked).toEqual([1001, 251, 49, 49, 97]);
 });

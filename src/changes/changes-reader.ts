@@ -22,7 +22,9 @@ const NOT_CURRENT_WAIT_MS = 500;
 const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
 /** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
-const MAX_PAGE_BYTES = 8 * 1024 * 1024;
+const MAX_PAGE_BYTES = 2 * 1024 * 1024;
+/** Number of hotels that may always be read at once. */
+const MIN_READ = 32;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
@@ -81,7 +83,7 @@ export class ChangesReader {
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS);
   /** what a page has no room for is read in vain */
-  readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES);
+  readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
 
   constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
     this.eventLoop = eventLoop;
