@@ -150,6 +150,25 @@ it('a table that was locked a second ago is read by all queries again', async ()
   await postgres.close();
 });
 
+it.each([
+  ['load', [true]],
+  ['changes', []],
+] as const)(
+  'a late query of the lane %s opens the circuit breaker, or may take long',
+  async (lane, opened) => {
+    const clock = new VirtualClock();
+    useClock(clock);
+    const { postgres, breaker } = clientOf(() => new Promise(() => {}));
+    const late = expect(postgres.rows('', [], '', lane)).rejects.toMatchObject({
+      rejection: 'postgres_timeout',
+    });
+    await clock.pass(60_000);
+    await late;
+    expect(breaker).toEqual(opened);
+    await postgres.close();
+  },
+);
+
 it('an outage ends when the server answers, although a table is locked', async () => {
   let answer = Object.assign(new Error('down'), { code: 'ECONNREFUSED', syscall: 'connect' }) as Error;
   const { postgres, breaker } = clientOf(() => Promise.reject(answer));

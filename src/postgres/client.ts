@@ -183,7 +183,7 @@ export class Postgres {
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
-      const result = await this.#attemptTwice(run, deadline);
+      const result = await this.#attemptTwice(run, deadline, lane !== this.#lanes.changes);
       lane.lockedMs = -Infinity;
       this.#breaker.succeeded();
       return result;
@@ -211,20 +211,23 @@ export class Postgres {
   }
 
   /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<T>(run: Run<T>, deadline: Deadline): Promise<T> {
+  async #attemptTwice<T>(run: Run<T>, deadline: Deadline, isShort: boolean): Promise<T> {
     const sql = this.#sql;
     try {
-      return await this.#attempt(run, deadline);
+      return await this.#attempt(run, deadline, isShort);
     } catch (error) {
       if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
       if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
-      return await this.#attempt(run, deadline);
+      return await this.#attempt(run, deadline, isShort);
     }
   }
 
-  /** Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. */
-  async #attempt<T>(run: Run<T>, deadline: Deadline): Promise<T> {
+  /**
+   * Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. A late query shows that
+   * the server is silent only if it is short: a page of changes may take long.
+   */
+  async #attempt<T>(run: Run<T>, deadline: Deadline, isShort = true): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
     this.#watch();
@@ -239,7 +242,7 @@ export class Postgres {
       const failure = failureOf(error);
       const { isLocked } = failure;
       const isLate = error instanceof DeadlineExceeded || failure.isLate;
-      const isSilent = error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
+      const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       const isOutage = isSilent || failure.isOutage;
       if (failure.isReply) this.#noteReply();
