@@ -14,9 +14,8 @@ import {
 } from 'node:zlib';
 import { LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import { WaitQueue } from '../lib/wait-queue.ts';
+import { Turns } from '../lib/turns.ts';
 import { gzip } from './gzip.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
@@ -102,11 +101,8 @@ let underWayBytes = 0;
 /** Those of bodies for other threads, which take long where nothing in a body repeats. */
 const MAX_ON_THREADS_BYTES = 32 * 1024 * 1024;
 let onThreadsBytes = 0;
-/** Bodies that are compressed on other threads at once: more would keep the processors from other clients. */
-const MAX_THREADS = 2;
-let threads = 0;
-/** What waits for a thread; API keys take turns. */
-const waiting = new WaitQueue<() => void>(1, MAX_SYNC_BYTES);
+/** Two bodies are compressed on other threads at once: more would keep the processors from other clients. */
+const threads = new Turns(2, 1, MAX_SYNC_BYTES);
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
 /** Returns true if a body of this size is compressed on another thread. */
@@ -171,23 +167,9 @@ async function underWay<T>(bytes: number, compressing: Promise<T>): Promise<Awai
 
 /** Begins work that compresses a body of so many bytes on another thread, when there is one for it. Settles as it does. */
 async function onThread<T>(bytes: number, { owner }: Recipient, work: () => T | Promise<T>): Promise<T> {
-  const begin = async () => {
-    if (threads < MAX_THREADS) threads++;
-    else
-      await new Promise<void>((resolve) => {
-        waiting.append(owner, resolve, bytes, monotonicMs());
-      });
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next) next.item();
-      else threads--;
-    }
-  };
   onThreadsBytes += bytes;
   try {
-    return await underWay(bytes, begin());
+    return await underWay(bytes, threads.run(owner, bytes, work));
   } finally {
     onThreadsBytes -= bytes;
   }
@@ -206,13 +188,14 @@ export async function compressLarge(
       yield piece;
     }
   }
-  const coder = STREAMS[encoding]({ ...optionsOf(body, encoding, 'quick'), chunkSize: STREAM_CHUNK_BYTES });
-  const compressed: Buffer[] = [];
-  const collect = async (chunks: AsyncIterable<Buffer>) => {
-    for await (const chunk of chunks) compressed.push(chunk);
-  };
-  await onThread(body.length, recipient, () => pipeline(Readable.from(pieces()), coder, collect));
-  return new LargeBody(compressed);
+  return onThread(body.length, recipient, async () => {
+    const coder = STREAMS[encoding]({ ...optionsOf(body, encoding, 'quick'), chunkSize: STREAM_CHUNK_BYTES });
+    const compressed: Buffer[] = [];
+    await pipeline(Readable.from(pieces()), coder, async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) compressed.push(chunk);
+    });
+    return new LargeBody(compressed);
+  });
 }
 
 /** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */

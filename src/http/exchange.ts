@@ -125,8 +125,8 @@ export class Exchange extends ReceivedRequest {
   ok(body: Body, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.#over) return;
     this.#bodyBytes = body.length;
-    let encoding = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
-    if (encoding && !mayCompress(body.length, encoding)) encoding = undefined;
+    const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
+    const encoding = wanted && mayCompress(body.length, wanted) ? wanted : undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {

@@ -8,7 +8,7 @@ import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { WaitQueue } from '../lib/wait-queue.ts';
+import { Turns } from '../lib/turns.ts';
 import type { AccessControl } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -35,8 +35,7 @@ interface LargeBatchesOptions {
  */
 export class LargeBatches {
   readonly #options: LargeBatchesOptions;
-  readonly #waiting = new WaitQueue<() => void>(1, 1);
-  #isBusy = false;
+  readonly #turns = new Turns(1, 1, 1);
   #hitsBytes = 0;
 
   constructor(options: LargeBatchesOptions) {
@@ -55,27 +54,22 @@ export class LargeBatches {
     const untilMs = monotonicMs() + MAX_MS;
     // it loads in its turn, and small batches need not wait for it
     exchange.giveUpLoad?.(MAX_OUTPUT_BYTES);
-    if (this.#isBusy) await this.#turn(exchange.owner, hitsBytes);
-    this.#isBusy = true;
-    try {
-      return await this.#read(exchange, namespace, keys, untilMs);
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next.item();
-      else this.#isBusy = false;
-    }
+    const { owner } = exchange;
+    const waitingBytes = this.#turns.mustWait ? hitsBytes : 0;
+    if (this.#turns.mustWait) this.#requireRoom(owner, hitsBytes);
+    this.#hitsBytes += waitingBytes;
+    return this.#turns.run(owner, 1, () => {
+      this.#hitsBytes -= waitingBytes;
+      return this.#read(exchange, namespace, keys, untilMs);
+    });
   }
 
-  async #turn(owner: string, hitsBytes: number): Promise<void> {
-    if (this.#waiting.sizeBefore(owner) >= MAX_BEFORE || this.#hitsBytes + hitsBytes > MAX_HITS_BYTES)
+  #requireRoom(owner: string, hitsBytes: number): void {
+    const { waiting } = this.#turns;
+    if (waiting.sizeBefore(owner) >= MAX_BEFORE || this.#hitsBytes + hitsBytes > MAX_HITS_BYTES)
       throw new Unavailable('more batches of large hotels wait than can be answered in time', {
         rejection: 'overload',
       });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.append(owner, resolve, 1, monotonicMs());
-    this.#hitsBytes += hitsBytes;
-    await promise;
-    this.#hitsBytes -= hitsBytes;
   }
 
   async #read(

@@ -164,11 +164,12 @@ export class Postgres {
     const deadline = new Deadline(this.#limits.timeoutMs);
     try {
       const query = () => this.#queryInTime(run, lane, deadline, beganMs);
-      return await lane.run(owner, beganMs, async () => {
-        const result = await this.#all.run(owner, beganMs, query);
+      const queryAndUse = async () => {
+        const result = await this.#all.run(owner, 1, query, beganMs);
         await use?.(result);
         return result;
-      });
+      };
+      return await lane.run(owner, 1, queryAndUse, beganMs);
     } finally {
       deadline.end();
     }

@@ -1,6 +1,6 @@
 import { Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { WaitQueue } from '../lib/wait-queue.ts';
+import { Turns } from '../lib/turns.ts';
 
 /** Time for which a table counts as locked after a query has waited for it in vain. */
 const LOCKED_MS = 1_000;
@@ -12,19 +12,12 @@ const LOCKED_MS = 1_000;
 export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'background';
 
 /** Queries of one lane, or of all. */
-export class Queries {
-  readonly maxRunning: number;
-  running = 0;
-  readonly waiting = new WaitQueue<() => void>(0, 1);
+export class Queries extends Turns {
   /** when a query last waited for the lock of a table in vain, by `monotonicMs`; -Infinity: a later one was answered */
   lockedMs = -Infinity;
 
   constructor(maxRunning: number) {
-    this.maxRunning = maxRunning;
-  }
-
-  get mustWait(): boolean {
-    return this.running >= this.maxRunning;
+    super(maxRunning, 0, 1);
   }
 
   /** Returns true if a new query would time out in the queue. */
@@ -42,20 +35,6 @@ export class Queries {
   requireUnlocked(others: number): void {
     if (others > 0 && monotonicMs() - this.lockedMs < LOCKED_MS)
       throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
-  }
-
-  /** Does `work` when it is its turn. Each query hands its place over to the next one that waits. */
-  async run<T>(owner: string, beganMs: number, work: () => Promise<T>): Promise<T> {
-    if (this.mustWait) await new Promise<void>((resolve) => this.waiting.append(owner, resolve, 1, beganMs));
-    else this.running++;
-    try {
-      return await work();
-    } finally {
-      const next = this.waiting.shift();
-      if (next) next.item();
-      else this.running--;
-      this.waiting.measure(monotonicMs());
-    }
   }
 }
 
