@@ -14,7 +14,8 @@ let operator: Operator;
 let lookUps: string[];
 
 beforeAll(async () => {
-  service = await startService({ hotels: [{ id: 'a' }] });
+  // a blocked request waits longer than it takes to show it
+  service = await startService({ hotels: [{ id: 'a' }], env: { DATABASE_TIMEOUT_MS: '60000' } });
   operator = await Operator.set({
     MONITOR_URL: service.database.ownerUrl,
     OWNER_URL: service.database.ownerUrl,
@@ -51,14 +52,15 @@ it('the session that holds the lock of the sequencer is shown', async () => {
 });
 
 it('a transaction that was left open is shown with the session that it blocks', async () => {
-  await service.sql.begin(async (sql) => {
+  const { requested } = await service.sql.begin(async (sql) => {
     const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
     await sql`lock table hotels in access exclusive mode`;
     const requested = service.get('/hotels/other');
     await expect.poll(() => lookUp('pg_blocking_pids')).toContain(`{${pid}}`);
     expect(await lookUp('pg_blocking_pids')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
-    await requested;
+    return { requested };
   });
+  expect((await requested).status).toBe(404);
 });
 
 it('the state of the log, replicas and Redis are shown', async () => {

@@ -4,7 +4,8 @@ import { pathOf } from './programs.ts';
 
 /**
  * Starts HAProxy with the settings of docs/operations/nginx-and-load-balancers.md for instances of the service, which answer
- * health checks at `adminPort`. Returns its port.
+ * health checks at `adminPort`: fewer than there, where a machine that pauses for two seconds takes an instance out of service.
+ * Returns its port.
  */
 export async function startHaproxy(ports: number[], adminPort: number): Promise<number> {
   const program = await pathOf('haproxy');
@@ -14,7 +15,7 @@ export async function startHaproxy(ports: number[], adminPort: number): Promise<
     return block!
       .replace('bind :80', `bind 127.0.0.1:${port}`)
       .replaceAll(/10\.0\.0\.\d+:8080/g, () => `127.0.0.1:${ports[next++ % ports.length]}`)
-      .replaceAll('check port 9090', `check port ${adminPort}`);
+      .replaceAll('check port 9090 inter 1s', `check port ${adminPort} inter 60s`);
   };
   const server = await ownProgram(
     // with a master, which says when the worker is ready

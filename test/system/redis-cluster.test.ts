@@ -176,11 +176,12 @@ describe('a Redis Cluster', () => {
     const slots = IDS.map((id) => slotOf(`${prefix}:h:${id}`)).filter(
       (slot) => slot < 5_461 && !ofPointers.has(slot),
     );
-    const end = await cluster.move([...new Set(slots)].slice(0, 60), from, to);
+    const moved = new Set(slots.slice(0, 60));
+    const end = await cluster.move([...moved], from, to);
     const missesBefore = await inRedis('miss');
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
-    // the hotels whose slots are being moved, and no others
-    expect((await inRedis('miss')) - missesBefore).toBe(60);
+    // the hotels whose slots are being moved, and no others; two may have one slot
+    expect((await inRedis('miss')) - missesBefore).toBe(slots.filter((slot) => moved.has(slot)).length);
     await end();
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
     await warm();
