@@ -56,9 +56,7 @@ describe.each(WAYS)('a batch with %s', (_, options) => {
   const byId = (ids: unknown[], key = 'full') => service.post('/hotels/batch', { ids }, { key });
 
   beforeAll(async () => {
-    // the tests ask for bytes and order, not for time
-    const env = { DATABASE_TIMEOUT_MS: '5000', ...options.env };
-    service = await startService({ ...options, env, hotels });
+    service = await startService({ ...options, hotels });
   });
   afterAll(async () => void (await service.stop()));
 

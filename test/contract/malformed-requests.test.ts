@@ -24,7 +24,7 @@ beforeAll(async () => {
       description: 'x'.repeat(500),
     })),
   ];
-  service = await startService({ workers: 2, hotels, env: { DATABASE_TIMEOUT_MS: '5000' } });
+  service = await startService({ workers: 2, hotels });
   allWorkers = await AllWorkers.of(service);
   pidsBefore = (await service.workerPids()).sort();
 });

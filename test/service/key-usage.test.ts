@@ -41,9 +41,7 @@ it.each([
   ['from the local cache', {}],
   ['from Redis', { L1_MAX_BYTES: '0' }],
 ])('the use of keys is written when the instance stops, %s: exactly what was served', async (_, env) => {
-  const service = stopAfterTest(
-    await startService({ workers: 2, hotels: HOTELS, env: { DATABASE_TIMEOUT_MS: '5000', ...env } }),
-  );
+  const service = stopAfterTest(await startService({ workers: 2, hotels: HOTELS, env }));
   const program = await Program.set(service.database);
   const used = await use(service);
   expect((await service.get('/hotels/h001', { key: 'none' })).status).toBe(401);

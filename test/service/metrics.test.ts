@@ -43,7 +43,7 @@ beforeAll(async () => {
   service = await startService({
     workers: 3,
     hotels: HOTELS,
-    env: { DATABASE_TIMEOUT_MS: '5000', REDIS_TIMEOUT_MS: '10000' },
+    env: { REDIS_TIMEOUT_MS: '10000' },
   });
 });
 

@@ -146,7 +146,7 @@ it('the service runs with verify-full, and reports why it does not start if the 
     database,
     redis: false,
     hotels: [{ id: 'h1' }],
-    env: { DATABASE_URL: verified, DATABASE_TIMEOUT_MS: '5000' },
+    env: { DATABASE_URL: verified },
   });
   expect((await service.get('/hotels/h1')).status).toBe(200);
   expect(service.logs().join('\n')).not.toContain('not verified');

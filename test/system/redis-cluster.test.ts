@@ -48,7 +48,7 @@ beforeAll(async () => {
     // a machine with other work on it keeps this deadline, also when a node is lost
     env: {
       ...{ REDIS_URL, REDIS_TIMEOUT_MS: '500', L1_MAX_BYTES: '0' },
-      ...{ RATE_LIMIT_SCOPE: 'redis', DATABASE_TIMEOUT_MS: '5000' },
+      RATE_LIMIT_SCOPE: 'redis',
     },
   });
   beside = { database: service.database, redis: false, env: { REDIS_URL } };

@@ -42,13 +42,9 @@ beforeAll(async () => {
   clusterUrl = cluster.url(PASSWORD).replaceAll('redis://', 'rediss://').replaceAll('127.0.0.1', 'localhost');
 });
 
-/** Starts a service that needs Redis for every request, or else PostgreSQL, which a busy machine makes late. */
+/** Starts a service that needs Redis for every request, or else PostgreSQL. */
 const start = (env: Record<string, string>) =>
-  startService({
-    hotels: HOTELS,
-    redis: false,
-    env: { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '5000', ...env },
-  });
+  startService({ hotels: HOTELS, redis: false, env: { L1_MAX_BYTES: '0', ...env } });
 
 it.each([
   ['Redis', () => url, async () => {}],
