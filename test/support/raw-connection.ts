@@ -6,8 +6,6 @@ interface RawResponse {
   body: string;
 }
 
-const SILENCE_MS = 2_000;
-
 /** Connection that writes any bytes, and reads responses in order by their content-length. */
 export class RawConnection {
   readonly #socket: Socket;
@@ -73,7 +71,7 @@ export class RawConnection {
   }
 
   /** Resolves when nothing has arrived for so long, or the connection is closed. */
-  silence(ms = SILENCE_MS): Promise<void> {
+  silence(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.#socket.setTimeout(ms, resolve);
       void this.closed.then(resolve);
@@ -110,11 +108,10 @@ export class RawConnection {
   }
 }
 
-/** Sends bytes on a connection of its own. Returns all that is received until it closes, or until a silence. */
+/** Sends bytes on a connection of its own. Returns all that is received until the other side closes it. */
 export async function exchange(port: number, bytes: Buffer | string): Promise<string> {
   const connection = new RawConnection(port);
   void connection.write(bytes);
-  await connection.silence();
-  connection.close();
+  await connection.closed;
   return connection.unread;
 }
