@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
+import { ADDRESSES, type AddressName, watchAddressFiles } from '../config/address-files.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { clearTimer, every } from '../lib/clock.ts';
 import { MacSecret } from '../lib/mac.ts';
@@ -43,7 +43,15 @@ export class ProcessContext {
 
   #useAddress(name: AddressName, isNew: boolean): void {
     try {
-      Object.assign(this.config, { [name]: readConfig(process.env)[name] });
+      // another address, whose file may be faulty, stays as it is
+      const others = ADDRESSES.filter((other) => other !== name);
+      const kept = others.flatMap((other) => [
+        [other, this.config[other]],
+        [`${other}_FILE`, ''],
+      ]);
+      Object.assign(this.config, {
+        [name]: readConfig({ ...process.env, ...Object.fromEntries(kept) })[name],
+      });
     } catch (error) {
       if (isNew) this.events.addressRejected(name, (error as Error).message);
       return;

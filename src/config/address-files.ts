@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 
 /** Variables that may be read from a file. The variable `<name>_FILE` names that file. */
-const ADDRESSES = ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
+export const ADDRESSES = ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
 export type AddressName = (typeof ADDRESSES)[number];
 type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
 

@@ -56,10 +56,11 @@ it('an address is used as soon as the certificate that it names is there', async
 it('a new password of a Redis Cluster is used without a restart, also by connections to new nodes', async () => {
   const cluster = await OwnCluster.start('user hotel-api on >first ~* &* +@all');
   const file = await write('redis-cluster', cluster.url('first'));
+  const database = await freshDatabase();
+  const other = await write('database', database.url);
   const service = await startService({
-    redis: false,
-    hotels: HOTELS,
-    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
+    ...{ database, redis: false, hotels: HOTELS },
+    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0', DATABASE_URL: '', DATABASE_URL_FILE: other },
   });
   /** Requests every hotel; returns the number of hits of Redis so far. */
   const hits = async () => {
@@ -70,6 +71,9 @@ it('a new password of a Redis Cluster is used without a restart, also by connect
   const onEachNode = (...command: [string, ...string[]]) =>
     Promise.all(cluster.nodes.map(({ admin }) => admin.call(...command)));
   await onEachNode('ACL', 'SETUSER', 'hotel-api', 'resetpass', '>second');
+  // a fault of another file stops nothing
+  await write('database', 'postgres://a b@[');
+  await expect.poll(() => rejections(service)).toBe(2);
   await write('redis-cluster', cluster.url('second'));
   await expect.poll(() => reloads(service, 'REDIS_URL')).toBe(2);
   // ioredis makes another connection for each that ends, as for a node that joins
