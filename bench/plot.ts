@@ -2,6 +2,7 @@ import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import { median, significant } from './figures.ts';
 import type { Results } from './results.ts';
+import { cellsInTurn } from './rounds.ts';
 import { TITLES } from './targets/target.ts';
 
 /** Colours for light and dark pages: background and text change together. */
@@ -49,8 +50,8 @@ export function plotProcessorTime(results: Results): Promise<string> {
     width: 260,
     height: { step: 24 },
     data: {
-      values: results.cells
-        .filter((cell) => cell.scenario === scenario && cell.target in TARGET_COLORS)
+      values: cellsInTurn(results.cells, scenario)
+        .filter((cell) => cell.target in TARGET_COLORS)
         .map(({ target, rounds }) => {
           const times = rounds.map(({ processorUs }) => processorUs);
           return {

@@ -29,6 +29,13 @@ export interface Cell {
 /** Number of processes of those servers whose GETs differ by little: each process has another layout of memory. */
 export const PROCESSES = 4;
 
+/** Returns the cells of a scenario with those rounds only in which each server had its turn: some have further ones. */
+export function cellsInTurn(cells: Cell[], scenario: string): Cell[] {
+  const found = cells.filter((cell) => cell.scenario === scenario);
+  const common = Math.min(...found.map(({ rounds }) => rounds.length));
+  return found.map((cell) => ({ ...cell, rounds: cell.rounds.slice(0, common) }));
+}
+
 /** Returns the rounds in which every response was the expected one; all of them if there is none. */
 export function soundRounds(rounds: Round[]): Round[] {
   return soundPairs(rounds.map((round) => [round])).flat();
