@@ -27,7 +27,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       description:
         'A read-only API. Every operation requires an API key in the header `x-api-key`. A key without the `registry` scope ' +
         'gets 403 from the operations that require it, and sees `registry_id` as null in all others. `HEAD` is `GET` without ' +
-        'the body. Every error has the body `{"error": "…"}` and a code in the header `x-error-code`. The HTTP library answers ' +
+        'the body. Every error of the API has the body `{"error": "…"}` and a code in the header `x-error-code`. The HTTP library answers ' +
         'what is not HTTP/1.1, has no `Host`, or has more than 4 KiB of request line and headers or more than 98 headers: with ' +
         '400, 431 or 505 in HTML and without a code, or not at all. ' +
         'Checks run in this order: framing, path and method, key, rate limit, scope, size and coding of the body, values, existence. ' +

@@ -39,8 +39,8 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
 )
 
 ## mirror
-# a copy from the beginning: every page of changes, until there are no more. To go on later, begin with the last `next` in place of
-# the empty `after`; at 410, with the empty one. curl repeats 4xx too; a failure ends the loop with status 1
+# a copy from the beginning: every page of changes, until there are no more. To go on later, set `after` to the last `next`; after a
+# 410, leave it empty. curl repeats 4xx too; a failure ends the loop with status 1
 (
   after=
   while :; do
