@@ -7,7 +7,7 @@ import type { Collections } from '../collections/collections.ts';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { monotonicMs, nextIteration } from '../lib/clock.ts';
 import { Turns } from '../lib/turns.ts';
 import type { AccessControl } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
@@ -86,6 +86,8 @@ export class LargeBatches {
     const found: Found[] = [];
     let bytes = 0;
     for (let count = MIN_PART; ; ) {
+      // a part that caches hold is read at once
+      await nextIteration();
       if (exchange.over || !(await access.mayStillAnswer(exchange, namespace === 'registry')))
         return undefined;
       if (!seesAlike(exchange.principal!, before) || monotonicMs() > untilMs)
