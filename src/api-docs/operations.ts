@@ -183,7 +183,7 @@ export const parameters = {
     name: 'x-request-id',
     in: 'header',
     description:
-      'An id for the request, echoed, and logged if the response is a 5xx or slow. It is ignored unless well-formed',
+      'An id for the request, echoed, and normally logged if the response is a 5xx or slow. It is ignored unless well-formed',
     schema: plain(RequestId),
   },
   IfNoneMatch: {

@@ -68,7 +68,7 @@ export const VARIABLES = {
   DATABASE_REPLICA_URLS_FILE: addressFile('DATABASE_REPLICA_URLS'),
   DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
-    'Queries of a worker that may wait for a connection; up to twice as many if they are of several API keys. Others are rejected with 503',
+    'Queries of a worker for one kind of data (hotels, keys, members of collections, lists, changes) that may wait for a connection to one server; up to twice as many if they are of several API keys. Others are rejected with 503',
     200,
     1,
     100_000,
@@ -88,7 +88,7 @@ export const VARIABLES = {
     2_592_000,
   ),
   ABSENT_TTL_S: whole(
-    'Maximum time that a cache holds an id or API key as unknown. An insert ends it within a second',
+    'Maximum time that a cache holds an id or API key as unknown, while PostgreSQL answers. An insert ends it within a second',
     60,
     1,
     3_600,
@@ -156,10 +156,20 @@ export const VARIABLES = {
   ),
   DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
   ACCESS_LOG_SAMPLE: {
-    ...whole('Share of the fast requests without a 5xx that are logged', 0.001, 0, 1),
+    ...whole(
+      'Share of the fast requests without a 5xx that are logged, at most 1,000 a second for each worker',
+      0.001,
+      0,
+      1,
+    ),
     isWhole: false,
   },
-  ACCESS_LOG_SLOW_MS: whole('A request that takes at least this long is logged', 250, 1, 60_000),
+  ACCESS_LOG_SLOW_MS: whole(
+    'A request that takes at least this long is logged, at most 50 a second for each worker',
+    250,
+    1,
+    60_000,
+  ),
   LOG_LEVEL: oneOf(
     ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     'info',
