@@ -61,7 +61,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     ],
     hotel_api_postgres_pool_size: ['Maximum queries in progress at PostgreSQL', () => limits.poolSize],
     hotel_api_postgres_queue_limit: [
-      'Maximum queries that wait for a connection to PostgreSQL',
+      'Queries that may wait for a connection to PostgreSQL; up to twice as many if they are of several API keys',
       () => limits.queueLimit,
     ],
   });
@@ -77,7 +77,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => collections.counts.evictions,
     ],
     hotel_api_collection_queries_total: [
-      'Queries for hotels of collections whose members were not in memory',
+      'Queries for hotels of collections whose members were not in memory, or might be outdated there',
       () => collections.counts.queries,
     ],
   });
@@ -120,7 +120,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => arena.stats().puts,
     ],
     hotel_api_local_cache_evictions_total: [
-      'Hotels evicted from local caches',
+      'Hotels, and compressed forms in use, evicted from local caches',
       () => arena.stats().evictions,
     ],
   });

@@ -29,16 +29,16 @@ export class Metrics {
   readonly requests = new RequestHistogram(
     this.registry,
     'hotel_api_request_duration_seconds',
-    'Time from the end of the request head until the response is ready, not sent',
+    'Time from the end of the request head, or of a wait that the client asked for, until the response is ready, not sent',
   );
   readonly receivedBytes = this.#closedCounter(
     'hotel_api_request_body_bytes_total',
-    'Bytes of request bodies received',
+    'Bytes of request bodies that arrived whole; none of a request that was rejected before',
     { http_route: Object.values(HTTP_ROUTES) },
   );
   readonly aborted = this.#counter(
     'hotel_api_requests_aborted_total',
-    'Requests that ended without a response: the client disconnected, or the request must not be answered',
+    'Requests that ended without a whole response: the client disconnected, was too slow, or the request must not be answered',
   );
   readonly connectionsAged = this.#counter(
     'hotel_api_connections_aged_total',
@@ -145,7 +145,7 @@ export class Metrics {
     const { requests, registry } = this;
     readAtScrape(registry, Gauge, NO_LABELS, {
       hotel_api_log_behind_seconds: [
-        'Time since which committed changes may be unknown to the instance',
+        'Time since which committed changes may be unknown to the instance; 0 before it is first current',
         () => (this.#currentAsOfMs === undefined ? 0 : (systemMs() - this.#currentAsOfMs) / 1000),
       ],
     });
