@@ -1,7 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
-import { type ArrivingBody, collectBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
+import { type ArrivingBody, collectBody, discardBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
 
 const HALF = MAX_BODY_BYTES / 2;
 /** Bodies of half the maximum size, for each of which the whole maximum is held. */
@@ -9,6 +9,7 @@ const MOST = MAX_UNFINISHED_BYTES / MAX_BODY_BYTES;
 
 let events: string[] = [];
 let open: ArrivingBody[] = [];
+let isAnswered = false;
 
 /** Begins a body; returns how it arrives. */
 function begin(name: string, owner = 'me', keeps = false) {
@@ -24,6 +25,7 @@ function begin(name: string, owner = 'me', keeps = false) {
     late: () => events.push(`${name}: late`),
     full: () => events.push(`${name}: full`),
     owner: () => owner,
+    isAnswered: () => isAnswered,
     keeps,
   });
   open.push(body);
@@ -34,6 +36,7 @@ beforeEach(() => {
   fakeTimers();
   events = [];
   open = [];
+  isAnswered = false;
 });
 afterEach(() => {
   for (const body of open) body.end();
@@ -62,8 +65,14 @@ it('a body that is too large is reported at its end, or when eight times as much
   for (let i = 0; i < 16; i++) endless.receive(HALF);
   expect(events).toEqual(['short: without bytes']);
   endless.receive(1);
-  endless.receive(1, true);
+  for (let i = 1; i < 16; i++) endless.receive(HALF);
   expect(events.slice(1)).toEqual(['endless: without bytes']);
+  // the response waits for the end of the iteration, which does not come while the client sends fast enough
+  endless.receive(HALF);
+  expect(events.slice(2)).toEqual(['endless: closed']);
+  isAnswered = true;
+  endless.receive(1);
+  expect(events).toHaveLength(3);
 });
 
 it('a body that is too large and does not end is reported as such, not as slow', () => {
@@ -73,13 +82,36 @@ it('a body that is too large and does not end is reported as such, not as slow',
 });
 
 it.each([
-  [1, ['a: closed']],
-  [63, ['a: closed']],
-  [64, ['a: 320000']],
-])('of a client whose 5,000 pieces have %i bytes', (bytes, expected) => {
+  [2_048, 1, ['a: 2048']],
+  [2_048, 512, ['a: 1048576']],
+  [2_049, 1, ['a: closed']],
+  [2_049, 1_023, ['a: closed']],
+  [2_049, 1_024, ['a: without bytes']],
+])('of a client whose body arrives in %i pieces of %i bytes', (count, bytes, expected) => {
   const body = begin('a');
-  for (let i = 1; i <= 5_000; i++) body.receive(bytes, i === 5_000);
+  for (let i = 1; i <= count; i++) body.receive(bytes, i === count);
   expect(events).toEqual(expected);
+});
+
+it.each([
+  [64, 1, []],
+  [65, 1, ['done']],
+  [256, 1_023, ['done']],
+  [257, 1_023, ['done', 'closed']],
+  [257, 1_024, []],
+  [16, 2 ** 20, ['done']],
+  [17, 2 ** 20, ['done', 'closed']],
+])('of a rejected request, after %i pieces of %i bytes', (count, bytes, expected) => {
+  let receive!: (chunk: ArrayBuffer, isLast: boolean) => void;
+  const onData = (listener: typeof receive) => {
+    receive = listener;
+  };
+  const close = () => events.push('closed');
+  const answer = () => events.push('done');
+  discardBody({ onData, close } as unknown as HttpResponse, answer, () => isAnswered);
+  for (let i = 1; i <= count; i++) receive(new ArrayBuffer(bytes), false);
+  expect(events).toEqual(expected);
+  vi.runAllTimers();
 });
 
 it('a dropped body holds nothing, and is reported at its end', () => {

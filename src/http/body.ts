@@ -6,7 +6,12 @@ import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes that are read of a larger body. Many clients do not read a response that comes before they have sent their request. */
-const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
+export const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
+/**
+ * Bytes behind which the client is disconnected without a response: as long as it sends as fast as the library reads, the
+ * library reads on in the same iteration of the event loop, in which nothing is answered.
+ */
+const MAX_ARRIVED_BYTES = 2 * MAX_READ_BYTES;
 
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
@@ -21,12 +26,12 @@ export const MAX_UNFINISHED_BYTES = 32 * 1024 * 1024;
 
 /**
  * Pieces of a body beyond which those of fewer bytes on average disconnect the client: each chunk is a call of the HTTP library,
- * which makes 87,000 for 512 KiB of chunks of one byte, in 60 ms.
+ * which makes 87,000 for 512 KiB of chunks of one byte, in 60 ms. A thousand ids and the commas between them fit.
  */
-const MAX_SMALL_PIECES = 4_096;
-/** The same of the body of a rejected request, which is not needed: the response is not delayed any longer. */
-const MAX_SMALL_PIECES_DISCARDED = 64;
-const SMALL_PIECE_BYTES = 64;
+const MAX_SMALL_PIECES = 2_048;
+/** The same of a rejected request, whose body is not needed. Beyond a quarter of them the response is not delayed any longer. */
+const MAX_SMALL_PIECES_DISCARDED = 256;
+const SMALL_PIECE_BYTES = 1_024;
 
 /** What becomes of a body; one of them is called, at most once. */
 export interface BodyListener {
@@ -38,6 +43,8 @@ export interface BodyListener {
   full(): void;
   /** API key whose share of the limit it uses */
   owner(): string;
+  /** true: the request is answered, or its client has gone */
+  isAnswered(): boolean;
   /** false: the bytes are valid during the call of `done` only; true: until `end`, and held until then */
   readonly keeps: boolean;
 }
@@ -102,14 +109,14 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     else listener.late();
   });
   response.onData((chunk, isLast) => {
-    if (isOver) return;
     const before = arrival.bytes;
     arrival.bytes += chunk.byteLength;
-    if (isScattered(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
+    if (arrival.bytes > MAX_ARRIVED_BYTES || isScattered(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
       end();
-      response.close();
+      if (!listener.isAnswered()) response.close();
       return;
     }
+    if (isOver) return;
     if (arrival.bytes > MAX_BODY_BYTES) drop();
     if (isDropped) {
       if (!isLast && arrival.bytes <= MAX_READ_BYTES) return;
@@ -142,22 +149,25 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
 
 /**
  * Discards a request body and calls back once when it has ended, exceeds `MAX_BODY_BYTES`, is late or arrives in many small
- * pieces. Must be called before the handler returns.
+ * pieces; disconnects at far more of them. `isAnswered`: as of `BodyListener`. Must be called before the handler returns.
  */
-export function discardBody(response: HttpResponse, done: () => void): void {
-  let length = 0;
+export function discardBody(response: HttpResponse, done: () => void, isAnswered: () => boolean): void {
+  let bytes = 0;
   let pieces = 0;
+  let isOver = false;
   const end = () => {
+    if (isOver) return;
+    isOver = true;
     clearTimer(timer);
-    length = Number.NEGATIVE_INFINITY;
     done();
   };
   const timer = setTimer(end, DISCARD_MS);
   response.onData((chunk, isLast) => {
-    length += chunk.byteLength;
-    const isEnough =
-      isLast || length > MAX_BODY_BYTES || isScattered(++pieces, length, MAX_SMALL_PIECES_DISCARDED);
-    if (length >= 0 && isEnough) end();
+    bytes += chunk.byteLength;
+    pieces++;
+    if (isLast || bytes > MAX_BODY_BYTES || isScattered(pieces, bytes, MAX_SMALL_PIECES_DISCARDED / 4)) end();
+    const isTooMuch = bytes > MAX_ARRIVED_BYTES || isScattered(pieces, bytes, MAX_SMALL_PIECES_DISCARDED);
+    if (isTooMuch && !isAnswered()) response.close();
   });
 }
 

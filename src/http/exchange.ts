@@ -220,7 +220,7 @@ export class Exchange extends ReceivedRequest {
         if (this.closesConnection && this.method === 'HEAD') response.close();
       });
     if (this.#deferred || !this.closesConnection) write();
-    else discardBody(response, write);
+    else discardBody(response, write, () => this.#over);
     this.defer();
   }
 

@@ -125,6 +125,7 @@ export class RequestPipeline implements Observer<Exchange> {
               this.#failed(exchange, OVERLOADED);
             },
             owner: () => exchange.principal?.keyId ?? '',
+            isAnswered: () => exchange.over,
           });
           // of a rejected request, and of a client that has disconnected, nothing is kept
           exchange.whenMade(arriving.end);

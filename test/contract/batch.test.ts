@@ -278,6 +278,19 @@ describe('the size of a body', () => {
   it('is judged by its content-length, before it is sent', async () => {
     expectError(await send(`Content-Length: ${MIB + 1}`, '{'), 413, /1 MiB/);
   });
+
+  it('of more than 8 MiB ends the connection, which would be read for ever', async () => {
+    const closes = async (bytes: number) => {
+      const connection = new RawConnection(service.port);
+      const head = `POST /hotels/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n`;
+      void connection.write(`${head}Content-Length: ${bytes}\r\n\r\n{`);
+      const response = await connection.read();
+      connection.close();
+      return [response!.status, /\r\nconnection: close/i.test(response!.head)];
+    };
+    expect(await closes(8 * MIB)).toEqual([413, false]);
+    expect(await closes(8 * MIB + 1)).toEqual([413, true]);
+  });
 });
 
 it('no request caused an error in the log', () => {

@@ -60,9 +60,15 @@ describe.skipIf(noNginx)('behind nginx, a client that sends bodies with GET', ()
   });
 });
 
-it('a client that pipelines without end is disconnected', async () => {
+const CHUNKED = 'POST /hotels/batch HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+it.each([
   // more than an iteration of the event loop answers within its budget
-  const flood = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(60_000);
+  ['pipelines', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(60_000)],
+  // as long as it sends fast enough, the library reads on in one iteration
+  ['sends small chunks', CHUNKED + `50\r\n${'a'.repeat(80)}\r\n`.repeat(1_000_000)],
+  ['sends large chunks', CHUNKED + `fffff\r\n${'a'.repeat(0xfffff)}\r\n`.repeat(100)],
+])('a client that %s without end is disconnected', async (_, flood) => {
   await attack(service.port, async () => {
     const hostile = new RawConnection(service.port);
     void hostile.write(flood);
