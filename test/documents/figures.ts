@@ -348,11 +348,11 @@ const GIGABIT_BYTES = 1e9 / 8;
 
 export function rates(): string {
   const { cells, meanHotelBytes } = results();
-  const rows = cells.flatMap(({ scenario, target, rounds }) => {
+  const rows = cells.flatMap(({ scenario, target }) => {
     const [known, batch, gzip] = /^(?:get|batch-(\d+))(-go)?$/.exec(scenario) ?? [];
     if (!known || (target !== 'service' && target !== 'service-redis')) return [];
     const hotels = Number(batch ?? 1);
-    const processorUs = processorUsOf(soundRounds(rounds));
+    const processorUs = processorUsOf(roundsOf(scenario, target)!);
     const perCore = 1e6 / processorUs;
     return [
       [
