@@ -65,6 +65,7 @@ const CHUNKED = 'POST /hotels/batch HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ch
 it.each([
   // more than an iteration of the event loop answers within its budget
   ['pipelines', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(60_000)],
+  ['pipelines pages that are ready', 'HEAD /docs HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(60_000)],
   // as long as it sends fast enough, the library reads on in one iteration
   ['sends small chunks', CHUNKED + `50\r\n${'a'.repeat(80)}\r\n`.repeat(1_000_000)],
   ['sends large chunks', CHUNKED + `fffff\r\n${'a'.repeat(0xfffff)}\r\n`.repeat(100)],
