@@ -78,9 +78,11 @@ describe('PostgreSQL', () => {
       database: databaseAt(addressOf(server.url, { database: 'hotels' }), ownerUrl, sql),
       redisDatabase: redisAt((await ownRedis()).url),
     };
-    const service = await startService({ ...around, workers: 2 });
+    // the default: a query that waits for longer may find its table replaced
+    const env = { DATABASE_TIMEOUT_MS: '500' };
+    const service = await startService({ ...around, workers: 2, env });
     // a service without local cache reads every hotel from Redis
-    const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
+    const bare = await startService({ ...around, env: { ...env, L1_MAX_BYTES: '0' } });
     allWorkers = await AllWorkers.of(service, bare);
     operator = await Operator.set({
       MAINTENANCE_URL: addressOf(server.ownerUrl, { ...ofOwner, database: 'postgres' }),

@@ -28,7 +28,7 @@ export class SteadyLoad {
   answered = 0;
   /** responses with 503 in the common form and Retry-After */
   rejected = 0;
-  /** requests whose connection was refused */
+  /** requests whose connection was refused, or reset before it was used: it waited to be accepted when the port closed */
   refused = 0;
   /** descriptions of everything else */
   readonly faults: string[] = [];
@@ -84,7 +84,7 @@ export class SteadyLoad {
         );
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      if (code === 'ECONNREFUSED') this.refused++;
+      if (code === 'ECONNREFUSED' || message === 'read ECONNRESET') this.refused++;
       else this.faults.push(`${method} ${path}: ${message}`);
     }
   }
