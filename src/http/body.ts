@@ -111,7 +111,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
   response.onData((chunk, isLast) => {
     const before = arrival.bytes;
     arrival.bytes += chunk.byteLength;
-    if (arrival.bytes > MAX_ARRIVED_BYTES || isScattered(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
+    if (isTooMuch(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
       end();
       if (!listener.isAnswered()) response.close();
       return;
@@ -165,12 +165,11 @@ export function discardBody(response: HttpResponse, done: () => void, isAnswered
   response.onData((chunk, isLast) => {
     bytes += chunk.byteLength;
     pieces++;
-    if (isLast || bytes > MAX_BODY_BYTES || isScattered(pieces, bytes, MAX_SMALL_PIECES_DISCARDED / 4)) end();
-    const isTooMuch = bytes > MAX_ARRIVED_BYTES || isScattered(pieces, bytes, MAX_SMALL_PIECES_DISCARDED);
-    if (isTooMuch && !isAnswered()) response.close();
+    if (isLast || bytes > MAX_BODY_BYTES || isTooMuch(pieces, bytes, MAX_SMALL_PIECES_DISCARDED / 4)) end();
+    if (isTooMuch(pieces, bytes, MAX_SMALL_PIECES_DISCARDED) && !isAnswered()) response.close();
   });
 }
 
-function isScattered(pieces: number, bytes: number, maxSmallPieces: number): boolean {
-  return pieces > maxSmallPieces && bytes < SMALL_PIECE_BYTES * pieces;
+function isTooMuch(pieces: number, bytes: number, maxSmallPieces: number): boolean {
+  return bytes > MAX_ARRIVED_BYTES || (pieces > maxSmallPieces && bytes < SMALL_PIECE_BYTES * pieces);
 }
