@@ -52,6 +52,8 @@ export class Exchange extends ReceivedRequest {
   readonly #observer: Observer<Exchange>;
   #over = false;
   #deferred = false;
+  /** the iteration in which the request was read was used up, and is not over */
+  #isHeld = false;
   #made = false;
   /** while the response is compressed in later iterations or on another thread */
   #compressing = false;
@@ -115,6 +117,13 @@ export class Exchange extends ReceivedRequest {
   defer(): void {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
+    // what is ready would otherwise be answered within the parser, for as long as the client pipelines
+    if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) {
+      this.#isHeld = true;
+      onIteration(() => {
+        this.#isHeld = false;
+      });
+    }
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 
@@ -197,7 +206,7 @@ export class Exchange extends ReceivedRequest {
 
   #send(answer: Answer): void {
     if (this.#over) return;
-    if (this.closesConnection) this.#writeLater(answer);
+    if (this.closesConnection || this.#isHeld) this.#writeLater(answer);
     else if (this.#deferred) this.#response.cork(() => this.#write(answer));
     else if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) this.#writeLater(answer);
     else this.#write(answer);
