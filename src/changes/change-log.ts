@@ -1,8 +1,8 @@
 import { Unavailable } from '../errors.ts';
-import { encodeHotel } from '../hotels/encode.ts';
+import { encodeHotel, encodeInTurns } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { HotelRow } from '../hotels/row.ts';
-import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { changesQuery, type StateWords, walkQuery } from './log-queries.ts';
@@ -10,11 +10,6 @@ import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
-/** Number of hotels that are encoded in one turn of the event loop: each may have 64 KiB. */
-const ENCODED_AT_ONCE = 8;
-/** About the JSON of a hotel. */
-const HOTEL_BYTES = 1024;
-
 const CHANGES = changesQuery(null);
 const CHANGES_OF_COLLECTION = changesQuery('$3');
 const WALK = walkQuery(null, MAX_CHANGES + 1);
@@ -152,19 +147,11 @@ export class ChangeLog {
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogState> {
     const { state, dayMs } = this.#stateOf(rows);
-    // the next turn weighs as much as the last one
-    let bytes = ENCODED_AT_ONCE * HOTEL_BYTES;
-    for (let i = 0; i < rows.length; i += ENCODED_AT_ONCE) {
-      const some = rows.slice(i, i + ENCODED_AT_ONCE);
-      await this.#eventLoop.run(owner, sizeOf(bytes), () => {
-        bytes = 0;
-        for (const row of some) {
-          const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
-          bytes += hotel?.bytes.length ?? 0;
-          take(row, hotel);
-        }
-      });
-    }
+    await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
+      const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
+      take(row, hotel);
+      return hotel?.bytes.length ?? 0;
+    });
     return state;
   }
 

@@ -25,6 +25,7 @@ import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { onTick } from '../lib/clock.ts';
+import { EventLoop } from '../lib/event-loop.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
@@ -76,7 +77,8 @@ export function buildWorker(
   const redisCache = openRedis(context, (seconds, succeeded) => metrics.called('redis', seconds, succeeded));
   const memory = new CacheMemory(config.L1_MAX_BYTES);
   const window = new Window(memory.window);
-  const repository = new HotelRepository(origin, history);
+  const eventLoop = new EventLoop();
+  const repository = new HotelRepository(origin, history, eventLoop);
   // while PostgreSQL is unavailable no other tier can answer
   const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
   const local = new LocalCache(memory, {
@@ -152,18 +154,19 @@ export function buildWorker(
     turnover,
     config.COMPRESSION === 'on',
     usage,
+    eventLoop,
   );
   const changesReader = new ChangesReader(
-    new ChangeLog(postgres, () => applied.server, pipeline.eventLoop),
+    new ChangeLog(postgres, () => applied.server, eventLoop),
     logPositions,
-    pipeline.eventLoop,
+    eventLoop,
   );
   const { access } = pipeline;
   const large = new LargeBatches({ reader, collections, access });
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations(
-      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop: pipeline.eventLoop },
+      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

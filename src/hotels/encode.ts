@@ -1,3 +1,4 @@
+import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { assemble, DAY_MS, seal } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
@@ -17,6 +18,9 @@ import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
 
 /** Fields before the certification. */
 const FIELDS_OF_HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
+
+/** Number of hotels that are encoded in one turn of the event loop: each may have 64 KiB. */
+const ENCODED_AT_ONCE = 8;
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
@@ -39,6 +43,27 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
     nowMs,
   });
   return new Entry(bytes);
+}
+
+/**
+ * Calls `encode` for each row, for a few of them in each turn of the event loop, for the first at once. It returns the number of
+ * bytes that it has made.
+ */
+export async function encodeInTurns<Row>(
+  rows: readonly Row[],
+  owner: string,
+  eventLoop: EventLoop,
+  encode: (row: Row) => number,
+): Promise<void> {
+  // the next turn weighs as much as the last one
+  let bytes = 0;
+  const encodeFrom = (at: number) => {
+    bytes = 0;
+    for (const row of rows.slice(at, at + ENCODED_AT_ONCE)) bytes += encode(row);
+  };
+  encodeFrom(0);
+  for (let at = ENCODED_AT_ONCE; at < rows.length; at += ENCODED_AT_ONCE)
+    await eventLoop.run(owner, sizeOf(bytes), () => encodeFrom(at));
 }
 
 /** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */

@@ -1,6 +1,7 @@
 import { wallMs } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import type { Origin } from '../postgres/origin.ts';
-import { encodeHotel } from './encode.ts';
+import { encodeHotel, encodeInTurns } from './encode.ts';
 import type { Entry } from './entry.ts';
 import { IdList } from './id-list.ts';
 import type { Namespace } from './namespace.ts';
@@ -32,11 +33,13 @@ export class HotelRepository {
   readonly list: IdList;
   readonly #origin: Origin;
   readonly #history: () => string;
+  readonly #eventLoop: EventLoop;
 
   /** `history`: returns the history that is followed. */
-  constructor(origin: Origin, history: () => string) {
+  constructor(origin: Origin, history: () => string, eventLoop: EventLoop) {
     this.#origin = origin;
     this.#history = history;
+    this.#eventLoop = eventLoop;
     this.list = new IdList(origin, 'hotels');
   }
 
@@ -60,9 +63,15 @@ export class HotelRepository {
     );
     const history = this.#history();
     const nowMs = wallMs();
+    const entries: Entry[] = [];
+    await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
+      const entry = encodeHotel(row, label, nowMs);
+      entries.push(entry);
+      return entry.bytes.length;
+    });
     return {
       label,
-      entries: rows.map((row) => encodeHotel(row, label, nowMs)),
+      entries,
       isOfHistory: () => history === this.#history(),
     };
   }

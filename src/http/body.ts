@@ -1,7 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { clearTimer, setTimer } from '../lib/clock.ts';
-import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -41,7 +41,7 @@ export interface BodyListener {
   late(): void;
   /** it is the one to reject, because too many bytes are held */
   full(): void;
-  /** API key whose share of the limit it uses */
+  /** API key whose share of the limit it uses; asked whenever it grows */
   owner(): string;
   /** true: the request is answered, or its client has gone */
   isAnswered(): boolean;
@@ -57,14 +57,9 @@ export interface ArrivingBody {
   end(): void;
 }
 
-interface Unfinished extends Held {
-  reject(): void;
-}
-
 const pool = new BufferPool([64 * 1024, 256 * 1024, MAX_BODY_BYTES], 8 * 1024 * 1024);
-/** in order of arrival */
-const unfinished = new Set<Unfinished>();
-let unfinishedBytes = 0;
+/** by what rejects them */
+const unfinished = new HeldBytes<() => void>();
 
 /** Collects a request body. Must be called before the handler returns. */
 export function collectBody(response: HttpResponse, listener: BodyListener): ArrivingBody {
@@ -72,26 +67,15 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
   let isOver = false;
   let isDropped = false;
   let pieces = 0;
-  const held: Unfinished = {
-    get owner() {
-      return listener.owner();
-    },
-    get heldBytes() {
-      return collected?.length ?? 0;
-    },
-    reject: () => {
-      end();
-      listener.full();
-    },
+  const reject = () => {
+    end();
+    listener.full();
   };
   const hold = (buffer: Buffer | undefined) => {
-    unfinishedBytes -= held.heldBytes;
     if (collected) pool.release(collected);
     collected = buffer;
-    unfinishedBytes += held.heldBytes;
-    if (buffer) unfinished.add(held);
-    else unfinished.delete(held);
-    while (unfinishedBytes > MAX_UNFINISHED_BYTES) firstOfLargestOwner(unfinished)!.reject();
+    unfinished.set(reject, listener.owner(), buffer?.length ?? 0);
+    while (unfinished.total > MAX_UNFINISHED_BYTES) unfinished.firstOfLargest()!();
   };
   const end = () => {
     if (isOver) return;

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { UsageCounter } from '../auth/usage.ts';
+import { EventLoop } from '../lib/event-loop.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
@@ -20,5 +21,6 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
     turnover,
     true,
     new UsageCounter(() => {}),
+    new EventLoop(),
   );
 }

@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
-import { EventLoop } from '../lib/event-loop.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
@@ -34,8 +34,8 @@ export class RequestPipeline implements Observer<Exchange> {
   readonly #accessLog: AccessLog;
   readonly #usage: UsageCounter;
   /** the one queue of the worker for what can wait */
-  readonly eventLoop = new EventLoop();
-  readonly #admission = new Admission(this.eventLoop);
+  readonly eventLoop: EventLoop;
+  readonly #admission: Admission;
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
   readonly #turnover: ConnectionTurnover;
@@ -52,7 +52,10 @@ export class RequestPipeline implements Observer<Exchange> {
     turnover: ConnectionTurnover,
     compresses: boolean,
     usage: UsageCounter,
+    eventLoop: EventLoop,
   ) {
+    this.eventLoop = eventLoop;
+    this.#admission = new Admission(eventLoop);
     this.#turnover = turnover;
     this.compresses = compresses;
     this.access = new AccessControl(apiKeys, limiter, metrics);

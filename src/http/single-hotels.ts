@@ -84,7 +84,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     const held = encoding && arena.form(ref, view, encoding);
     if (held && held.length > 0) return exchange.okEncoded(held, tag, encoding);
     const body = arena.body(ref, view);
-    if (encoding && !held && (isLarge(length) || eventLoop.isUsedUp(exchange.startedAtMs))) {
+    if (encoding && !held && (isLarge(length) || eventLoop.isUsedUp(exchange.nowMs))) {
       if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
       // what waits holds nothing: the hotel is looked up again
       if (!turn)

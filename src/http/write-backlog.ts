@@ -1,7 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { Body } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { firstOfLargestOwner, type Held } from '../lib/largest-owner.ts';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
 
 /** Buffers of response bytes that the kernel has not taken. */
@@ -20,14 +20,15 @@ export interface PendingWrite {
   readonly taken: Transfer;
 }
 
-/** `owner`: the API key whose share it uses. `heldBytes`: 0 if the bytes belong to the caller. */
-interface BackloggedWrite extends PendingWrite, Held {
+/** `owner`: the API key whose share it uses. */
+interface BackloggedWrite extends PendingWrite {
+  owner: string;
   disconnect: () => void;
 }
 
-/** in order of arrival */
-const all = new Set<BackloggedWrite>();
-let backlogBytes = 0;
+const all = new Set<PendingWrite>();
+/** those whose bytes do not belong to the caller */
+const backlog = new HeldBytes<BackloggedWrite>();
 
 /**
  * Keeps a body until `release`, bytes as a copy if they may be overwritten. Calls `disconnect` if the client is too
@@ -40,27 +41,26 @@ export function keep(
   disconnect: () => void,
 ): PendingWrite {
   const heldBytes = mayBeOverwritten ? body.length : 0;
-  while (backlogBytes > 0 && backlogBytes + heldBytes > MAX_BACKLOG_BYTES)
-    firstOfLargestOwner(all)!.disconnect();
+  while (backlog.total > 0 && backlog.total + heldBytes > MAX_BACKLOG_BYTES)
+    backlog.firstOfLargest()!.disconnect();
   const kept = {
     owner,
     body: mayBeOverwritten && body instanceof Uint8Array ? pool.copy(body) : body,
-    heldBytes,
     disconnect,
     taken: beginPace(BACKLOG_WINDOW_MS, disconnect),
   };
-  backlogBytes += heldBytes;
+  backlog.set(kept, owner, heldBytes);
   all.add(kept);
   return kept;
 }
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  const { body, heldBytes, taken } = pending as BackloggedWrite;
-  if (!all.delete(pending as BackloggedWrite)) return;
+  const { body, owner, taken } = pending as BackloggedWrite;
+  if (!all.delete(pending)) return;
   endPace(taken);
-  backlogBytes -= heldBytes;
-  if (heldBytes > 0 && Buffer.isBuffer(body)) pool.release(body);
+  backlog.set(pending as BackloggedWrite, owner, 0);
+  if (Buffer.isBuffer(body)) pool.release(body);
 }
 
 /** Writes a body of a response of `total` bytes from an offset on, as far as the kernel takes it. Returns as `tryEnd` does. */

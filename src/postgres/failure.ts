@@ -13,6 +13,8 @@ const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUN
  * have restarted while this process was stopped.
  */
 const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
+/** The table was replaced, as by `pg_restore --clean`, while the query waited for its lock: an internal error of PostgreSQL. */
+const REPLACED = /^could not open relation with OID /;
 /** statement_timeout: the server is available, the query was too slow */
 const TOO_SLOW = '57014';
 /** lock_timeout: another session has locked a table */
@@ -32,10 +34,12 @@ interface Failure {
 
 /** Tells what an error of postgres.js, of a socket or of the server means. */
 export function failureOf(error: unknown): Failure {
-  const { code = '', severity, syscall } = error as { code?: string; severity?: string; syscall?: string };
+  const { code = '', message, severity, syscall } = error as Error & Record<string, string | undefined>;
   // every failed login is fatal, and every error of a socket has a system call
   const isLost = severity === 'FATAL' || syscall !== undefined;
-  const isOutage = isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
+  const isReplaced = code === 'XX000' && REPLACED.test(message);
+  const isOutage =
+    isLost || isReplaced || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
   // only errors of the server have a severity
   return {
     isOutage,

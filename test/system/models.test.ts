@@ -6,6 +6,7 @@ import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
+import { EventLoop } from '../../src/lib/event-loop.ts';
 import { LogConnection } from '../../src/log/log-connection.ts';
 import { Origin } from '../../src/postgres/origin.ts';
 import { SET_EACH } from '../../src/redis/scripts.ts';
@@ -46,6 +47,7 @@ const REPLAY_MS = 20;
 const SHA256 = 'ab'.repeat(32);
 const BULK = Array.from({ length: SIZES.maxPiece + 5_000 }, (_, n) => `b${String(n).padStart(5, '0')}`);
 
+const hotelsOf = (origin: Origin) => new HotelRepository(origin, () => '', new EventLoop());
 const rooms =
   (count: number, more: Partial<HotelRow> = {}) =>
   (row: HotelRow) => ({
@@ -194,21 +196,12 @@ async function readsAt(position: number, transaction: string) {
     ['poll of a lost place', (_, log) => log.poll({ position: position + 1_000_000, transaction })],
     ['rows before', (_, log) => log.rowsBefore(position, 20)],
     ['history', (_, log) => log.historyStart()],
-    [
-      'hotels by id',
-      (origin) => new HotelRepository(origin, () => '').load('id', ['h1', 'h9', 'no'], '', null),
-    ],
-    [
-      'hotels by channel',
-      (origin) => new HotelRepository(origin, () => '').load('channel', ['c1', 'c2'], '', null),
-    ],
-    [
-      'of a collection',
-      (origin) => new HotelRepository(origin, () => '').load('id', ['h1', 'h9'], '', 'north'),
-    ],
-    ['ids', (origin) => new HotelRepository(origin, () => '').list.idsFrom(null, 1, 3)],
+    ['hotels by id', (origin) => hotelsOf(origin).load('id', ['h1', 'h9', 'no'], '', null)],
+    ['hotels by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', null)],
+    ['of a collection', (origin) => hotelsOf(origin).load('id', ['h1', 'h9'], '', 'north')],
+    ['ids', (origin) => hotelsOf(origin).list.idsFrom(null, 1, 3)],
     ['ids of a collection', (origin) => new CollectionRepository(origin).listOf('north').idsFrom(null, 0, 3)],
-    ['count of ids', (origin) => new HotelRepository(origin, () => '').list.countBetween(['h'], [null], 100)],
+    ['count of ids', (origin) => hotelsOf(origin).list.countBetween(['h'], [null], 100)],
     ['count of members', (origin) => new CollectionRepository(origin).count('north')],
   ];
   const reads: [name: string, text: string, parameters: readonly unknown[]][] = [];

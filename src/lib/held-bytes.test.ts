@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest';
+import { HeldBytes } from './held-bytes.ts';
+
+it('finds the first holder of the owner with the most bytes', () => {
+  const held = new HeldBytes<string>();
+  expect(held.firstOfLargest()).toBeUndefined();
+  held.set('a1', 'a', 5);
+  held.set('b1', 'b', 3);
+  held.set('b2', 'b', 3);
+  expect([held.total, held.firstOfLargest()]).toEqual([11, 'b1']);
+  held.set('b1', 'b', 1);
+  expect([held.total, held.firstOfLargest()]).toEqual([9, 'a1']);
+  held.set('b1', 'b', 4);
+  expect(held.firstOfLargest()).toBe('b1');
+  held.set('b1', 'b', 0);
+  held.set('b1', 'b', 0);
+  expect([held.total, held.firstOfLargest()]).toEqual([8, 'a1']);
+});
+
+it('a holder with another owner counts for that one, as its last', () => {
+  const held = new HeldBytes<string>();
+  held.set('first', '', 5);
+  held.set('second', '', 5);
+  held.set('other', 'a', 1);
+  held.set('first', 'a', 6);
+  expect([held.total, held.firstOfLargest()]).toEqual([12, 'other']);
+});
+
+it('takes no longer with very many holders', () => {
+  const held = new HeldBytes<number>();
+  for (let i = 0; i < 50_000; i++) held.set(i, `${i % 3}`, 1);
+  // looking through all of them each time would take a minute
+  for (let i = 0; i < 50_000; i++) held.set(held.firstOfLargest()!, '', 0);
+  expect([held.total, held.firstOfLargest()]).toEqual([0, undefined]);
+});
