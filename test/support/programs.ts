@@ -28,6 +28,7 @@ const PROGRAMS = {
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
   faketime: { files: FAKETIME_LIBRARIES, package: 'faketime' },
   haproxy: { programs: ['haproxy'], package: 'haproxy' },
+  ip: { programs: ['ip'], package: 'iproute2' },
   kubectl: { programs: ['kustomize', 'kubectl'], package: 'kubernetes-client' },
   nginx: { programs: ['nginx'], package: 'nginx' },
   openssl: { programs: ['openssl'], package: 'openssl' },
