@@ -31,6 +31,42 @@ it('scrapes that arrive while metrics are gathered share the next result', async
   expect(await last).toBe('again');
 });
 
+/** Sends text again and again, until the server has closed the connection; returns what it has answered. */
+async function answerToEndless(port: number, head: string, more: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  const received: Buffer[] = [];
+  socket.on('data', (bytes) => received.push(bytes));
+  const send = () => {
+    while (socket.writable && socket.write(more));
+  };
+  socket.on('drain', send).write(head);
+  send();
+  await new Promise((resolve) => socket.once('close', resolve));
+  return Buffer.concat(received).toString();
+}
+
+it('does not read bodies and pipelined requests, however long they are', async () => {
+  const port = await freePort();
+  const source = {
+    isReady: () => true,
+    metrics: () => new Promise<string>(() => {}),
+    contentType: 'text/plain',
+  };
+  const admin = await openAdmin('127.0.0.1', port, source);
+  const chunks = '1\r\na\r\n'.repeat(10_000);
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n`;
+  try {
+    for (const path of ['/livez', '/metrics']) {
+      await answerToEndless(port, `${get(path)}Transfer-Encoding: chunked\r\n\r\n`, chunks);
+      await answerToEndless(port, `${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
+      await answerToEndless(port, '', `${get(path)}\r\n`.repeat(1_000));
+    }
+    expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+  } finally {
+    await admin.close();
+  }
+});
+
 it('connections without a request keep no probe out', async () => {
   const port = await freePort();
   const source = { isReady: () => true, metrics: async () => '', contentType: 'text/plain' };

@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { monotonicMs, pause } from '../lib/clock.ts';
 
@@ -51,6 +51,10 @@ export function openAdmin(
       response
         .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
         .end(request.method === 'HEAD' ? undefined : text);
+    if (hasBody(request)) {
+      response.once('finish', () => request.socket.destroy());
+      return send(400, 'a request with a body is not accepted here\n');
+    }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD');
       return send(405, 'method not allowed\n');
@@ -72,6 +76,7 @@ export function openAdmin(
   const connections = new Set<Socket>();
   // responses that a client leaves unread would pile up in the primary process
   server.maxRequestsPerSocket = 1;
+  server.on('dropRequest', (_, socket) => socket.destroy());
   server.on('connection', (socket) => {
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
@@ -92,4 +97,9 @@ export function openAdmin(
       });
     });
   });
+}
+
+/** Nothing of a body is read: Node calls back for each chunk, of which one connection sends 10,000 in an iteration. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;
 }
