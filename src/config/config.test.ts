@@ -80,6 +80,11 @@ describe('the configuration', () => {
     ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
     ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
     ['DATABASE_URL', '', 'DATABASE_URL is required'],
+    ...['ssl=true', 'SSLMODE=require', 'sslmode=require&ssl=1', 'sslcrl=/f'].map((parameters) => [
+      'DATABASE_URL',
+      `postgres://h/d?${parameters}`,
+      'DATABASE_URL is malformed: of the parameters of TLS, only sslmode, ',
+    ]),
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
     ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
     ['RATE_LIMIT_SCOPE', 'redis', 'RATE_LIMIT_SCOPE=redis needs REDIS_URL'],

@@ -30,6 +30,8 @@ interface Tls {
   mode: string | undefined;
   /** file names by parameter */
   files: Partial<Record<keyof typeof FILES, string>>;
+  /** a parameter such as `ssl` or `SSLMODE`: ignored, it would leave a connection unencrypted that is meant to be */
+  isMisnamed: boolean;
   hosts: string[];
   /** the address without its TLS parameters */
   url: string;
@@ -99,7 +101,8 @@ function contextOf(files: Tls['files']): SecureContext | undefined {
 
 /** Returns why the TLS parameters are unusable; undefined if they are usable. */
 export function faultOfPostgresTls(address: string): string | undefined {
-  const { mode, files } = parse(address);
+  const { mode, files, isMisnamed } = parse(address);
+  if (isMisnamed) return 'of the parameters of TLS, only sslmode, sslrootcert, sslcert and sslkey are known';
   if (mode !== undefined && !MODES.includes(mode as Mode))
     return `sslmode must be one of ${MODES.join(', ')}`;
   const [named] = Object.keys(files);
@@ -157,8 +160,9 @@ function parse(address: string): Tls {
     .slice(authority.lastIndexOf('@') + 1)
     .split(',')
     .map((host) => host.replace(/:\d*$/, '').replace(/^\[|\]$/g, ''));
+  const isMisnamed = [...parameters.keys()].some((name) => /^ssl/i.test(name));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
-  return { mode, files, hosts, url: base + rest, database: percentDecoded(path.join('/')) };
+  return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecoded(path.join('/')) };
 }
 
 /** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */
