@@ -240,7 +240,7 @@ export class Exchange extends ReceivedRequest {
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     if (headers !== '') head.add(headers);
     if (this.limitHeaders !== '') head.add(this.limitHeaders);
-    if (!this.closesConnection && this.#observer.mustClose()) head.add(CLOSE);
+    if (!this.closesConnection && (this.headers.wantsClose || this.#observer.mustClose())) head.add(CLOSE);
     return head;
   }
 

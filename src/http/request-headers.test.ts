@@ -11,6 +11,7 @@ it.each([
   ['x-request-id', 'requestId'],
   ['traceparent', 'traceParent'],
   ['host', 'host'],
+  ['connection', 'connection'],
   ['content-length', 'contentLength'],
   ['transfer-encoding', 'transferEncoding'],
 ] as const)('of repeated headers %s the first counts, even an empty one', (name, field) => {
@@ -24,6 +25,15 @@ it.each([
 it('counts the hosts and the headers that frame a body', () => {
   const headers = headersOf(['content-length', ''], ['transfer-encoding', ''], ['host', 'a'], ['host', '']);
   expect([headers.framings, headers.hosts]).toEqual([2, 2]);
+});
+
+it.each([
+  ['close', true],
+  ['Close', true],
+  ['keep-alive', false],
+  ['', false],
+])('with connection %j, a client wants it closed: %s', (value, wantsClose) => {
+  expect(headersOf(['connection', value]).wantsClose).toBe(wantsClose);
 });
 
 it.each([

@@ -16,6 +16,7 @@ export class RequestHeaders {
   host: string | undefined;
   contentLength: string | undefined;
   transferEncoding: string | undefined;
+  connection: string | undefined;
   hosts = 0;
   /** number of headers that frame a body */
   framings = 0;
@@ -25,6 +26,11 @@ export class RequestHeaders {
   constructor(request: HttpRequest) {
     reading = this;
     request.forEach(take);
+  }
+
+  /** Returns true if the client wants the connection to be closed, which the HTTP library does after the response. */
+  get wantsClose(): boolean {
+    return this.connection?.toLowerCase() === 'close';
   }
 }
 
@@ -49,6 +55,9 @@ function take(name: string, value: string): void {
       return;
     case 'accept-encoding':
       headers.acceptEncoding ??= value;
+      return;
+    case 'connection':
+      headers.connection ??= value;
       return;
     case 'content-encoding':
       headers.isCoded ||= value !== '' && value.toLowerCase() !== 'identity';

@@ -53,11 +53,12 @@ describe('every 200 of a GET', () => {
     }
   });
 
-  it('carries each header once', async () => {
+  it('carries each header once, and says that the connection closes if the client has asked for it', async () => {
     const head = `GET /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nConnection: close\r\n\r\n`;
     const [lines] = (await service.raw(head)).toLowerCase().split('\r\n\r\n');
     const names = lines!.split('\r\n').slice(1);
     expect(new Set(names.map((line) => line.split(':')[0])).size).toBe(names.length);
+    expect(names).toContain('connection: close');
   });
 });
 
