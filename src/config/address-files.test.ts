@@ -1,4 +1,5 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -51,6 +52,21 @@ it('a file is reported while it differs from the address in use, as new after ea
   config.DATABASE_URL = 'rejected, too';
   expect(await afterReading('rejected, too')).toEqual([]);
   stop();
+});
+
+it('a file whose reading hangs takes one thread at most', async () => {
+  const hanging = join(folder, 'hanging');
+  execFileSync('mkfifo', [hanging]);
+  const none = { DATABASE_URL: '', DATABASE_REPLICA_URLS: '', REDIS_URL: '' };
+  const files = { DATABASE_URL_FILE: hanging, DATABASE_REPLICA_URLS_FILE: '', REDIS_URL_FILE: '' };
+  const stop = watchAddressFiles({ ...none, ...files }, () => {});
+  // more than libuv has threads
+  vi.advanceTimersByTime(8_000);
+  const file = join(folder, 'file');
+  await writeFile(file, 'read');
+  expect(await readFile(file, 'utf8')).toBe('read');
+  stop();
+  await writeFile(hanging, 'at last');
 });
 
 it('an empty file counts as an unset variable, and the address of PostgreSQL is required', async () => {
