@@ -20,12 +20,15 @@ export class Queries extends Turns {
     super(maxRunning, 0, 1);
   }
 
-  /** Returns true if a new query would time out in the queue. */
+  /**
+   * Returns true if a new query would probably time out in the queue. An owner of which none waits may always try: others may
+   * have made the queue slow, and it waits for one query of each of them.
+   */
   isFull(owner: string, limit: number, maxWaitMs: number, nowMs: number): boolean {
     const { waiting } = this;
     // beyond the limit, an owner below its share may still wait, up to a bound
     const isLong = waiting.sizeBefore(owner) >= limit || waiting.length >= 2 * limit;
-    return this.mustWait && (isLong || waiting.isFull(owner, maxWaitMs, nowMs));
+    return this.mustWait && (isLong || (waiting.has(owner) && waiting.isFull(owner, maxWaitMs, nowMs)));
   }
 
   /**
