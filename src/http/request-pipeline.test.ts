@@ -2,6 +2,7 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { afterEach, beforeEach, describe, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
+import { UsageCounter } from '../auth/usage.ts';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
@@ -51,6 +52,16 @@ it('nothing is read for a client that disconnected during the lookup of its key'
   await tick();
   expect(respond).not.toHaveBeenCalled();
   expect([pipeline.unfinished, pipeline.finishedCount]).toEqual([0, 1]);
+});
+
+it.each([
+  ['within a response, counts it', true, 200, 3],
+  ['before a response, counts none', false, 0, 0],
+])('a client that disconnects %s', (_, sending, status, hotels) => {
+  const count = vi.spyOn(UsageCounter.prototype, 'count');
+  pipeline.finished({ principal: ACCESS, sending, hotels: 3 } as Exchange, 0, 1, 0);
+  expect(count.mock.calls).toEqual([['key_a', status, hotels, 0]]);
+  count.mockRestore();
 });
 
 it('nothing is read for a batch whose client disconnected during the lookup of its key', async () => {

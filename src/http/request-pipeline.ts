@@ -220,8 +220,10 @@ export class RequestPipeline implements Observer<Exchange> {
     this.#finishedCount++;
     if (status === 0) this.#metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
-    if (exchange.principal)
-      this.#usage.count(exchange.principal.keyId, status, bytes === 0 ? 0 : exchange.hotels, bytes);
+    // of a client that disconnects within a response, the kernel has taken the beginning
+    const isPart = status === 0 && exchange.sending;
+    const hotels = isPart || bytes > 0 ? exchange.hotels : 0;
+    if (exchange.principal) this.#usage.count(exchange.principal.keyId, isPart ? 200 : status, hotels, bytes);
     this.#accessLog.finished(exchange, status, seconds, bytes);
   }
 
