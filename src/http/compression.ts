@@ -51,7 +51,10 @@ const COMPRESSED_SHARE = 0.9;
  * threads, short bodies cost more than their compression.
  */
 export const MAX_SYNC_BYTES = 131_072;
-/** Maximum size of bodies that are compressed to gzip in one turn of the event loop, in up to 6 ms. */
+/**
+ * Maximum size of bodies that are compressed in one turn of the event loop, in up to 6 ms of hotels. On another thread the
+ * encoders of Node take half as much processor time again, because each allocates its memory anew there.
+ */
 const MAX_TURN_BYTES = 2 * 1024 * 1024;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
@@ -98,7 +101,7 @@ function chooseEncoding(acceptEncoding: string): Encoding | undefined {
 /** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
 const MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024;
 let underWayBytes = 0;
-/** Those of bodies for other threads, which take long where nothing in a body repeats. */
+/** Those of bodies for other threads, which take long. */
 const MAX_ON_THREADS_BYTES = 32 * 1024 * 1024;
 let onThreadsBytes = 0;
 /** Two bodies are compressed on other threads at once: more would keep the processors from other clients. */
@@ -106,14 +109,14 @@ const threads = new Turns(2, 1, MAX_SYNC_BYTES);
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
 /** Returns true if a body of this size is compressed on another thread. */
-export function takesThread(bytes: number, encoding: Encoding): boolean {
-  return bytes > (encoding === 'gzip' ? MAX_TURN_BYTES : MAX_SYNC_BYTES);
+export function takesThread(bytes: number): boolean {
+  return bytes > MAX_TURN_BYTES;
 }
 
 /** Returns false if too much waits for compression already; the response is then sent as identity. */
-export function mayCompress(bytes: number, encoding: Encoding): boolean {
+export function mayCompress(bytes: number): boolean {
   const fits = (before: number, max: number) => before === 0 || before + bytes <= max;
-  if (takesThread(bytes, encoding) && !fits(onThreadsBytes, MAX_ON_THREADS_BYTES)) return false;
+  if (takesThread(bytes) && !fits(onThreadsBytes, MAX_ON_THREADS_BYTES)) return false;
   return fits(underWayBytes, MAX_UNDER_WAY_BYTES);
 }
 
@@ -137,7 +140,7 @@ export async function compress(
 ): Promise<Buffer> {
   const kept = pool.copy(body);
   const { length } = kept;
-  const compressing = takesThread(length, encoding)
+  const compressing = takesThread(length)
     ? onThread(length, recipient, () =>
         recipient.over ? EMPTY : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')),
       )
@@ -198,7 +201,7 @@ export async function compressLarge(
   });
 }
 
-/** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */
+/** Compresses on the event loop. */
 export function compressNow(
   body: Uint8Array,
   encoding: Encoding,

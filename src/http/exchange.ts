@@ -135,12 +135,12 @@ export class Exchange extends ReceivedRequest {
     if (this.#over) return;
     this.#bodyBytes = body.length;
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
-    const encoding = wanted && mayCompress(body.length, wanted) ? wanted : undefined;
+    const encoding = wanted && mayCompress(body.length) ? wanted : undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
       // other requests need not wait for another thread
-      if (takesThread(body.length, encoding)) this.giveUpLoad?.(body.length);
+      if (takesThread(body.length)) this.giveUpLoad?.(body.length);
       const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
       if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
       else this.#sendPiece(body, tag, encoding, send, pages);

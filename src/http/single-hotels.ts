@@ -38,7 +38,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     bytes: number,
     answer: (turn: Turn) => void | Promise<void>,
   ): void | Promise<void> => {
-    if (!mayCompress(bytes, exchange.encoding!)) return answer('late');
+    if (!mayCompress(bytes)) return answer('late');
     const beganMs = monotonicMs();
     const before = exchange.principal!;
     return inTurn(bytes, exchange, eventLoop, () => {
