@@ -24,6 +24,8 @@ interface Compared {
   by: 'CPU time' | 'rate';
   theirs: TargetName;
   ours: TargetName;
+  /** two servers whose own ratio divides this one: what differs between them too is not ours */
+  control?: Pick<Compared, 'theirs' | 'ours'>;
 }
 
 export interface Ratio {
@@ -92,7 +94,9 @@ const PROMISED: Promised[] = [
   ...[2, 4].flatMap((count) =>
     ['get', 'batch-1000'].map((name): Promised => {
       const title = `${name === 'get' ? 'GET by id' : 'batch of 1000'}: 1 worker / ${count} workers`;
-      return compare(title, 'CPU time', `workers-${name}`, 'workers-1', `workers-${count}`, 0.9, 1);
+      const compared = compare(title, 'CPU time', `workers-${name}`, 'workers-1', `workers-${count}`, 0.9, 1);
+      const of = { ...compared.of, control: { theirs: 'limit-1', ours: `limit-${count}` } };
+      return { ...compared, title: `${title}, divided by that of the upper bound`, of } as Promised;
     }),
   ),
   probe(
@@ -155,9 +159,17 @@ function ofProbe({ probes }: Results, name: ProbeName): Measured {
   return { rounds: found ? found.ours.map((ours, i) => ours / found.theirs[i]!) : [] };
 }
 
-function ofCells(
+function ofCells(cells: Cell[], { control, ...compared }: Compared): Measured {
+  const measured = withoutControl(cells, compared);
+  if (!control) return measured;
+  const divisors = withoutControl(cells, { ...compared, ...control }).rounds;
+  const rounds = measured.rounds.slice(0, divisors.length).map((ratio, i) => ratio / divisors[i]!);
+  return { rounds, by: compared.by };
+}
+
+function withoutControl(
   cells: Cell[],
-  { scenario, theirScenario = scenario, by, theirs, ours }: Compared,
+  { scenario, theirScenario = scenario, by, theirs, ours }: Omit<Compared, 'control'>,
 ): Measured {
   const roundsOf = (name: string, target: string) =>
     cells.find((cell) => cell.scenario === name && cell.target === target)?.rounds ?? [];

@@ -175,7 +175,7 @@ async function prepare(
   const wrk = small ? tools.wrk : undefined;
   if (wrk) await writeCalls(file, calls);
   const load = async (target: Target, seconds: number, from: number): Promise<LoadResult> => {
-    const own = target.name === 'limit' ? ofLimit : calls;
+    const own = target.answerWith ? ofLimit : calls;
     const options = { connections, seconds, from };
     if (!wrk) return closedLoop(target.port, own, options);
     // lengths of compressed responses are not checked

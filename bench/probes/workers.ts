@@ -1,5 +1,6 @@
 import { type Cell, type Pace, runInterleaved } from '../rounds.ts';
 import { SCENARIOS, type Scenario } from '../scenarios.ts';
+import { startLimit } from '../targets/peers.ts';
 import { startService } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
 import { warm } from '../warm.ts';
@@ -11,18 +12,23 @@ const SHARE = 1 / 10;
 const WARM_UP_SECONDS = 6;
 
 /**
- * Services with one and more workers, which share all cores with the load generator, Redis and PostgreSQL. Each worker has as
- * many connections as the only one: with fewer it reads fewer requests per wake-up, and each costs more.
+ * Services with one and more workers, which share all cores with the load generator, Redis and PostgreSQL, and the upper bound
+ * with as many processes: what those cost it in addition is the machine's. Each process has as many connections as the only one:
+ * with fewer it reads fewer requests per wake-up, and each costs more.
  */
 export async function workers(world: World, pace: Pace): Promise<Cell[]> {
   const around = { ...world.targetOptions, pin: world.cores.all };
-  const targets: Target[] = [];
+  const targets: { count: number; target: Target }[] = [];
+  const add = (count: number, target: Target) => {
+    world.shutdown.push(target.name, target.stop, 12_000);
+    targets.push({ count, target });
+  };
   for (const count of WORKERS) {
-    const name = `workers-${count}` as const;
-    const target = await startService(around, { name, environment: { WORKERS: String(count) } });
-    world.shutdown.push(name, target.stop, 12_000);
-    await warm(target, world);
-    targets.push(target);
+    const environment = { WORKERS: String(count) };
+    const service = await startService(around, { name: `workers-${count}`, environment });
+    add(count, service);
+    await warm(service, world);
+    add(count, await startLimit(around, count, `limit-${count}`));
   }
   const free = { ...world, cores: { ...world.cores, move: async () => {} } };
   const cells: Cell[] = [];
@@ -32,12 +38,12 @@ export async function workers(world: World, pace: Pace): Promise<Cell[]> {
       const all = found.calls(known);
       return all.slice(0, Math.ceil(all.length * SHARE));
     };
-    const pairs = WORKERS.map((count, i) => ({
+    const pairs = targets.map(({ count, target }) => ({
       scenario: { ...found, name: `workers-${name}`, connections: count * found.connections, calls },
-      target: targets[i]!,
+      target,
     }));
     cells.push(...(await runInterleaved(free, pairs, { ...pace, warmUpSeconds: WARM_UP_SECONDS })));
   }
-  for (const target of targets) await target.stop();
+  for (const { target } of targets) await target.stop();
   return cells;
 }

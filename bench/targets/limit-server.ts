@@ -1,8 +1,10 @@
 /**
  * The limit: uWebSockets.js sends the same bytes for every request, with the headers of the service, after the body of a
- * POST. It checks no key and no id. `GET /length/N` sets the length of the responses. Argument: port.
+ * POST. It checks no key and no id. `GET /length/N` sets the length of the responses. Arguments: port, number of processes.
  */
+
 import type { HttpResponse } from 'uWebSockets.js';
+import cluster, { type Worker } from 'node:cluster';
 import { App, silence } from '../../src/http/library.ts';
 
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -26,9 +28,26 @@ function answer(response: HttpResponse): void {
   response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
 }
 
-App()
+const [port, processes] = process.argv.slice(2).map(Number) as [number, number];
+const setLength = (bytes: number) => {
+  body = Buffer.alloc(bytes, 'x');
+};
+
+/** Forks the processes and passes on to all of them what one of them receives. */
+function fork(): void {
+  const workers = Array.from({ length: processes }, () => cluster.fork());
+  let ready = 0;
+  cluster.on('message', (_: Worker, bytes: number | 'ready') => {
+    if (bytes !== 'ready') for (const worker of workers) worker.send(bytes);
+    else if (++ready === processes) console.log('ready');
+  });
+}
+
+const app = App()
   .get('/length/:bytes', (response, request) => {
-    body = Buffer.alloc(Number(request.getParameter(0)), 'x');
+    const bytes = Number(request.getParameter(0));
+    setLength(bytes);
+    process.send?.(bytes);
     response.end();
   })
   .get('/*', (response) => {
@@ -40,8 +59,16 @@ App()
     response.onData((_, isLast) => {
       if (isLast) response.cork(() => answer(response));
     });
-  })
-  .listen('127.0.0.1', Number(process.argv[2]), (socket) => {
-    console.log(socket ? 'ready' : 'address already in use');
+  });
+
+function listen(): void {
+  process.on('message', setLength);
+  app.listen('127.0.0.1', port, (socket) => {
+    if (socket && process.send) process.send('ready');
+    else console.log(socket ? 'ready' : 'address already in use');
     if (!socket) process.exit(1);
   });
+}
+
+if (processes > 1 && cluster.isPrimary) fork();
+else listen();

@@ -22,11 +22,15 @@ export async function startFastify({ pin, peerRedisUrl, databaseUrl, keys }: Tar
   return { name: 'fastify', ...(await startScript('fastify-server.ts', pin, ...args)) };
 }
 
-/** Starts the upper bound. */
-export async function startLimit({ pin }: TargetOptions): Promise<Target> {
-  const server = await startScript('limit-server.ts', pin);
+/** Starts the upper bound, with one or more processes. */
+export async function startLimit(
+  { pin }: TargetOptions,
+  processes = 1,
+  name: Target['name'] = 'limit',
+): Promise<Target> {
+  const server = await startScript('limit-server.ts', pin, String(processes));
   const answerWith = async (bodyBytes: number) => {
     await (await fetch(`http://127.0.0.1:${server.port}/length/${Math.round(bodyBytes)}`)).arrayBuffer();
   };
-  return { name: 'limit', ...server, answerWith };
+  return { name, ...server, answerWith };
 }

@@ -11,7 +11,7 @@ export interface Target {
   answerWith?(bodyBytes: number): Promise<void>;
 }
 
-export type TargetName = keyof typeof TITLES | `workers-${number}`;
+export type TargetName = keyof typeof TITLES | `${'workers' | 'limit'}-${number}`;
 
 /** Names in the tables. */
 export const TITLES = {

@@ -236,16 +236,21 @@ function extremesOfProcesses(rounds: number[]): [greatest: number, least: number
   return [Math.max(...medians), Math.min(...medians)];
 }
 
-/** Services with one and more workers on all cores. */
+/** Services with one and more workers on all cores, and the upper bound with as many processes. */
 export function workers(): string {
   const rows = WORKERS.map((count) => [
     String(count),
     ...['get', 'batch-1000'].flatMap((name) => {
       const { rate, processor, latency } = measured(`workers-${name}`, `workers-${count}`)!;
-      return [rate.replace('~', ''), processor, latency];
+      const limit = measured(`workers-${name}`, `limit-${count}`)!.processor;
+      return [rate.replace('~', ''), processor, limit, latency];
     }),
   ]);
-  return table(['Workers', ...MAIN_COLUMNS], rows, 1);
+  const columns = ['GET by id', 'batch of 1000'].flatMap((scenario) => [
+    `${scenario}, requests/s`,
+    ...['CPU µs', 'upper bound, CPU µs', 'p50 / p99 ms'],
+  ]);
+  return table(['Workers', ...columns], rows, 1);
 }
 
 export function latency(): string {
