@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -59,15 +60,20 @@ export async function writeRejected(
     if (next < ranges.length) throw new Error(`${source.name} became shorter while it was imported`);
   }
   const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
+  const remove = () => rmSync(unfinished, { force: true });
+  // an interruption ends the process meanwhile
+  process.once('exit', remove);
   try {
     const file = await open(unfinished, 'wx', 0o600);
     await pipeline(lines, file.createWriteStream());
     await rename(unfinished, path);
   } catch (error) {
-    await rm(unfinished, { force: true });
+    remove();
     throw new Failure(
       `cannot write lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
         'Free space or allow writing there, and run the same command again.',
     );
+  } finally {
+    process.removeListener('exit', remove);
   }
 }
