@@ -118,10 +118,58 @@ describe('a limit of 200 a second', () => {
       return (await Promise.all(decisions)).filter(({ admitted }) => admitted).length;
     };
     expect(await take()).toBe(100);
+    // of 155 that the primary has counted
+    expect(await take()).toBe(55);
+    expect(await take()).toBe(45);
     expect(await take()).toBe(0);
     instance.delayMs = 0;
     await vi.advanceTimersByTimeAsync(SECOND);
     expect(await take()).toBe(150);
+  });
+
+  it('admits the whole of a window in which the primary was silent once', async () => {
+    const hour = { requests: 100, windowMs: 3_600 * SECOND };
+    const instance = new Instance(2);
+    const take = async (ms: number) => {
+      const pending = instance.take(0, hour);
+      await vi.advanceTimersByTimeAsync(ms);
+      return pending;
+    };
+    for (let i = 0; i < 21; i++) expect(await take(1_000)).toMatchObject({ admitted: true });
+    instance.delayMs = 400;
+    let last = await take(150);
+    let admitted = 21;
+    for (; last.admitted; last = await take(150)) {
+      admitted++;
+      if (admitted === 40) instance.delayMs = 0;
+      expect(last.resetInMs).toBeLessThanOrEqual(hour.windowMs - 21 * SECOND + 1_000);
+    }
+    expect(admitted).toBe(100);
+  });
+
+  it('admits no more than its limit in all when it has used more of its share than was granted', async () => {
+    const instance = new Instance(2);
+    instance.delayMs = 150;
+    const hour = { requests: 1_000, windowMs: 3_600 * SECOND };
+    let admitted = 0;
+    const take = async () => {
+      const pending = instance.take(0, hour);
+      await vi.advanceTimersByTimeAsync(0);
+      return pending;
+    };
+    const first = instance.take(0, hour);
+    await vi.advanceTimersByTimeAsync(100);
+    if ((await first).admitted) admitted++;
+    // before the late grant of some 25
+    for (let i = 0; i < 400; i++) if ((await take()).admitted) admitted++;
+    instance.delayMs = 0;
+    await vi.advanceTimersByTimeAsync(200);
+    for (let i = 0; i < 1_000; i++) {
+      const pending = instance.take(0, hour);
+      await vi.advanceTimersByTimeAsync(1);
+      if ((await pending).admitted) admitted++;
+    }
+    expect(admitted).toBe(1_000);
   });
 
   it('continues in equal shares while the primary is silent', async () => {

@@ -18,12 +18,21 @@ interface Lease {
   /** requests left at the primary, as of its last message */
   left: number;
   isRequested: boolean;
-  /** grants that are still to come after their timeout: the worker has admitted its share instead */
+  /** what the worker has granted itself, because the primary did not respond, until late grants tell what that has counted */
+  share: number;
+  /** requests of the present window that were admitted of such grants */
+  alone: number;
+  /** those of them that the primary has not counted, and that later grants pay */
+  debt: number;
+  /** grants that are still to come after their timeout, and the sum of those that have come */
   late: number;
+  lateGranted: number;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: Timer | undefined;
 }
 
+/** What a worker has of a new window. */
+const NOTHING = { tokens: 0, share: 0, alone: 0, debt: 0 };
 /** Share of a limit that the workers lease at a time, in all. */
 const STEP = 0.05;
 /** Timeout of the primary. After it, each worker applies an equal share of the limit. */
@@ -59,8 +68,7 @@ export class RateLimiter {
     const lease = this.#leaseOf(id, limit, nowMs);
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
-      lease.tokens = 0;
-      lease.left = limit.requests;
+      Object.assign(lease, { ...NOTHING, left: limit.requests });
     }
     if (lease.tokens > 0) {
       lease.tokens--;
@@ -80,9 +88,25 @@ export class RateLimiter {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);
       if (!lease) continue;
-      if (lease.late > 0) lease.late--;
-      else this.#grant(lease, grant);
+      if (lease.late > 0) this.#receiveLate(lease, grant);
+      else {
+        const paid = Math.min(lease.debt, grant.granted);
+        lease.debt -= paid;
+        this.#grant(lease, { ...grant, granted: grant.granted - paid });
+      }
     }
+  }
+
+  /** After the last late grant the primary counts again. What the worker admitted meanwhile uses up the late grants. */
+  #receiveLate(lease: Lease, { granted, left, resetInMs }: LeaseGrant): void {
+    lease.lateGranted += granted;
+    if (--lease.late > 0) return;
+    const admitted = lease.share > 0 ? lease.share - lease.tokens : 0;
+    const kept = lease.share > 0 ? 0 : lease.tokens;
+    const rest = kept + lease.lateGranted - admitted - lease.debt;
+    lease.alone += admitted;
+    const counted = { tokens: Math.max(0, rest), debt: Math.max(0, -rest), share: 0, lateGranted: 0 };
+    Object.assign(lease, counted, { left, endsAtMs: monotonicMs() + resetInMs });
   }
 
   #leaseOf(id: string, limit: RateLimit, nowMs: number): Lease {
@@ -93,7 +117,7 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, left: 0, late: 0 };
+    const counts = { ...NOTHING, endsAtMs: 0, left: 0, late: 0, lateGranted: 0 };
     const lease: Lease = { id, limit, ...counts, isRequested: false, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
@@ -109,8 +133,8 @@ export class RateLimiter {
     if (this.#toRequest.push(lease) > 1) return;
     onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
-        const { id, limit, waiting } = lease;
-        return { id, limit, wanted: waiting.length + Math.max(1, this.#stepOf(limit)) };
+        const { id, limit, waiting, debt } = lease;
+        return { id, limit, wanted: debt + waiting.length + Math.max(1, this.#stepOf(limit)) };
       });
       this.#toRequest = [];
       this.#send(requests);
@@ -136,12 +160,15 @@ export class RateLimiter {
     }
   }
 
-  /** Continues without the primary, which does not respond. */
+  /** Continues without the primary, which does not respond: admits at most an equal share in a window. */
   #continueWithoutPrimary(lease: Lease): void {
     const { requests, windowMs } = lease.limit;
     lease.late++;
-    const share = Math.max(1, Math.floor(requests / this.#workers));
-    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs });
+    const restMs = lease.endsAtMs - monotonicMs();
+    if (restMs <= 0) Object.assign(lease, NOTHING);
+    const granted = Math.max(0, Math.max(1, Math.floor(requests / this.#workers)) - lease.alone);
+    lease.share = granted;
+    this.#grant(lease, { granted, left: 0, resetInMs: restMs > 0 ? restMs : windowMs });
   }
 
   #sweep(nowMs: number): void {
@@ -152,11 +179,11 @@ export class RateLimiter {
 }
 
 function decisionOn(
-  { limit, tokens, left, endsAtMs }: Lease,
+  { limit, tokens, left, debt, endsAtMs }: Lease,
   admitted: boolean,
   nowMs: number,
 ): RateLimitDecision {
   // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
-  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };
+  return { admitted, remaining: admitted ? Math.max(0, tokens + left - debt) : 0, resetInMs };
 }
