@@ -45,7 +45,7 @@ async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }
     const sql = openDatabase(config.DATABASE_URL, 1, options);
     opened.push(sql);
     return sql;
-  });
+  }, requireSchema);
   await requireSchema(sql);
   if (pooled) await requireServingLogin(sql, config.DATABASE_TIMEOUT_MS);
   return { pooled };
