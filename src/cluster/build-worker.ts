@@ -64,7 +64,7 @@ export function buildWorker(
   const { postgres, origin } = openPostgres(context, {
     pooled,
     applied: () => (applied.history === '' ? undefined : applied),
-    isCurrent,
+    isSure: () => freshness.isSure(),
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
     onBreaker: (isOpen) => {

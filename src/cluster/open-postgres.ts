@@ -12,7 +12,7 @@ interface Options {
   pooled: boolean;
   /** see `Origin` */
   applied: () => Applied | undefined;
-  isCurrent: () => boolean;
+  isSure: () => boolean;
   onBehind: () => void;
   /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */
   onAnswer: (atMs: number) => void;

@@ -27,7 +27,7 @@ class Server {
 }
 
 function originOf(...servers: Server[]) {
-  const known = { applied: undefined as Applied | undefined, isCurrent: true };
+  const known = { applied: undefined as Applied | undefined, isSure: true };
   const counted: string[] = [];
   let behind = 0;
   const [primary, ...replicas] = servers as unknown as Postgres[];
@@ -35,7 +35,7 @@ function originOf(...servers: Server[]) {
     primary: primary!,
     replicas,
     applied: () => known.applied,
-    isCurrent: () => known.isCurrent,
+    isSure: () => known.isSure,
     onBehind: () => behind++,
     count: (outcome) => counted.push(outcome),
   });
@@ -118,9 +118,9 @@ it('replicas are left alone while they cannot be compared', async () => {
   const { known, read, counted } = originOf(primary, replica);
   await read();
   known.applied = { history: 'one', server: 'a', position: 0 };
-  known.isCurrent = false;
+  known.isSure = false;
   await read();
-  known.isCurrent = true;
+  known.isSure = true;
   await read();
   expect(counted).toEqual(['left_alone', 'left_alone', 'answered']);
   expect([primary.reads, replica.reads]).toEqual([2, 1]);

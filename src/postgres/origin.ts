@@ -15,8 +15,8 @@ interface OriginOptions {
   replicas: Postgres[];
   /** history and position up to which this process has applied the log; undefined while it knows neither */
   applied: () => Applied | undefined;
-  /** false: later changes may be unknown here, so that a replica cannot be compared and is left alone */
-  isCurrent: () => boolean;
+  /** false: changes older than a second may be unknown here, so that a replica cannot be compared and is left alone */
+  isSure: () => boolean;
   /** called when the primary is behind what was applied: the database has gone back, or another has taken its place */
   onBehind: () => void;
   count: (outcome: ReplicaRead) => void;
@@ -107,7 +107,7 @@ export class Origin {
   }
 
   get #mayReadReplicas(): boolean {
-    return this.#options.applied() !== undefined && this.#options.isCurrent();
+    return this.#options.applied() !== undefined && this.#options.isSure();
   }
 
   #next(): Replica | undefined {
