@@ -123,6 +123,7 @@ export class LogApplier {
       case 'hotels':
         for (const [i, id] of row.ids.entries())
           this.#hotelChanged(id, row.channelIds[i] ?? null, row.registryIds[i] ?? null, row.moves);
+        collections.hotelsChanged(row);
         break;
       case 'keys':
         for (const sha256 of row.ids) apiKeys.changed(sha256);
@@ -151,14 +152,10 @@ export class LogApplier {
   }
 
   #hotelChanged(id: string, channelId: string | null, registryId: string | null, moves: boolean): void {
-    const { collections, pageIndex } = this.#caches;
     this.#drop('id', id);
     if (channelId !== null) this.#drop('channel', channelId);
     if (registryId !== null) this.#drop('registry', registryId);
-    collections.hotelChanged(id, channelId, registryId);
-    if (!moves) return;
-    pageIndex.moved(id);
-    collections.hotelMoved(id);
+    if (moves) this.#caches.pageIndex.moved(id);
   }
 
   #drop(namespace: Namespace, key: string): void {

@@ -1,6 +1,7 @@
 import type { Namespace } from '../hotels/namespace.ts';
 import { PageIndex } from '../hotels/page-index.ts';
 import { nextIteration } from '../lib/clock.ts';
+import type { LogRow } from '../log/row.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository, Membership } from './repository.ts';
 
@@ -15,6 +16,9 @@ const MEMBERS_PER_QUERY = 2_000;
 const CHANGED_PER_QUERY = 1_000;
 /** Number of pending changes above which the whole collection is reloaded. */
 const MAX_CHANGED = 10_000;
+
+/** Hotels that have changed, with the ids that they have now. `moves`: they were created or deleted, or have other ids. */
+export type ChangedHotels = Pick<LogRow, 'ids' | 'channelIds' | 'registryIds' | 'moves'>;
 
 /**
  * Holds all ids of the hotels of one collection in memory, read from PostgreSQL in pieces. What is not among them is not
@@ -116,18 +120,18 @@ export class CollectionMembers {
     await this.#lookUpChanged();
   }
 
-  /** Applies a change of a hotel, which has these ids now. */
-  hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
-    if (this.isKnown) {
-      if (this.has('id', id)) addIds(this.#ids!, channelId, registryId);
+  /** Applies changes of hotels. `hashes`: both halves of the hash of each id, as of `hasHash`. */
+  hotelsChanged({ ids, channelIds, registryIds, moves }: ChangedHotels, hashes: Uint32Array): void {
+    for (let i = 0; i < ids.length; i++) {
+      const isMember = this.hasHash(hashes[2 * i]!, hashes[2 * i + 1]!);
+      if (this.isKnown) {
+        if (!isMember) continue;
+        addIds(this.#ids!, channelIds[i] ?? null, registryIds[i] ?? null);
+      }
+      // a lookup in flight may have seen the hotel before the change
+      else if (!this.#ids || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
+      if (moves) this.#list?.moved(ids[i]!);
     }
-    // a lookup in flight may have seen the hotel before the change
-    else if (!this.#ids || this.has('id', id) || this.#changed.has(id)) this.#noteChange(id);
-  }
-
-  /** Applies the creation or deletion of a hotel with this id. */
-  moved(id: string): void {
-    if (!this.isKnown || this.has('id', id)) this.#list?.moved(id);
   }
 
   #noteChange(id: string): void {

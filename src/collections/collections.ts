@@ -1,7 +1,9 @@
+import { numberOf } from '../hotels/namespace.ts';
 import type { Page, PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
-import { CollectionMembers } from './collection-members.ts';
+import { hash, hashKey } from '../wasm/hashes.ts';
+import { type ChangedHotels, CollectionMembers } from './collection-members.ts';
 import type { CollectionRepository } from './repository.ts';
 
 /** Pause after a load that failed or found no room. */
@@ -82,14 +84,13 @@ export class Collections {
     else held.changed(ids).catch(() => this.#drop(held));
   }
 
-  /** Applies a change of a hotel, which has these ids now. */
-  hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
-    for (const held of this.#cached.values()) held.hotelChanged(id, channelId, registryId);
-  }
-
-  /** Applies the creation or deletion of a hotel with this id. */
-  hotelMoved(id: string): void {
-    for (const held of this.#cached.values()) held.moved(id);
+  /** Applies changes of hotels. */
+  hotelsChanged(changed: ChangedHotels): void {
+    if (this.#cached.size === 0) return;
+    // thousands of collections may be held: each id is hashed once, and all are looked up in one collection after the other
+    const hashes = new Uint32Array(2 * changed.ids.length);
+    for (const [i, id] of changed.ids.entries()) if (hashKey(numberOf('id'), id)) hashes.set(hash, 2 * i);
+    for (const held of this.#cached.values()) held.hotelsChanged(changed, hashes);
   }
 
   /** Returns the list of a collection if its members and all their changes are known. */
