@@ -25,7 +25,7 @@ interface Compared {
   theirs: TargetName;
   ours: TargetName;
   /** two servers whose own ratio divides this one: what differs between them too is not ours */
-  control?: Pick<Compared, 'theirs' | 'ours'>;
+  control?: Pick<Compared, 'theirs' | 'ours'> | undefined;
 }
 
 export interface Ratio {
@@ -94,9 +94,18 @@ const PROMISED: Promised[] = [
   ...[2, 4].flatMap((count) =>
     ['get', 'batch-1000'].map((name): Promised => {
       const title = `${name === 'get' ? 'GET by id' : 'batch of 1000'}: 1 worker / ${count} workers`;
-      const compared = compare(title, 'CPU time', `workers-${name}`, 'workers-1', `workers-${count}`, 0.9, 1);
-      const of = { ...compared.of, control: { theirs: 'limit-1', ours: `limit-${count}` } };
-      return { ...compared, title: `${title}, divided by that of the upper bound`, of } as Promised;
+      const divided = `${title}, divided by that of the upper bound`;
+      const control = { theirs: 'limit-1', ours: `limit-${count}` } as const;
+      return compare(
+        divided,
+        'CPU time',
+        `workers-${name}`,
+        'workers-1',
+        `workers-${count}`,
+        0.9,
+        1,
+        control,
+      );
     }),
   ),
   probe(
@@ -115,8 +124,9 @@ function compare(
   ours: TargetName,
   floor: number,
   aim: number,
+  control?: Compared['control'],
 ): Promised {
-  return { title, floor, aim, of: { scenario, by, theirs, ours } };
+  return { title, floor, aim, of: { scenario, by, theirs, ours, control } };
 }
 
 function probe(title: string, name: ProbeName, floor: number, aim: number): Promised {
