@@ -43,16 +43,7 @@ export function watchAddressFiles(
   onChange: (name: AddressName, isNew: boolean) => void,
 ): () => void {
   const last = new Map<AddressName, string>();
-  let isReading = false;
   const read = async (): Promise<void> => {
-    // on a file system that hangs, each read would keep another thread from everything else
-    if (isReading) return;
-    isReading = true;
-    await readEach().finally(() => {
-      isReading = false;
-    });
-  };
-  const readEach = async (): Promise<void> => {
     for (const name of ADDRESSES) {
       const path = config[`${name}_FILE`];
       const content = path && (await readFile(path, 'utf8').catch(() => '')).trim();
@@ -63,6 +54,14 @@ export function watchAddressFiles(
     }
   };
   if (!ADDRESSES.some((name) => config[`${name}_FILE`])) return () => {};
-  const timer = setInterval(read, READ_EVERY_MS).unref();
+  let isReading = false;
+  const timer = setInterval(async () => {
+    // on a file system that hangs, each read would keep another thread from everything else
+    if (isReading) return;
+    isReading = true;
+    await read().finally(() => {
+      isReading = false;
+    });
+  }, READ_EVERY_MS).unref();
   return () => clearInterval(timer);
 }

@@ -31,18 +31,17 @@ it('scrapes that arrive while metrics are gathered share the next result', async
   expect(await last).toBe('again');
 });
 
-/** Sends text again and again, until the server has closed the connection; returns what it has answered. */
-async function answerToEndless(port: number, head: string, more: string): Promise<string> {
-  const socket = connect(port, '127.0.0.1').on('error', () => {});
-  const received: Buffer[] = [];
-  socket.on('data', (bytes) => received.push(bytes));
+/** Sends text again and again, until the server has closed the connection. */
+async function sendEndless(port: number, head: string, more: string): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+    .on('error', () => {})
+    .resume();
   const send = () => {
     while (socket.writable && socket.write(more));
   };
   socket.on('drain', send).write(head);
   send();
   await new Promise((resolve) => socket.once('close', resolve));
-  return Buffer.concat(received).toString();
 }
 
 it('does not read bodies and pipelined requests, however long they are', async () => {
@@ -57,9 +56,9 @@ it('does not read bodies and pipelined requests, however long they are', async (
   const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n`;
   try {
     for (const path of ['/livez', '/metrics']) {
-      await answerToEndless(port, `${get(path)}Transfer-Encoding: chunked\r\n\r\n`, chunks);
-      await answerToEndless(port, `${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
-      await answerToEndless(port, '', `${get(path)}\r\n`.repeat(1_000));
+      await sendEndless(port, `${get(path)}Transfer-Encoding: chunked\r\n\r\n`, chunks);
+      await sendEndless(port, `${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
+      await sendEndless(port, '', `${get(path)}\r\n`.repeat(1_000));
     }
     expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
   } finally {

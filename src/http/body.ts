@@ -74,7 +74,8 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
   const hold = (buffer: Buffer | undefined) => {
     if (collected) pool.release(collected);
     collected = buffer;
-    unfinished.set(reject, listener.owner(), buffer?.length ?? 0);
+    if (buffer) unfinished.set(reject, listener.owner(), buffer.length);
+    else unfinished.delete(reject);
     while (unfinished.total > MAX_UNFINISHED_BYTES) unfinished.firstOfLargest()!();
   };
   const end = () => {

@@ -20,9 +20,7 @@ export interface PendingWrite {
   readonly taken: Transfer;
 }
 
-/** `owner`: the API key whose share it uses. */
 interface BackloggedWrite extends PendingWrite {
-  owner: string;
   disconnect: () => void;
 }
 
@@ -44,22 +42,21 @@ export function keep(
   while (backlog.total > 0 && backlog.total + heldBytes > MAX_BACKLOG_BYTES)
     backlog.firstOfLargest()!.disconnect();
   const kept = {
-    owner,
     body: mayBeOverwritten && body instanceof Uint8Array ? pool.copy(body) : body,
     disconnect,
     taken: beginPace(BACKLOG_WINDOW_MS, disconnect),
   };
-  backlog.set(kept, owner, heldBytes);
+  if (heldBytes > 0) backlog.set(kept, owner, heldBytes);
   all.add(kept);
   return kept;
 }
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  const { body, owner, taken } = pending as BackloggedWrite;
+  const { body, taken } = pending;
   if (!all.delete(pending)) return;
   endPace(taken);
-  backlog.set(pending as BackloggedWrite, owner, 0);
+  backlog.delete(pending as BackloggedWrite);
   if (Buffer.isBuffer(body)) pool.release(body);
 }
 

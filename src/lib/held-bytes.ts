@@ -1,42 +1,43 @@
 /** Counts the bytes that are held for owners, so that the one with the most can be asked to give some back. */
 export class HeldBytes<Holder> {
+  readonly #held = new Map<Holder, { owner: string; bytes: number }>();
   /** holders in order of arrival */
-  readonly #owners = new Map<string, { bytes: number; holders: Map<Holder, number> }>();
-  readonly #ownerOf = new Map<Holder, string>();
+  readonly #owners = new Map<string, { bytes: number; holders: Set<Holder> }>();
   #total = 0;
 
   get total(): number {
     return this.#total;
   }
 
-  /** Sets the bytes of a holder; 0 removes it. It keeps its place in the order as long as it has the same owner. */
+  /** Sets the bytes of a holder, which are more than 0. It keeps its place in the order as long as it has the same owner. */
   set(holder: Holder, owner: string, bytes: number): void {
-    const before = this.#ownerOf.get(holder);
-    if (before !== undefined && (before !== owner || bytes === 0)) this.#remove(holder, before);
-    if (bytes === 0) return;
-    const of = this.#owners.get(owner) ?? { bytes: 0, holders: new Map() };
-    const grown = bytes - (of.holders.get(holder) ?? 0);
-    of.holders.set(holder, bytes);
+    const before = this.#held.get(holder);
+    if (before && before.owner !== owner) this.delete(holder);
+    const grown = bytes - (this.#held.get(holder)?.bytes ?? 0);
+    this.#held.set(holder, { owner, bytes });
+    const of = this.#owners.get(owner) ?? { bytes: 0, holders: new Set() };
+    of.holders.add(holder);
     of.bytes += grown;
     this.#total += grown;
     this.#owners.set(owner, of);
-    this.#ownerOf.set(holder, owner);
+  }
+
+  /** Removes a holder, if it holds any. */
+  delete(holder: Holder): void {
+    const held = this.#held.get(holder);
+    if (!held) return;
+    this.#held.delete(holder);
+    this.#total -= held.bytes;
+    const of = this.#owners.get(held.owner)!;
+    of.bytes -= held.bytes;
+    of.holders.delete(holder);
+    if (of.holders.size === 0) this.#owners.delete(held.owner);
   }
 
   /** Returns the first holder of the owner that has the most bytes; undefined if there is none. */
   firstOfLargest(): Holder | undefined {
-    let largest: { bytes: number; holders: Map<Holder, number> } | undefined;
+    let largest: { bytes: number; holders: Set<Holder> } | undefined;
     for (const of of this.#owners.values()) if (!largest || of.bytes > largest.bytes) largest = of;
-    return largest?.holders.keys().next().value;
-  }
-
-  #remove(holder: Holder, owner: string): void {
-    const of = this.#owners.get(owner)!;
-    const bytes = of.holders.get(holder)!;
-    of.holders.delete(holder);
-    of.bytes -= bytes;
-    this.#total -= bytes;
-    this.#ownerOf.delete(holder);
-    if (of.holders.size === 0) this.#owners.delete(owner);
+    return largest?.holders.values().next().value;
   }
 }

@@ -101,10 +101,8 @@ export class RateLimiter {
   #receiveLate(lease: Lease, { granted, left, resetInMs }: LeaseGrant): void {
     lease.lateGranted += granted;
     if (--lease.late > 0) return;
-    const admitted = lease.share > 0 ? lease.share - lease.tokens : 0;
-    const kept = lease.share > 0 ? 0 : lease.tokens;
-    const rest = kept + lease.lateGranted - admitted - lease.debt;
-    lease.alone += admitted;
+    lease.alone += Math.max(0, lease.share - lease.tokens);
+    const rest = lease.tokens + lease.lateGranted - lease.share - lease.debt;
     const counted = { tokens: Math.max(0, rest), debt: Math.max(0, -rest), share: 0, lateGranted: 0 };
     Object.assign(lease, counted, { left, endsAtMs: monotonicMs() + resetInMs });
   }
