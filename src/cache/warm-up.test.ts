@@ -17,9 +17,15 @@ afterEach(() => useClock());
 async function warmed(
   slow: number[],
   failing: number[] = [],
-  options: { listed?: number | undefined; everyMs?: number; slowMs?: number } = { listed: IDS.length },
+  options: {
+    listed?: number | undefined;
+    everyMs?: number;
+    slowMs?: number;
+    isCurrent?: (afterMs: number) => boolean;
+  } = { listed: IDS.length },
 ): Promise<WarmUpResult> {
-  const { listed, everyMs = 0, slowMs = SLOW_MS } = options;
+  const { listed, everyMs = 0, slowMs = SLOW_MS, isCurrent = () => true } = options;
+  const beganMs = clock.nowMs;
   let loads = 0;
   let result: WarmUpResult | undefined;
   const warmUp = new WarmUp({
@@ -44,7 +50,7 @@ async function warmed(
     },
     redisBatch: undefined,
     slowMs,
-    isCurrent: () => true,
+    isCurrent: () => isCurrent(clock.nowMs - beganMs),
     isStopping: () => false,
     number: 1,
     workers: 1,
@@ -77,6 +83,16 @@ it('a warm-up ends after a second that added less than a twentieth of the list, 
   expect(await warmed([], [], { ...steady, listed: 8 * 20 })).toMatchObject(complete);
   for (const listed of [8 * 20 + 1, undefined])
     expect(await warmed([], [], { ...steady, listed })).toMatchObject({ hotels: 2 * 8, end: 'small gain' });
+});
+
+it('a warm-up waits while the log is not followed, until its time is over', async () => {
+  const except = (fromMs: number, toMs: number) => (afterMs: number) => afterMs < fromMs || afterMs >= toMs;
+  const steady = { listed: IDS.length, everyMs: 100 };
+  const paused = await warmed([], [], { ...steady, isCurrent: except(250, 2_250) });
+  expect(paused).toMatchObject({ hotels: IDS.length, end: 'complete' });
+  expect(paused.tookMs).toBeGreaterThan(2_000);
+  const silent = await warmed([], [], { ...steady, isCurrent: except(0, Infinity) });
+  expect(silent).toMatchObject({ hotels: 0, tookMs: 30_000, end: 'timeout' });
 });
 
 it('a warm-up that fails reports why, and the worker starts', async () => {

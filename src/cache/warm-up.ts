@@ -24,6 +24,7 @@ const MAX_SKIPPED = 500_000;
 /** Share of the list that a second of the warm-up must add: as many more of the later lookups are hits. */
 const MIN_GAIN = 1 / 20;
 const GAIN_OVER_MS = 1_000;
+const CURRENT_RETRY_MS = 50;
 
 type WarmUpEnd =
   | 'complete'
@@ -102,11 +103,11 @@ export class WarmUp {
     /** hotels loaded before the running second, which ends then */
     let second = { hotels: 0, endsAtMs: Infinity };
     for await (const ids of this.#ids(listed)) {
+      // while the log is not followed, Redis is not read, and values are served for seconds only
+      while (!isCurrent() && !isStopping() && monotonicMs() < untilMs) await pause(CURRENT_RETRY_MS);
       if (isStopping()) return 'stopped';
       const beganMs = monotonicMs();
       if (beganMs >= untilMs) return 'timeout';
-      // while the log cannot be followed, Redis is not read, and values are served for seconds only
-      if (!isCurrent()) return 'unavailable';
       if (!local.arena.hasRoom) return 'full';
       if (beganMs >= second.endsAtMs) {
         if (this.#hotels - second.hotels < MIN_GAIN * (await listed)) return 'small gain';

@@ -5,9 +5,9 @@ import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
 
-/** Time that the worker waits for Redis at its start. */
-const REDIS_TIMEOUT_MS = 500;
-/** The same for PostgreSQL: cached hotels can be served without it. */
+/** Minimum time that the worker waits for Redis at its start: as long as a command may take, if that is longer. */
+const MIN_REDIS_TIMEOUT_MS = 500;
+/** Time that it waits for PostgreSQL: cached hotels can be served without it. */
 const POSTGRES_TIMEOUT_MS = 300;
 /** Time that the worker waits for the list of existing keys at its start. */
 const PRELOAD_TIMEOUT_MS = 200;
@@ -54,7 +54,7 @@ export function runWorker(
   let warmedUp: WarmUpResult | undefined;
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([
-      redis?.connected(REDIS_TIMEOUT_MS),
+      redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
       postgres.connected(POSTGRES_TIMEOUT_MS),
       Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
       origin.connected(POSTGRES_TIMEOUT_MS),
