@@ -1,13 +1,16 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Entry } from '../hotels/entry.ts';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { pause, useClock } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
 import { WarmUp, type WarmUpResult } from './warm-up.ts';
 
 const SLOW_MS = 200;
-const IDS = Array.from({ length: 50 }, (_, i) => `h${String(i).padStart(2, '0')}`);
+const IDS = Array.from({ length: 96 }, (_, i) => `h${String(i).padStart(2, '0')}`);
 
 let clock: VirtualClock;
+/** number of hotels of each load */
+let counts: number[];
 beforeEach(() => {
   clock = new VirtualClock();
 });
@@ -22,20 +25,26 @@ async function warmed(
     everyMs?: number;
     slowMs?: number;
     isCurrent?: (afterMs: number) => boolean;
+    arenaBytes?: number;
+    /** of each hotel; without, none is found */
+    hotelBytes?: number;
   } = { listed: IDS.length },
 ): Promise<WarmUpResult> {
   const { listed, everyMs = 0, slowMs = SLOW_MS, isCurrent = () => true } = options;
+  const { arenaBytes = 1024 ** 2, hotelBytes } = options;
   const beganMs = clock.nowMs;
   let loads = 0;
+  counts = [];
   let result: WarmUpResult | undefined;
   const warmUp = new WarmUp({
-    local: { arena: new CacheArena(1024 ** 2) },
+    local: { arena: new CacheArena(arenaBytes) },
     reader: {
       load: async (_, ids) => {
         const load = loads++;
+        counts.push(ids.length);
         await pause(slow.includes(load) ? SLOW_MS + 50 : everyMs);
         if (failing.includes(load)) throw new Error('invalid page in block 7');
-        return ids.map(() => null);
+        return ids.map(() => (hotelBytes ? new Entry(Buffer.alloc(hotelBytes)) : null));
       },
     },
     repository: {
@@ -62,9 +71,17 @@ async function warmed(
   return result!;
 }
 
-it('a warm-up ends after a slow load, unless it is the first, which compiles the code', async () => {
-  expect(await warmed([0])).toMatchObject({ hotels: IDS.length, end: 'complete' });
+it('a warm-up ends after a slow load, unless it is one of the first, before the code is compiled', async () => {
+  expect(await warmed([0, 1])).toMatchObject({ hotels: IDS.length, end: 'complete' });
   expect(await warmed([0, 2])).toMatchObject({ hotels: 3 * 8, end: 'slow' });
+});
+
+it('a warm-up loads as many hotels at once as have 2 MiB, by the size of those before', async () => {
+  const arenaBytes = 64 * 1024 ** 2;
+  await warmed([], [], { listed: IDS.length, arenaBytes, hotelBytes: 1024 });
+  expect(counts).toEqual([32, 64]);
+  await warmed([], [], { listed: IDS.length, arenaBytes, hotelBytes: 50 * 1024 });
+  expect(counts).toEqual([32, 40, 24]);
 });
 
 it('a warm-up that is late does not wait for a negative time, of which Node 24 warns', async () => {
@@ -82,7 +99,7 @@ it('a warm-up ends after a second that added less than a twentieth of the list, 
   const complete = { hotels: IDS.length, end: 'complete' };
   expect(await warmed([], [], { ...steady, listed: 8 * 20 })).toMatchObject(complete);
   for (const listed of [8 * 20 + 1, undefined])
-    expect(await warmed([], [], { ...steady, listed })).toMatchObject({ hotels: 2 * 8, end: 'small gain' });
+    expect(await warmed([], [], { ...steady, listed })).toMatchObject({ hotels: 3 * 8, end: 'small gain' });
 });
 
 it('a warm-up waits while the log is not followed, until its time is over', async () => {

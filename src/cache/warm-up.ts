@@ -7,8 +7,13 @@ import type { HotelReader } from './hotel-reader.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
-/** Maximum number of hotels per load. A worker has one load in progress. */
+/** Maximum number of hotels per load, and of their bytes, by the size of those before. A worker has one load in progress. */
 const MAX_LOAD_COUNT = 500;
+const MAX_LOAD_BYTES = 2 * 1024 * 1024;
+/** Minimum number: each may have 64 KiB. The first load has it. */
+const MIN_LOAD_COUNT = 32;
+/** Loads before the code is compiled. */
+const COLD_LOADS = 2;
 /** Bytes of the cache for each hotel of a load: the last load fits into the 1/32 that a full cache leaves free. */
 const BYTES_PER_LOADED = 128 * 1024;
 /** Hotels per second of an instance: a sixth of what one core of Redis reads. */
@@ -68,13 +73,15 @@ interface WarmUpOptions {
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
-  readonly #loadCount: number;
+  readonly #maxCount: number;
+  #loadCount: number;
   #hotels = 0;
 
   constructor(options: WarmUpOptions) {
     this.#options = options;
     const { maxBytes } = options.local.arena.stats();
-    this.#loadCount = Math.min(MAX_LOAD_COUNT, Math.ceil(maxBytes / BYTES_PER_LOADED));
+    this.#maxCount = Math.min(MAX_LOAD_COUNT, Math.ceil(maxBytes / BYTES_PER_LOADED));
+    this.#loadCount = Math.min(MIN_LOAD_COUNT, this.#maxCount);
   }
 
   /**
@@ -99,7 +106,7 @@ export class WarmUp {
     const { reader, workers, local, slowMs, isCurrent, isStopping } = this.#options;
     const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
     const listed = this.#count();
-    let isCompiled = false;
+    let loads = 0;
     /** hotels loaded before the running second, which ends then */
     let second = { hotels: 0, endsAtMs: Infinity };
     for await (const ids of this.#ids(listed)) {
@@ -116,23 +123,30 @@ export class WarmUp {
       const found = await reader.load('id', ids, '');
       this.#hotels += ids.length;
       const tookMs = monotonicMs() - beganMs;
-      if (isCompiled && tookMs > slowMs) return 'slow';
-      if (!isCompiled) {
+      if (++loads > COLD_LOADS && tookMs > slowMs) return 'slow';
+      if (loads === COLD_LOADS) {
         await this.#compile(found);
         second = { hotels: this.#hotels, endsAtMs: monotonicMs() + GAIN_OVER_MS };
-        isCompiled = true;
       }
+      this.#setCount(found);
       await pause(Math.max(0, ids.length * msPerHotel - tookMs));
     }
     return 'complete';
   }
 
+  /** Sets the number of hotels of the next load by the size of these. */
+  #setCount(found: Found[]): void {
+    const bytes = found.reduce((sum, hotel) => sum + (hotel?.bytes.length ?? 0), 0);
+    const fit = Math.max(MIN_LOAD_COUNT, Math.floor((MAX_LOAD_BYTES * found.length) / bytes));
+    this.#loadCount = Math.min(fit, this.#maxCount);
+  }
+
   /** Yields the ids of the list, each once. */
   async *#ids(listed: Promise<number>): AsyncGenerator<string[]> {
-    const count = this.#loadCount;
     const { repository } = this.#options;
     const start = await this.#startInList(listed);
     for (let mark = start, hasWrapped = start === null; ; ) {
+      const count = this.#loadCount;
       const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
       const end = hasWrapped && start !== null ? listed.findIndex((id) => id >= start) : -1;
       const ids = end < 0 ? listed : listed.slice(0, end);
