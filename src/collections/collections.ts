@@ -62,7 +62,7 @@ export class Collections {
     isCurrent = false,
   ): Promise<Page> {
     const list = this.#listOf(collection);
-    if (list) return list.page(offset, limit, isCurrent);
+    if (list) return list.page(offset, limit, owner, isCurrent);
     const ids = await this.#options.repository.listOf(collection).idsFrom(null, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }

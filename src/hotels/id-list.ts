@@ -26,10 +26,10 @@ export class IdList {
   }
 
   /** Returns the first `most` ids from `from` (null: the start) to before `to` (null: the end). */
-  idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
+  idsBetween(from: string | null, to: string | null, most: number, owner: string): Promise<string[]> {
     const [lower, upper, limit] = this.#own;
     const text = `select id from ${this.#relation} where ${between(lower, upper)} order by ${ID} limit ${limit}`;
-    return this.#ids(text, [from, to, most], 'list');
+    return this.#ids(text, [from, to, most], 'list', owner);
   }
 
   /**

@@ -56,7 +56,7 @@ export class List {
     return this.#reply(starts);
   }
 
-  async idsBetween(from: string | null, to: string | null, limit: number): Promise<string[]> {
+  async idsBetween(from: string | null, to: string | null, limit: number, _owner: string): Promise<string[]> {
     return this.#reply(this.#between(from, to).slice(0, limit));
   }
 

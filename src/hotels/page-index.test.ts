@@ -5,6 +5,7 @@ import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
 
 const LIMIT = 5;
+const OWNER = 'key';
 const MAX_BYTES = 256 * 1024;
 
 const turns = async (count = 20) => {
@@ -24,7 +25,7 @@ async function settled(list: List, maxBytes?: number): Promise<PageIndex> {
   const pageIndex = positionsOf(list, maxBytes);
   // a request waits for at most a second, in which a busy machine does not count millions
   for (;;) {
-    const page = await pageIndex.page(Number.MAX_SAFE_INTEGER, 1).catch((error: unknown) => {
+    const page = await pageIndex.page(Number.MAX_SAFE_INTEGER, 1, OWNER).catch((error: unknown) => {
       if (!(error instanceof Unavailable)) throw error;
     });
     if (page) return pageIndex;
@@ -62,16 +63,16 @@ it('a count that is answered behind a later one does not replace it', async () =
     await counted.promise;
     return counts;
   };
-  const slow = pageIndex.page(500, LIMIT);
+  const slow = pageIndex.page(500, LIMIT, OWNER);
   list.letGo();
   await turns();
   list.countBetween = countBetween;
   list.insert('h000000b');
   pageIndex.moved('h000000b');
-  expect(await pageIndex.page(0, LIMIT)).toMatchObject(expected(list, 0));
+  expect(await pageIndex.page(0, LIMIT, OWNER)).toMatchObject(expected(list, 0));
   counted.resolve();
   await slow;
-  expect(await pageIndex.page(500, LIMIT)).toMatchObject(expected(list, 500));
+  expect(await pageIndex.page(500, LIMIT, OWNER)).toMatchObject(expected(list, 500));
 });
 
 describe('pages', () => {
@@ -102,10 +103,12 @@ describe('pages', () => {
               receiveAll();
               const held = pageIndex.cachedPage(step.offset, LIMIT);
               if (held) expect(held).toMatchObject(expected(list, step.offset));
-              expect(await pageIndex.page(step.offset, LIMIT)).toMatchObject(expected(list, step.offset));
+              expect(await pageIndex.page(step.offset, LIMIT, OWNER)).toMatchObject(
+                expected(list, step.offset),
+              );
             } else if (step.do === 'hold') {
               list.hold();
-              pageIndex.page(step.offset, LIMIT).catch(() => {});
+              pageIndex.page(step.offset, LIMIT, OWNER).catch(() => {});
               await turns();
             } else if (step.do === 'let go') {
               list.letGo();
@@ -116,7 +119,7 @@ describe('pages', () => {
               list.letGo();
               list.fails = true;
               await pageIndex
-                .page(step.offset, LIMIT)
+                .page(step.offset, LIMIT, OWNER)
                 .catch((error) => expect(error).toBeInstanceOf(Unavailable));
               await turns();
               list.fails = false;
@@ -126,8 +129,9 @@ describe('pages', () => {
           await turns(200);
           receiveAll();
           for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length])
-            if (place >= 0) expect(await pageIndex.page(place, LIMIT)).toMatchObject(expected(list, place));
-          const { total } = await pageIndex.page(0, LIMIT);
+            if (place >= 0)
+              expect(await pageIndex.page(place, LIMIT, OWNER)).toMatchObject(expected(list, place));
+          const { total } = await pageIndex.page(0, LIMIT, OWNER);
           expect([undefined, list.ids.length]).toContain(total);
           knownTotals += total === undefined ? 0 : 1;
         },
@@ -140,11 +144,11 @@ describe('pages', () => {
   it('that are cached need no query', async () => {
     const list = new List(numbered(10_000));
     const pageIndex = await settled(list);
-    for (let offset = 0; offset < 4_000; offset += 100) await pageIndex.page(offset, 100);
+    for (let offset = 0; offset < 4_000; offset += 100) await pageIndex.page(offset, 100, OWNER);
     list.queries = 0;
     for (let offset = 0; offset < 3_900; offset += 100) {
       expect(pageIndex.cachedPage(offset, 100)).toMatchObject(expected(list, offset, 100));
-      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100, OWNER)).toMatchObject(expected(list, offset, 100));
     }
     expect(list.queries).toBe(0);
     expect(pageIndex.cachedPage(9_000, 100)).toBeUndefined();
@@ -154,7 +158,7 @@ describe('pages', () => {
     const list = new List(numbered(20_000));
     const pageIndex = await settled(list, 30_000);
     for (let offset = 0; offset < 20_000; offset += 100)
-      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100, OWNER)).toMatchObject(expected(list, offset, 100));
     expect(pageIndex.cachedBytes).toBeLessThanOrEqual(30_000);
     expect(pageIndex.cachedBytes).toBeGreaterThan(10_000);
   });
@@ -162,13 +166,13 @@ describe('pages', () => {
   it('are found by queries that pass a bounded number of hotels', async () => {
     const list = new List(numbered(60_000));
     const pageIndex = positionsOf(list);
-    expect(await pageIndex.page(500, 100)).toMatchObject(expected(list, 500, 100));
+    expect(await pageIndex.page(500, 100, OWNER)).toMatchObject(expected(list, 500, 100));
     for (const offset of [0, 199, 200, 30_000, 59_999, 60_000, Number.MAX_SAFE_INTEGER])
-      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100, OWNER)).toMatchObject(expected(list, offset, 100));
     expect(list.largestSkip).toBeLessThanOrEqual(20_000);
     list.largestSkip = 0;
     pageIndex.moved('h030000');
-    for (const offset of [0, 30_000, 59_999]) await pageIndex.page(offset, 100);
+    for (const offset of [0, 30_000, 59_999]) await pageIndex.page(offset, 100, OWNER);
     expect(list.largestSkip).toBeLessThanOrEqual(200);
   });
 
@@ -180,10 +184,10 @@ describe('pages', () => {
     for (const id of came) pageIndex.moved(id);
     list.queries = 0;
     list.largestSkip = 0;
-    expect(await pageIndex.page(500, 20)).toMatchObject(expected(list, 500, 20));
+    expect(await pageIndex.page(500, 20, OWNER)).toMatchObject(expected(list, 500, 20));
     expect(list.queries).toBeLessThanOrEqual(5);
     for (const offset of [50_000, 50_500, 50_999, 25_000])
-      expect(await pageIndex.page(offset, 20)).toMatchObject(expected(list, offset, 20));
+      expect(await pageIndex.page(offset, 20, OWNER)).toMatchObject(expected(list, offset, 20));
     expect(list.largestSkip).toBeLessThanOrEqual(20_000);
   });
 
@@ -199,21 +203,44 @@ describe('pages', () => {
     };
     pageIndex.moved('h000000');
     list.queries = 0;
-    await pageIndex.page(900, LIMIT);
+    await pageIndex.page(900, LIMIT, OWNER);
     expect(list.queries).toBeLessThanOrEqual(4);
+  });
+
+  it('are read by the share of their key, also after the query of another found no room', async () => {
+    const list = new List(numbered(1_000));
+    const pageIndex = await settled(list);
+    pageIndex.moved('h000500');
+    const read = list.idsBetween.bind(list);
+    const owners: string[] = [];
+    list.idsBetween = async (from, to, most, owner) => {
+      owners.push(owner);
+      await turns();
+      if (owner === 'busy') throw new Unavailable('the queue is full', { rejection: 'postgres_queue' });
+      return read(from, to, most, owner);
+    };
+    const pages = await Promise.allSettled(
+      ['busy', OWNER, 'busy'].map((owner) => pageIndex.page(500, LIMIT, owner)),
+    );
+    expect(pages).toMatchObject([
+      { reason: { rejection: 'postgres_queue' } },
+      { value: expected(list, 500) },
+      { reason: { rejection: 'postgres_queue' } },
+    ]);
+    expect(owners).toEqual(['busy', OWNER]);
   });
 
   it('are unavailable without PostgreSQL unless they are cached', async () => {
     const list = new List(numbered(30_000));
     const pageIndex = await settled(list);
-    await pageIndex.page(900, LIMIT);
+    await pageIndex.page(900, LIMIT, OWNER);
     list.fails = true;
-    expect(await pageIndex.page(900, LIMIT)).toMatchObject(expected(list, 900));
-    await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
+    expect(await pageIndex.page(900, LIMIT, OWNER)).toMatchObject(expected(list, 900));
+    await expect(pageIndex.page(29_000, LIMIT, OWNER)).rejects.toBeInstanceOf(Unavailable);
     pageIndex.forget();
-    await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
+    await expect(pageIndex.page(29_000, LIMIT, OWNER)).rejects.toBeInstanceOf(Unavailable);
     list.fails = false;
-    expect(await pageIndex.page(29_000, LIMIT)).toMatchObject(expected(list, 29_000));
+    expect(await pageIndex.page(29_000, LIMIT, OWNER)).toMatchObject(expected(list, 29_000));
   });
 
   it('are exact when more segments changed than one query counts', async () => {
@@ -223,7 +250,7 @@ describe('pages', () => {
     for (let i = 0; i < 500; i++) list.remove(list.ids[i * 190]!);
     for (const id of numbered(100_000)) if (!list.has(id)) pageIndex.moved(id);
     list.queries = 0;
-    expect(await pageIndex.page(99_000, LIMIT)).toMatchObject(expected(list, 99_000));
+    expect(await pageIndex.page(99_000, LIMIT, OWNER)).toMatchObject(expected(list, 99_000));
     // each counts 50 segments
     expect(list.queries).toBeLessThan(15);
   });

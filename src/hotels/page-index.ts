@@ -1,4 +1,4 @@
-import { Unavailable } from '../errors.ts';
+import { isQueueFull, Unavailable } from '../errors.ts';
 import { monotonicMs, nextIteration, pause } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import type { IdList } from './id-list.ts';
@@ -28,6 +28,13 @@ export interface Page {
   total?: number | undefined;
 }
 
+/** Query for the ids of a segment, by the share of its owner. */
+interface Loading {
+  owner: string;
+  tick: number;
+  ids: Promise<string[]>;
+}
+
 /**
  * Index of the list by position. The list is divided into segments of about 200 ids, with their counts and the ids of
  * those read last. An insert or a delete invalidates its segment only, which is counted or read again before its next
@@ -41,7 +48,7 @@ export class PageIndex {
   readonly #retryMs: number;
   readonly #blocks: LruCache<Segment, readonly string[]>;
   #segments = new ListSegments();
-  readonly #loading = new Map<Segment, { tick: number; ids: Promise<string[]> }>();
+  readonly #loading = new Map<Segment, Loading>();
   /** ids inserted or deleted while a segment is being divided */
   #moved: string[] | undefined;
   /** the query that counts or divides segments at present */
@@ -102,18 +109,19 @@ export class PageIndex {
   }
 
   /**
-   * Returns the page at `offset`. `isCurrent`: its ids are queried, because changes are known to be missing here. Throws
-   * `Unavailable`, also if positions cannot be counted in time.
+   * Returns the page at `offset`. `owner`: the API key whose share its queries use; those that count positions are shared by
+   * all. `isCurrent`: its ids are queried, because changes are known to be missing here. Throws `Unavailable`, also if
+   * positions cannot be counted in time.
    */
-  async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
-    if (!this.#mayServe()) return this.#query(offset, limit);
+  async page(offset: number, limit: number, owner: string, isCurrent = false): Promise<Page> {
+    if (!this.#mayServe()) return this.#query(offset, limit, owner);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
     while (true) {
       const { segment, skip } = this.#segments.at(offset);
       if (this.#segments.isExactBefore(segment, tick)) {
-        const page = await this.#read(segment, skip, limit, isCurrent);
+        const page = await this.#read(segment, skip, limit, owner, isCurrent);
         if (page) return page;
       }
       if (monotonicMs() > untilMs)
@@ -125,29 +133,35 @@ export class PageIndex {
     }
   }
 
-  async #query(offset: number, limit: number): Promise<Page> {
+  async #query(offset: number, limit: number, owner: string): Promise<Page> {
     if (offset > MAX_SKIP)
       throw new Unavailable('positions are not known while the log cannot be followed', {
         rejection: 'postgres_unavailable',
       });
-    const ids = await this.#source.idsFrom(null, offset, limit + 1);
+    const ids = await this.#source.idsFrom(null, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 
   /** Returns undefined if a segment was replaced meanwhile, or is too long. */
-  async #read(segment: Segment, skip: number, limit: number, isCurrent: boolean): Promise<Page | undefined> {
+  async #read(
+    segment: Segment,
+    skip: number,
+    limit: number,
+    owner: string,
+    isCurrent: boolean,
+  ): Promise<Page | undefined> {
     const segments = this.#segments;
     const ids: string[] = [];
     let from = skip;
     for (let each: Segment | undefined = segment; each && ids.length <= limit; each = segments.after(each)) {
       const block =
-        each.isLong || isCurrent ? undefined : (this.#blocks.get(each) ?? (await this.#load(each)));
+        each.isLong || isCurrent ? undefined : (this.#blocks.get(each) ?? (await this.#load(each, owner)));
       if (segments !== this.#segments || !segments.has(each)) return undefined;
       if (block) for (const id of from === 0 ? block : block.slice(from)) ids.push(id);
       else {
         if (from > MAX_SKIP) return undefined;
         const start = each.start?.toString() ?? null;
-        ids.push(...(await this.#source.idsFrom(start, from, limit + 1 - ids.length)));
+        ids.push(...(await this.#source.idsFrom(start, from, limit + 1 - ids.length, owner)));
         break;
       }
       from = 0;
@@ -156,28 +170,36 @@ export class PageIndex {
   }
 
   /** Returns the ids of a segment; undefined if it is too long. Throws `Unavailable`. */
-  async #load(each: Segment): Promise<string[] | undefined> {
-    const segments = this.#segments;
-    let loading = this.#loading.get(each);
-    if (!loading || loading.tick < each.movedAt) {
-      const { tick } = segments;
-      const ids = this.#source.idsBetween(...boundsOf(segments, each), MAX_COUNT + 1);
-      const begun = { tick, ids };
-      loading = begun;
-      this.#loading.set(each, begun);
-      const end = () => {
-        if (this.#loading.get(each) === begun) this.#loading.delete(each);
-      };
-      ids.then((found) => {
-        if (segments === this.#segments && segments.counted(each, found.length, tick))
-          this.#blocks.put(each, found);
-        end();
-      }, end);
-    }
-    const ids = await loading.ids;
+  async #load(each: Segment, owner: string): Promise<string[] | undefined> {
+    const begun = this.#loading.get(each);
+    const isShared = begun !== undefined && begun.tick >= each.movedAt;
+    const loading = isShared ? begun.ids : this.#begin(each, owner);
+    const ids = await loading.catch((error) => {
+      // by the share of another API key: this one may have room
+      if (!isShared || begun.owner === owner || !isQueueFull(error)) throw error;
+      return this.#begin(each, owner);
+    });
     if (ids.length <= MAX_COUNT) return ids;
     this.prepare();
     return undefined;
+  }
+
+  /** Queries the ids of a segment, and caches them. */
+  #begin(each: Segment, owner: string): Promise<string[]> {
+    const segments = this.#segments;
+    const { tick } = segments;
+    const ids = this.#source.idsBetween(...boundsOf(segments, each), MAX_COUNT + 1, owner);
+    const begun = { owner, tick, ids };
+    this.#loading.set(each, begun);
+    const end = () => {
+      if (this.#loading.get(each) === begun) this.#loading.delete(each);
+    };
+    ids.then((found) => {
+      if (segments === this.#segments && segments.counted(each, found.length, tick))
+        this.#blocks.put(each, found);
+      end();
+    }, end);
+    return ids;
   }
 
   async #prepare(): Promise<void> {

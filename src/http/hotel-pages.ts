@@ -120,7 +120,7 @@ export function hotelPages(
     const read = (isCurrent = false): Promise<Page> => {
       const collection = collectionNow();
       return collection === null
-        ? pageIndex.page(offset, limit, isCurrent)
+        ? pageIndex.page(offset, limit, exchange.owner, isCurrent)
         : collections.page(collection, offset, limit, exchange.owner, isCurrent);
     };
     const cached = () => {
