@@ -178,15 +178,15 @@ export class ChangesReader {
   }
 
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
-    const { token, limit, view, collection } = request;
+    const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
-    const join = () => this.#reads.get(name) ?? this.#reads.share([name], this.#read(request));
     const joined = this.#reads.get(name)?.catch((error) => {
+      if (!isQueueFull(error)) throw error;
       // by the share of another API key: this one may have room
-      if (isQueueFull(error)) return join();
-      throw error;
+      const own = `${name} ${owner}`;
+      return this.#reads.get(own) ?? this.#reads.share([own], this.#read(request));
     });
-    return (joined ?? join()).catch((error) => {
+    return (joined ?? this.#reads.share([name], this.#read(request))).catch((error) => {
       if (error instanceof Expired) return 'expired';
       throw error;
     });

@@ -171,13 +171,16 @@ export class PageIndex {
 
   /** Returns the ids of a segment; undefined if it is too long. Throws `Unavailable`. */
   async #load(each: Segment, owner: string): Promise<string[] | undefined> {
-    const begun = this.#loading.get(each);
-    const isShared = begun !== undefined && begun.tick >= each.movedAt;
-    const loading = isShared ? begun.ids : this.#begin(each, owner);
-    const ids = await loading.catch((error) => {
+    const current = () => {
+      const loading = this.#loading.get(each);
+      return loading && loading.tick >= each.movedAt ? loading : undefined;
+    };
+    const loading = current() ?? this.#begin(each, owner);
+    const ids = await loading.ids.catch((error) => {
       // by the share of another API key: this one may have room
-      if (!isShared || begun.owner === owner || !isQueueFull(error)) throw error;
-      return this.#begin(each, owner);
+      if (loading.owner === owner || !isQueueFull(error)) throw error;
+      const other = current();
+      return (other?.owner === owner ? other : this.#begin(each, owner)).ids;
     });
     if (ids.length <= MAX_COUNT) return ids;
     this.prepare();
@@ -185,7 +188,7 @@ export class PageIndex {
   }
 
   /** Queries the ids of a segment, and caches them. */
-  #begin(each: Segment, owner: string): Promise<string[]> {
+  #begin(each: Segment, owner: string): Loading {
     const segments = this.#segments;
     const { tick } = segments;
     const ids = this.#source.idsBetween(...boundsOf(segments, each), MAX_COUNT + 1, owner);
@@ -199,7 +202,7 @@ export class PageIndex {
         this.#blocks.put(each, found);
       end();
     }, end);
-    return ids;
+    return begun;
   }
 
   async #prepare(): Promise<void> {
