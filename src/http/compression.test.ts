@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { EventLoop } from '../lib/event-loop.ts';
-import { compress, encodingFor, mayCompress } from './compression.ts';
+import { compress, encodingFor, mayCompress, takesThread } from './compression.ts';
 
 describe('Accept-Encoding', () => {
   it('is parsed up to the length that clients send, and is identity beyond', () => {
@@ -29,9 +29,9 @@ describe('a body that is compressed later', () => {
 
   it('may be overwritten meanwhile, and is of any size', async () => {
     const bodies = [1, 2 * MIB, 2 * MIB + 1].map((bytes) => randomBytes(bytes));
-    const compressed = bodies.map((body) => gzip(Buffer.from(body), { owner: 'a', over: false }));
+    const compressed = bodies.map((body) => gzip(Buffer.from(body), { owner: 'random', over: false }));
     const first = Buffer.from(bodies[1]!);
-    const overwritten = gzip(first, { owner: 'a', over: false });
+    const overwritten = gzip(first, { owner: 'random', over: false });
     first.fill(0);
     for (const [i, result] of [...compressed, overwritten].entries())
       expect(gunzipSync(await result).equals(bodies[[0, 1, 2, 1][i]!]!)).toBe(true);
@@ -58,11 +58,23 @@ describe('a body that is compressed later', () => {
   it('waits with a bounded number of bytes', async () => {
     const body = Buffer.alloc(2 * MIB, 'hotel');
     const underWay: Promise<Buffer>[] = [];
-    while (mayCompress(body.length)) underWay.push(gzip(body, { owner: 'a', over: false }));
+    while (mayCompress(body.length, 'a')) underWay.push(gzip(body, { owner: 'a', over: false }));
     expect(underWay).toHaveLength(32);
     await Promise.all(underWay);
     // one of any size may always be compressed
-    expect(mayCompress(2 ** 30)).toBe(true);
+    expect(mayCompress(2 ** 30, 'a')).toBe(true);
+  });
+
+  it('takes another thread for shorter bodies of an API key whose hotels are dense text', async () => {
+    const dense = Buffer.from(randomBytes(MIB / 2).toString('hex'));
+    expect(takesThread(dense.length, 'dense')).toBe(false);
+    await gzip(dense, { owner: 'dense', over: false });
+    expect(takesThread(dense.length, 'dense')).toBe(true);
+    expect(takesThread(dense.length / 2, 'dense')).toBe(false);
+    expect(takesThread(dense.length, 'other')).toBe(false);
+    // that of other bodies, or of an abandoned one, does not take its place
+    await gzip(Buffer.alloc(MIB, 'hotel'), { owner: 'dense', over: false });
+    expect(takesThread(dense.length, 'dense')).toBe(true);
   });
 
   it('waits for another thread with fewer bytes, and API keys take turns', async () => {
@@ -72,11 +84,11 @@ describe('a body that is compressed later', () => {
         finished.push(owner),
       );
     const underWay: Promise<number>[] = [];
-    while (mayCompress(4 * MIB)) underWay.push(br(underWay.length < 7 ? 'many' : 'one'));
+    while (mayCompress(4 * MIB, 'a')) underWay.push(br(underWay.length < 7 ? 'many' : 'one'));
     expect(underWay).toHaveLength(8);
-    expect(mayCompress(2 * MIB)).toBe(true);
+    expect(mayCompress(2 * MIB, 'a')).toBe(true);
     await Promise.all(underWay);
     expect(finished.indexOf('one')).toBeLessThan(5);
-    expect(mayCompress(2 ** 30)).toBe(true);
+    expect(mayCompress(2 ** 30, 'a')).toBe(true);
   });
 });

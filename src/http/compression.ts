@@ -14,6 +14,7 @@ import {
 } from 'node:zlib';
 import { LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { ByOwner } from '../lib/by-owner.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import { Turns } from '../lib/turns.ts';
 import { gzip } from './gzip.ts';
@@ -52,10 +53,17 @@ const COMPRESSED_SHARE = 0.9;
  */
 export const MAX_SYNC_BYTES = 131_072;
 /**
- * Maximum size of bodies that are compressed in one turn of the event loop, in up to 6 ms of hotels. On another thread the
- * encoders of Node take half as much processor time again, because each allocates its memory anew there.
+ * Maximum size of bodies that are compressed in one turn of the event loop, in up to 6 ms of usual hotels. On another thread
+ * the encoders of Node take half as much processor time again, because each allocates its memory anew there.
  */
 const MAX_TURN_BYTES = 2 * 1024 * 1024;
+/**
+ * Share of the body that the compressed form of usual hotels has at most. Gzip takes longer in proportion to a larger one: for
+ * 2 MiB of English, Chinese or hexadecimal text (0.33, 0.64 and 0.51) 16, 28 and 31 ms.
+ */
+const USUAL_SHARE = 1 / 6;
+/** the largest recent share, of API keys above the usual one */
+const shares = new ByOwner();
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -108,15 +116,25 @@ let onThreadsBytes = 0;
 const threads = new Turns(2, 1, MAX_SYNC_BYTES);
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
+/** Returns the bytes of usual hotels that take as long to compress as this many of this API key's. */
+function weightOf(bytes: number, owner: string): number {
+  const known = shares.get(owner);
+  return known ? bytes * Math.max(1, known.value / known.faded / USUAL_SHARE) : bytes;
+}
+
+function noteShare(owner: string, share: number): void {
+  if (share * MAX_TURN_BYTES > USUAL_SHARE * weightOf(MAX_TURN_BYTES, owner)) shares.set(owner, share);
+}
+
 /** Returns true if a body of this size is compressed on another thread. */
-export function takesThread(bytes: number): boolean {
-  return bytes > MAX_TURN_BYTES;
+export function takesThread(bytes: number, owner: string): boolean {
+  return weightOf(bytes, owner) > MAX_TURN_BYTES;
 }
 
 /** Returns false if too much waits for compression already; the response is then sent as identity. */
-export function mayCompress(bytes: number): boolean {
+export function mayCompress(bytes: number, owner: string): boolean {
   const fits = (before: number, max: number) => before === 0 || before + bytes <= max;
-  if (takesThread(bytes) && !fits(onThreadsBytes, MAX_ON_THREADS_BYTES)) return false;
+  if (takesThread(bytes, owner) && !fits(onThreadsBytes, MAX_ON_THREADS_BYTES)) return false;
   return fits(underWayBytes, MAX_UNDER_WAY_BYTES);
 }
 
@@ -140,12 +158,19 @@ export async function compress(
 ): Promise<Buffer> {
   const kept = pool.copy(body);
   const { length } = kept;
-  const compressing = takesThread(length)
+  const { owner } = recipient;
+  const compressing = takesThread(length, owner)
     ? onThread(length, recipient, () =>
         recipient.over ? EMPTY : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')),
       )
     : inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)));
-  return compressing.finally(() => pool.release(kept));
+  try {
+    const compressed = await compressing;
+    noteShare(owner, compressed.length / length);
+    return compressed;
+  } finally {
+    pool.release(kept);
+  }
 }
 
 /** Does work that compresses a body of so many bytes in a turn of the event loop. Settles as it does. */
@@ -155,7 +180,8 @@ export function inTurn<T>(
   eventLoop: EventLoop,
   work: () => T | Promise<T>,
 ): Promise<T> {
-  return underWay(bytes, eventLoop.run(recipient.owner, BODY_SIZE + BYTE_SIZE * bytes, work));
+  const { owner } = recipient;
+  return underWay(bytes, eventLoop.run(owner, BODY_SIZE + BYTE_SIZE * weightOf(bytes, owner), work));
 }
 
 /** Counts a body as under way until its compression settles. */

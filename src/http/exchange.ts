@@ -85,9 +85,9 @@ export class Exchange extends ReceivedRequest {
     return this.#pending !== undefined;
   }
 
-  /** Returns the id of the API key. */
+  /** Returns the id of the API key; '' before it is known. */
   get owner(): string {
-    return this.principal!.keyId;
+    return this.principal?.keyId ?? '';
   }
 
   /** Returns true if no response can be sent any more. */
@@ -135,12 +135,12 @@ export class Exchange extends ReceivedRequest {
     if (this.#over) return;
     this.#bodyBytes = body.length;
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
-    const encoding = wanted && mayCompress(body.length) ? wanted : undefined;
+    const encoding = wanted && mayCompress(body.length, this.owner) ? wanted : undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else {
       // other requests need not wait for another thread
-      if (takesThread(body.length)) this.giveUpLoad?.(body.length);
+      if (takesThread(body.length, this.owner)) this.giveUpLoad?.(body.length);
       const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
       if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
       else this.#sendPiece(body, tag, encoding, send, pages);
@@ -288,7 +288,7 @@ export class Exchange extends ReceivedRequest {
     // the caller keeps the rest until the kernel has taken it
     const written = response.getWriteOffset();
     const [unsent, start] = body instanceof LargeBody ? [body, 0] : [body.subarray(written), written];
-    const rest = keep(unsent, mayBeOverwritten, this.principal?.keyId ?? '', () => this.#response.close());
+    const rest = keep(unsent, mayBeOverwritten, this.owner, () => this.#response.close());
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);

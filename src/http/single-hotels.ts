@@ -38,7 +38,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     bytes: number,
     answer: (turn: Turn) => void | Promise<void>,
   ): void | Promise<void> => {
-    if (!mayCompress(bytes)) return answer('late');
+    if (!mayCompress(bytes, exchange.owner)) return answer('late');
     const beganMs = monotonicMs();
     const before = exchange.principal!;
     return inTurn(bytes, exchange, eventLoop, () => {
