@@ -1,6 +1,7 @@
 /**
  * The limit: uWebSockets.js sends the same bytes for every request, with the headers of the service, after the body of a
- * POST. It checks no key and no id. `GET /length/N` sets the length of the responses. Arguments: port, number of processes.
+ * POST. It checks no key and no id. `GET /length/N` sets the length of the responses of all processes. Arguments: port, number of
+ * processes.
  */
 
 import type { HttpResponse } from 'uWebSockets.js';
@@ -33,22 +34,43 @@ const setLength = (bytes: number) => {
   body = Buffer.alloc(bytes, 'x');
 };
 
-/** Forks the processes and passes on to all of them what one of them receives. */
+/** Forks the processes, passes on to all of them the length that one of them receives, and tells it when all have set it. */
 function fork(): void {
   const workers = Array.from({ length: processes }, () => cluster.fork());
   let ready = 0;
-  cluster.on('message', (_: Worker, bytes: number | 'ready') => {
-    if (bytes !== 'ready') for (const worker of workers) worker.send(bytes);
-    else if (++ready === processes) console.log('ready');
+  let set = 0;
+  let asker: Worker | undefined;
+  cluster.on('message', (from: Worker, message: number | 'ready' | 'set') => {
+    if (message === 'ready' && ++ready === processes) console.log('ready');
+    else if (message === 'set' && ++set === processes) asker!.send('all');
+    else if (typeof message === 'number') {
+      set = 0;
+      asker = from;
+      for (const worker of workers) worker.send(message);
+    }
   });
+}
+
+let onAllSet = () => {};
+function receive(message: number | 'all'): void {
+  if (message === 'all') onAllSet();
+  else {
+    setLength(message);
+    process.send!('set');
+  }
 }
 
 const app = App()
   .get('/length/:bytes', (response, request) => {
     const bytes = Number(request.getParameter(0));
-    setLength(bytes);
-    process.send?.(bytes);
-    response.end();
+    if (!process.send) {
+      setLength(bytes);
+      response.end();
+      return;
+    }
+    response.onAborted(() => {});
+    onAllSet = () => response.cork(() => response.end());
+    process.send(bytes);
   })
   .get('/*', (response) => {
     if (body.length > MAX_SINGLE_WRITE_BYTES) response.onAborted(() => {});
@@ -62,7 +84,7 @@ const app = App()
   });
 
 function listen(): void {
-  process.on('message', setLength);
+  process.on('message', receive);
   app.listen('127.0.0.1', port, (socket) => {
     if (socket && process.send) process.send('ready');
     else console.log(socket ? 'ready' : 'address already in use');
