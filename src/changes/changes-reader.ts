@@ -81,7 +81,7 @@ export class ChangesReader {
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS);
+  readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS, isQueueFull);
   /** what a page has no room for is read in vain */
   readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
 
@@ -180,16 +180,12 @@ export class ChangesReader {
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
-    const joined = this.#reads.get(name)?.catch((error) => {
-      if (!isQueueFull(error)) throw error;
-      // by the share of another API key: this one may have room
-      const own = `${name} ${owner}`;
-      return this.#reads.get(own) ?? this.#reads.share([own], this.#read(request));
-    });
-    return (joined ?? this.#reads.share([name], this.#read(request))).catch((error) => {
-      if (error instanceof Expired) return 'expired';
-      throw error;
-    });
+    return this.#reads
+      .run(name, owner, () => this.#read(request))
+      .catch((error) => {
+        if (error instanceof Expired) return 'expired';
+        throw error;
+      });
   }
 
   async #read(request: ReadRequest): Promise<Page & Read> {

@@ -1,6 +1,7 @@
 import { isQueueFull, Unavailable } from '../errors.ts';
 import { monotonicMs, nextIteration, pause } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
+import { SingleFlight } from '../lib/single-flight.ts';
 import type { IdList } from './id-list.ts';
 import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.ts';
 
@@ -28,13 +29,6 @@ export interface Page {
   total?: number | undefined;
 }
 
-/** Query for the ids of a segment, by the share of its owner. */
-interface Loading {
-  owner: string;
-  tick: number;
-  ids: Promise<string[]>;
-}
-
 /**
  * Index of the list by position. The list is divided into segments of about 200 ids, with their counts and the ids of
  * those read last. An insert or a delete invalidates its segment only, which is counted or read again before its next
@@ -48,7 +42,8 @@ export class PageIndex {
   readonly #retryMs: number;
   readonly #blocks: LruCache<Segment, readonly string[]>;
   #segments = new ListSegments();
-  readonly #loading = new Map<Segment, Loading>();
+  /** queries for the ids of segments, by the ids between which they are and the last change there */
+  readonly #loading = new SingleFlight<string[]>(Infinity, isQueueFull);
   /** ids inserted or deleted while a segment is being divided */
   #moved: string[] | undefined;
   /** the query that counts or divides segments at present */
@@ -169,40 +164,20 @@ export class PageIndex {
     return { ids: ids.slice(0, limit), more: ids.length > limit, total: segments.total };
   }
 
-  /** Returns the ids of a segment; undefined if it is too long. Throws `Unavailable`. */
+  /** Returns the ids of a segment, and caches them; undefined if it is too long. Throws `Unavailable`. */
   async #load(each: Segment, owner: string): Promise<string[] | undefined> {
-    const current = () => {
-      const loading = this.#loading.get(each);
-      return loading && loading.tick >= each.movedAt ? loading : undefined;
-    };
-    const loading = current() ?? this.#begin(each, owner);
-    const ids = await loading.ids.catch((error) => {
-      // by the share of another API key: this one may have room
-      if (loading.owner === owner || !isQueueFull(error)) throw error;
-      const other = current();
-      return (other?.owner === owner ? other : this.#begin(each, owner)).ids;
+    const segments = this.#segments;
+    const bounds = boundsOf(segments, each);
+    const ids = await this.#loading.run(JSON.stringify([bounds, each.movedAt]), owner, async () => {
+      const { tick } = segments;
+      const found = await this.#source.idsBetween(...bounds, MAX_COUNT + 1, owner);
+      if (segments === this.#segments && segments.counted(each, found.length, tick))
+        this.#blocks.put(each, found);
+      return found;
     });
     if (ids.length <= MAX_COUNT) return ids;
     this.prepare();
     return undefined;
-  }
-
-  /** Queries the ids of a segment, and caches them. */
-  #begin(each: Segment, owner: string): Loading {
-    const segments = this.#segments;
-    const { tick } = segments;
-    const ids = this.#source.idsBetween(...boundsOf(segments, each), MAX_COUNT + 1, owner);
-    const begun = { owner, tick, ids };
-    this.#loading.set(each, begun);
-    const end = () => {
-      if (this.#loading.get(each) === begun) this.#loading.delete(each);
-    };
-    ids.then((found) => {
-      if (segments === this.#segments && segments.counted(each, found.length, tick))
-        this.#blocks.put(each, found);
-      end();
-    }, end);
-    return begun;
   }
 
   async #prepare(): Promise<void> {

@@ -14,8 +14,8 @@ import {
 } from 'node:zlib';
 import { LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { ByOwner } from '../lib/by-owner.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
+import { RecentMaximum } from '../lib/recent-maximum.ts';
 import { Turns } from '../lib/turns.ts';
 import { gzip } from './gzip.ts';
 
@@ -62,8 +62,7 @@ const MAX_TURN_BYTES = 2 * 1024 * 1024;
  * 2 MiB of English, Chinese or hexadecimal text (0.33, 0.64 and 0.51) 16, 28 and 31 ms.
  */
 const USUAL_SHARE = 1 / 6;
-/** the largest recent share, of API keys above the usual one */
-const shares = new ByOwner();
+const shares = new RecentMaximum(USUAL_SHARE);
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -118,12 +117,7 @@ const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
 /** Returns the bytes of usual hotels that take as long to compress as this many of this API key's. */
 function weightOf(bytes: number, owner: string): number {
-  const known = shares.get(owner);
-  return known ? bytes * Math.max(1, known.value / known.faded / USUAL_SHARE) : bytes;
-}
-
-function noteShare(owner: string, share: number): void {
-  if (share * MAX_TURN_BYTES > USUAL_SHARE * weightOf(MAX_TURN_BYTES, owner)) shares.set(owner, share);
+  return (bytes * shares.get(owner)) / USUAL_SHARE;
 }
 
 /** Returns true if a body of this size is compressed on another thread. */
@@ -166,7 +160,7 @@ export async function compress(
     : inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)));
   try {
     const compressed = await compressing;
-    noteShare(owner, compressed.length / length);
+    shares.note(owner, compressed.length / length);
     return compressed;
   } finally {
     pool.release(kept);

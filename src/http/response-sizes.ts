@@ -1,4 +1,4 @@
-import { ByOwner } from '../lib/by-owner.ts';
+import { RecentMaximum } from '../lib/recent-maximum.ts';
 
 /** Weight of a request besides its ids, as bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
@@ -10,22 +10,15 @@ const USUAL_RATIO = 100;
  * make a batch weigh like 18 usual ones, so it waits, and uses its key's share, like these.
  */
 export class ResponseSizes {
-  /** bytes of a response for a byte of weight, of API keys above the usual ratio */
-  readonly #ratios = new ByOwner();
+  /** bytes of a response for a byte of weight */
+  readonly #ratios = new RecentMaximum(USUAL_RATIO);
 
   weightOf(owner: string, bodyBytes: number): number {
-    return ((REQUEST_BYTES + bodyBytes) * this.#ratioOf(owner)) / USUAL_RATIO;
+    return ((REQUEST_BYTES + bodyBytes) * this.#ratios.get(owner)) / USUAL_RATIO;
   }
 
   /** Takes the size of the response to a body; 0: there was none. */
   note(owner: string, bodyBytes: number, responseBytes: number): void {
-    const ratio = responseBytes / (REQUEST_BYTES + bodyBytes);
-    // hardly any key has large responses
-    if (ratio > this.#ratioOf(owner)) this.#ratios.set(owner, ratio);
-  }
-
-  #ratioOf(owner: string): number {
-    const known = this.#ratios.get(owner);
-    return known ? Math.max(USUAL_RATIO, known.value / known.faded) : USUAL_RATIO;
+    this.#ratios.note(owner, responseBytes / (REQUEST_BYTES + bodyBytes));
   }
 }

@@ -48,3 +48,28 @@ describe('work in flight', () => {
     realClocks();
   });
 });
+
+describe('the share of an API key', () => {
+  const isFull = (error: unknown) => (error as Error).message === 'full';
+  const full = () => Promise.reject(new Error('full'));
+
+  it('that is used up fails only its own requests: others begin the work again, once for each key', async () => {
+    const flights = new SingleFlight<string>(100, isFull);
+    const begin = vi.fn(async () => 'read');
+    const began = [flights.run('page', 'full', full), flights.run('page', 'full', begin)];
+    const others = [flights.run('page', 'other', begin), flights.run('page', 'other', begin)];
+    for (const one of began) await expect(one).rejects.toThrow('full');
+    expect(await Promise.all(others)).toEqual(['read', 'read']);
+    expect(begin).toHaveBeenCalledTimes(1);
+  });
+
+  it('does not repeat work that failed for another reason', async () => {
+    const flights = new SingleFlight<string>(100, isFull);
+    const begin = vi.fn(async () => 'read');
+    const began = flights.run('page', 'first', () => Promise.reject(new Error('failed')));
+    const joined = flights.run('page', 'other', begin);
+    await expect(began).rejects.toThrow('failed');
+    await expect(joined).rejects.toThrow('failed');
+    expect(begin).not.toHaveBeenCalled();
+  });
+});

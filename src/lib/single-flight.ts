@@ -1,6 +1,8 @@
 import { monotonicMs } from './clock.ts';
 
 interface Flight<Result> {
+  /** the API key by whose share it is done; undefined: by that of nobody */
+  owner: string | undefined;
   work: Promise<Result>;
   beganMs: number;
 }
@@ -12,25 +14,42 @@ interface Flight<Result> {
 export class SingleFlight<Result> {
   readonly #inFlight = new Map<string, Flight<Result>>();
   readonly #maxAgeMs: number;
+  readonly #isOfOwner: (error: unknown) => boolean;
 
-  constructor(maxAgeMs: number) {
+  /** `isOfOwner` returns true for the errors of work that another API key might do: its own share is not used up. */
+  constructor(maxAgeMs: number, isOfOwner: (error: unknown) => boolean = () => false) {
     this.#maxAgeMs = maxAgeMs;
+    this.#isOfOwner = isOfOwner;
   }
 
   get(key: string): Promise<Result> | undefined {
-    const flight = this.#inFlight.get(key);
-    return flight && monotonicMs() - flight.beganMs <= this.#maxAgeMs ? flight.work : undefined;
+    return this.#get(key)?.work;
+  }
+
+  /** Joins the work under the key, or begins it by the share of this API key, also after that of another was used up. */
+  async run(key: string, owner: string, begin: () => Promise<Result>): Promise<Result> {
+    const joined = this.#get(key);
+    if (!joined) return this.share([key], begin(), owner);
+    return joined.work.catch((error) => {
+      if (joined.owner === owner || !this.#isOfOwner(error)) throw error;
+      return this.run(`${key} ${owner}`, owner, begin);
+    });
   }
 
   /** Shares `work` under each of the keys until it settles or is forgotten. Returns it. */
-  share(keys: readonly string[], work: Promise<Result>): Promise<Result> {
-    const flight = { work, beganMs: monotonicMs() };
+  share(keys: readonly string[], work: Promise<Result>, owner?: string): Promise<Result> {
+    const flight = { owner, work, beganMs: monotonicMs() };
     for (const key of keys) this.#inFlight.set(key, flight);
     const settled = () => {
       for (const key of keys) if (this.#inFlight.get(key) === flight) this.#inFlight.delete(key);
     };
     work.then(settled, settled);
     return work;
+  }
+
+  #get(key: string): Flight<Result> | undefined {
+    const flight = this.#inFlight.get(key);
+    return flight && monotonicMs() - flight.beganMs <= this.#maxAgeMs ? flight : undefined;
   }
 
   /** Makes later callers begin their own work, because the work in flight may miss a change. */
