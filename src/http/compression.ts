@@ -12,7 +12,7 @@ import {
   zstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
-import { LargeBody } from '../hotels/json-array.ts';
+import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
@@ -142,28 +142,29 @@ interface Recipient {
 
 /**
  * Compresses in a turn of the event loop or on another thread. The body may be overwritten after the call. The result may be
- * empty if the client disconnects meanwhile.
+ * empty, or cut short, if the client disconnects meanwhile.
  */
 export async function compress(
-  body: Uint8Array,
+  body: Body,
   encoding: Encoding,
   recipient: Recipient,
   eventLoop: EventLoop,
-): Promise<Buffer> {
-  const kept = pool.copy(body);
-  const { length } = kept;
+): Promise<Body> {
+  const { length } = body;
   const { owner } = recipient;
-  const compressing = takesThread(length, owner)
-    ? onThread(length, recipient, () =>
-        recipient.over ? EMPTY : LATER[encoding](kept, optionsOf(kept, encoding, 'quick')),
-      )
-    : inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)));
+  const kept = body instanceof LargeBody ? undefined : pool.copy(body);
+  const compressing: Promise<Body> =
+    kept && !takesThread(length, owner)
+      ? inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)))
+      : onThread(length, recipient, () =>
+          stream(body instanceof LargeBody ? body : new LargeBody([kept!]), encoding, recipient),
+        );
   try {
     const compressed = await compressing;
     shares.note(owner, compressed.length / length);
     return compressed;
   } finally {
-    pool.release(kept);
+    if (kept) pool.release(kept);
   }
 }
 
@@ -198,12 +199,8 @@ async function onThread<T>(bytes: number, { owner }: Recipient, work: () => T | 
   }
 }
 
-/** Compresses on other threads. The result may be cut short if the client disconnects meanwhile. */
-export async function compressLarge(
-  body: LargeBody,
-  encoding: Encoding,
-  recipient: Recipient,
-): Promise<LargeBody> {
+/** Compresses piece by piece on another thread. The result is cut short if the client disconnects meanwhile. */
+async function stream(body: LargeBody, encoding: Encoding, recipient: Recipient): Promise<LargeBody> {
   function* pieces() {
     for (let at = 0; at < body.length && !recipient.over; ) {
       const piece = Buffer.from(body.bytesFrom(at));
@@ -211,14 +208,12 @@ export async function compressLarge(
       yield piece;
     }
   }
-  return onThread(body.length, recipient, async () => {
-    const coder = STREAMS[encoding]({ ...optionsOf(body, encoding, 'quick'), chunkSize: STREAM_CHUNK_BYTES });
-    const compressed: Buffer[] = [];
-    await pipeline(Readable.from(pieces()), coder, async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) compressed.push(chunk);
-    });
-    return new LargeBody(compressed);
+  const coder = STREAMS[encoding]({ ...optionsOf(body, encoding, 'quick'), chunkSize: STREAM_CHUNK_BYTES });
+  const compressed: Buffer[] = [];
+  await pipeline(Readable.from(pieces()), coder, async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) compressed.push(chunk);
   });
+  return new LargeBody(compressed);
 }
 
 /** Compresses on the event loop. */

@@ -9,7 +9,6 @@ import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import {
   compress,
-  compressLarge,
   compressNow,
   type Encoding,
   MAX_SYNC_BYTES,
@@ -40,6 +39,8 @@ export class Exchange extends ReceivedRequest {
    * the response
    */
   closesConnection = false;
+  /** no response can be sent any more */
+  over = false;
   /** hotels in the body of a 200, for the use of the key */
   hotels = 0;
   /** the error, for the log */
@@ -50,7 +51,6 @@ export class Exchange extends ReceivedRequest {
   startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
   readonly #observer: Observer<Exchange>;
-  #over = false;
   #deferred = false;
   /** the iteration in which the request was read was used up, and is not over */
   #isHeld = false;
@@ -85,14 +85,9 @@ export class Exchange extends ReceivedRequest {
     return this.#pending !== undefined;
   }
 
-  /** Returns the id of the API key; '' before it is known. */
+  /** The id of the API key; '' before it is known. */
   get owner(): string {
     return this.principal?.keyId ?? '';
-  }
-
-  /** Returns true if no response can be sent any more. */
-  get over(): boolean {
-    return this.#over;
   }
 
   override get encoding(): Encoding | undefined {
@@ -104,7 +99,7 @@ export class Exchange extends ReceivedRequest {
    * of its bytes before compression. They may still be unsent.
    */
   whenMade(done: (responseBytes: number) => void): void {
-    if (this.#made || (this.#over && !this.#compressing)) done(this.#bodyBytes);
+    if (this.#made || (this.over && !this.#compressing)) done(this.#bodyBytes);
     else this.#onMade = done;
   }
 
@@ -115,7 +110,7 @@ export class Exchange extends ReceivedRequest {
 
   /** Prepares for a later response. Must be called before the handler returns without one. */
   defer(): void {
-    if (this.#deferred || this.#over) return;
+    if (this.#deferred || this.over) return;
     this.#deferred = true;
     // what is ready would otherwise be answered within the parser, for as long as the client pipelines
     if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) {
@@ -132,43 +127,36 @@ export class Exchange extends ReceivedRequest {
    * call. With `pages`, the compressed bytes come from there, or are kept there.
    */
   ok(body: Body, tag: string, headers = '', pages?: CompressedPages): void {
-    if (this.#over) return;
+    if (this.over) return;
     this.#bodyBytes = body.length;
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
     const encoding = wanted && mayCompress(body.length, this.owner) ? wanted : undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
+    else this.#okCompressed(body, tag, encoding, headers, pages);
+  }
+
+  #okCompressed(body: Body, tag: string, encoding: Encoding, headers: string, pages?: CompressedPages): void {
+    const piece = body instanceof LargeBody ? undefined : body;
+    const kept = piece && pages?.get(tag, encoding, piece);
+    // compressed later, the body may be overwritten by then
+    const own = piece && pages && !kept ? new Uint8Array(piece) : undefined;
+    const send = (compressed: Body) => {
+      if (own && compressed instanceof Uint8Array) pages!.put(tag, encoding, own, compressed);
+      this.#send(answerOf(200, compressed, tag, encoding, headers));
+    };
+    if (kept) send(kept);
+    else if (piece && piece.length <= MAX_SYNC_BYTES) send(compressNow(piece, encoding));
     else {
       // other requests need not wait for another thread
       if (takesThread(body.length, this.owner)) this.giveUpLoad?.(body.length);
-      const send = (bytes: Body) => this.#send(answerOf(200, bytes, tag, encoding, headers));
-      if (body instanceof LargeBody) this.#sendCompressed(compressLarge(body, encoding, this), send);
-      else this.#sendPiece(body, tag, encoding, send, pages);
+      this.#sendLater(compress(body, encoding, this, this.#observer.eventLoop), send);
     }
-  }
-
-  #sendPiece(
-    body: Uint8Array,
-    tag: string,
-    encoding: Encoding,
-    send: (compressed: Buffer) => void,
-    pages: CompressedPages | undefined,
-  ): void {
-    const kept = pages?.get(tag, encoding, body);
-    // compressed later, the body may be overwritten by then
-    const own = pages && !kept ? new Uint8Array(body) : undefined;
-    const sendNew = (compressed: Buffer) => {
-      if (own) pages!.put(tag, encoding, own, compressed);
-      send(compressed);
-    };
-    if (kept) send(kept);
-    else if (body.length <= MAX_SYNC_BYTES) sendNew(compressNow(body, encoding));
-    else this.#sendCompressed(compress(body, encoding, this, this.#observer.eventLoop), sendNew);
   }
 
   /** Sends 200 with a body that already has this encoding. With other `heads`, it must not be overwritten. */
   okEncoded(body: Uint8Array, tag: Tag, encoding: Encoding | undefined, heads = JSON_HEADS): void {
-    if (this.#over) return;
+    if (this.over) return;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, '', heads));
     else this.#send(answerOf(200, body, tag, encoding, '', heads));
   }
@@ -185,17 +173,17 @@ export class Exchange extends ReceivedRequest {
   }
 
   /** Calls `send` with what is compressed in a turn of the event loop or on another thread, unless the client has gone. */
-  #sendCompressed<T extends Body>(compressing: Promise<T>, send: (compressed: T) => void): void {
+  #sendLater(compressing: Promise<Body>, send: (compressed: Body) => void): void {
     this.defer();
     this.#compressing = true;
     compressing
       .finally(() => {
         this.#compressing = false;
-        if (this.#over) this.#onMade?.(this.#bodyBytes);
+        if (this.over) this.#onMade?.(this.#bodyBytes);
       })
       .then(
         (compressed) => {
-          if (!this.#over) send(compressed);
+          if (!this.over) send(compressed);
         },
         (error) => {
           this.fault = error;
@@ -205,7 +193,7 @@ export class Exchange extends ReceivedRequest {
   }
 
   #send(answer: Answer): void {
-    if (this.#over) return;
+    if (this.over) return;
     if (this.closesConnection || this.#isHeld) this.#writeLater(answer);
     else if (this.#deferred) this.#response.cork(() => this.#write(answer));
     else if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) this.#writeLater(answer);
@@ -224,12 +212,12 @@ export class Exchange extends ReceivedRequest {
     const kept = { ...answer, body, tag: String(answer.tag) };
     const write = () =>
       onIteration(() => {
-        if (this.#over) return;
+        if (this.over) return;
         response.cork(() => this.#write(kept));
         if (this.closesConnection && this.method === 'HEAD') response.close();
       });
     if (this.#deferred || !this.closesConnection) write();
-    else discardBody(response, write, () => this.#over);
+    else discardBody(response, write, () => this.over);
     this.defer();
   }
 
@@ -301,8 +289,8 @@ export class Exchange extends ReceivedRequest {
   }
 
   #finish(status: number, bytes: number, madeAtMs = monotonicMs()): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.over) return;
+    this.over = true;
     if (!this.#made && !this.#compressing) this.#onMade?.(0);
     if (this.#pending) release(this.#pending);
     this.#observer.finished(this, status, (madeAtMs - this.startedAtMs) / 1000, bytes);

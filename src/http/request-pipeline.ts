@@ -40,9 +40,11 @@ export class RequestPipeline implements Observer<Exchange> {
   closing = false;
   readonly #turnover: ConnectionTurnover;
   readonly compresses: boolean;
-  #unfinished = 0;
+  /** number of requests whose response is not yet sent completely */
+  unfinished = 0;
+  /** number of those whose response is made */
   #sending = 0;
-  #finishedCount = 0;
+  finishedCount = 0;
 
   constructor(
     apiKeys: ApiKeyCache,
@@ -66,22 +68,12 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Returns the number of requests without a response. */
   get inProgress(): number {
-    return this.#unfinished - this.#sending;
-  }
-
-  /** Returns the number of requests whose response is not yet sent completely. */
-  get unfinished(): number {
-    return this.#unfinished;
+    return this.unfinished - this.#sending;
   }
 
   /** Returns the number of batches and pages that wait for the event loop or for loads. */
   get batchesWaiting(): number {
     return this.#admission.waiting;
-  }
-
-  /** Returns the number of finished requests. */
-  get finishedCount(): number {
-    return this.#finishedCount;
   }
 
   /** Creates a handler for GET or HEAD. */
@@ -215,9 +207,9 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
-    this.#unfinished--;
+    this.unfinished--;
     if (exchange.sending) this.#sending--;
-    this.#finishedCount++;
+    this.finishedCount++;
     if (status === 0) this.#metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
     // of a client that disconnects within a response, the kernel has taken the beginning
@@ -228,7 +220,7 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   #open(response: HttpResponse, request: HttpRequest, counter: RequestCounter): Exchange {
-    this.#unfinished++;
+    this.unfinished++;
     return new Exchange(response, request, counter, this);
   }
 
