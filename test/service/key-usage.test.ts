@@ -1,11 +1,14 @@
 import { expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
 import { Program } from '../cli/program.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { type Service, startService, stopAfterTest } from '../support/service.ts';
+import { type Service, startBeside, startService, stopAfterTest } from '../support/service.ts';
 
 const IDS = Array.from({ length: 150 }, (_, i) => `h${String(i).padStart(3, '0')}`);
 const HOTELS = IDS.map((id, i) => ({ id, channel_id: `CH-${i}`, registry_id: 7_000 + i }));
+
+const sha256 = (key: string) => Buffer.from(hashOf(key), 'hex');
 
 /** Sends every kind of request twice, and returns what was served. */
 async function use(service: Service): Promise<{ requests: number; hotels: number; bytes: number }> {
@@ -37,38 +40,44 @@ async function use(service: Service): Promise<{ requests: number; hotels: number
   return used;
 }
 
-it.each([
-  ['from the local cache', {}],
-  ['from Redis', { L1_MAX_BYTES: '0' }],
-])('the use of keys is written when the instance stops, %s: exactly what was served', async (_, env) => {
-  const service = stopAfterTest(await startService({ workers: 2, hotels: HOTELS, env }));
+it('the use of keys is written when an instance stops, exactly what was served, if its login may write it', async () => {
+  // one serves from its local cache, one from Redis
+  const service = stopAfterTest(await startService({ hotels: HOTELS }));
+  const ofRedis = stopAfterTest(await startBeside(service, { env: { L1_MAX_BYTES: '0' } }));
+  const without = stopAfterTest(await startBeside(service, { redis: false }));
   const program = await Program.set(service.database);
-  const used = await use(service);
-  expect((await service.get('/hotels/h001', { key: 'none' })).status).toBe(401);
-  expect((await service.get('/hotels/registry/7001', { key: 'narrow' })).status).toBe(403);
-  await service.stop();
-
-  const [{ full, narrow }] = (await service.sql`
-    select max(id) filter (where scopes = '{registry}') as full, max(id) filter (where scopes = '{}') as narrow
-    from api_keys`) as unknown as [{ full: string; narrow: string }];
-  const day = expect.stringMatching(/^\d{4}-\d\d-\d\d$/);
   const shown = async (...args: string[]) =>
     JSON.parse((await program.run(['keys', ...args, '--json'])).stdout);
-  const usage = await shown('usage');
-  expect(usage).toHaveLength(2);
-  expect(usage).toContainEqual({ day, id: full, name: expect.any(String), ...used });
-  expect(await shown('usage', narrow)).toMatchObject([{ id: narrow, requests: 1, hotels: 0 }]);
-  const keys = await shown('list');
-  expect(keys).toMatchObject([{ last_used_at: expect.any(String) }, { last_used_at: expect.any(String) }]);
-});
+  const [{ full, narrow, foreign }] = (await service.sql`
+    select max(id) filter (where key_sha256 = ${sha256(service.fullKey)}) as full,
+      max(id) filter (where key_sha256 = ${sha256(service.narrowKey)}) as narrow,
+      max(id) filter (where key_sha256 = ${sha256(ofRedis.fullKey)}) as foreign
+    from api_keys`) as unknown as [Record<'full' | 'narrow' | 'foreign', string>];
 
-it('without the right to write it, requests are served and one line says so', async () => {
-  const service = stopAfterTest(await startService({ hotels: HOTELS, redis: false }));
+  const used = await use(service);
+  const usedOfRedis = await use(ofRedis);
+  expect((await service.get('/hotels/h001', { key: 'none' })).status).toBe(401);
+  expect((await service.get('/hotels/registry/7001', { key: 'narrow' })).status).toBe(403);
+  await Promise.all([service.stop(), ofRedis.stop()]);
+  const usage = await shown('usage');
+  expect(usage).toHaveLength(3);
+  const day = expect.stringMatching(/^\d{4}-\d\d-\d\d$/);
+  for (const [id, uses] of [
+    [full, used],
+    [foreign, usedOfRedis],
+  ] as const)
+    expect(usage).toContainEqual({ day, id, name: expect.any(String), ...uses });
+  expect(await shown('usage', narrow)).toMatchObject([{ id: narrow, requests: 1, hotels: 0 }]);
+  const keys: { id: string; last_used_at: string | null }[] = await shown('list');
+  const usedIds = keys.filter(({ last_used_at }) => last_used_at !== null).map(({ id }) => id);
+  expect(usedIds.sort()).toEqual([full, narrow, foreign].sort());
+
+  // without the right to write it, requests are served and one line says so
   await service.sql`revoke execute on function hotel_api_count_usage(json) from hotel_api_serve`;
-  expect((await service.get('/hotels/h001')).status).toBe(200);
-  await service.stop();
-  expect(linesOf(service.logs(), 'use of keys not recorded')).toMatchObject([
+  expect((await without.get('/hotels/h001')).status).toBe(200);
+  await without.stop();
+  expect(linesOf(without.logs(), 'use of keys not recorded')).toMatchObject([
     { level: 'warn', reason: expect.stringContaining('permission denied') },
   ]);
-  expect(await service.sql`select from hotel_api_usage`).toEqual([]);
+  expect(await service.sql`select from hotel_api_usage`).toHaveLength(3);
 });
