@@ -11,6 +11,8 @@ import { type Service, startBeside, startService } from '../support/service.ts';
 
 const noRedis = await lacks('redis');
 
+const SHARED_LIMITS: Record<string, string> = noRedis ? {} : { RATE_LIMIT_SCOPE: 'redis' };
+
 let service: Service;
 let allWorkers: AllWorkers;
 
@@ -18,6 +20,7 @@ beforeAll(async () => {
   // two workers, because a change must be effective in both
   service = await startService({
     workers: 2,
+    env: SHARED_LIMITS,
     hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
   });
   allWorkers = await AllWorkers.of(service);
@@ -171,12 +174,13 @@ it('a limit that is set, changed or removed is effective in every worker', async
 it.skipIf(noRedis)(
   'instances with RATE_LIMIT_SCOPE=redis share one limit, and apply it by themselves without Redis',
   async () => {
-    const env = { RATE_LIMIT_SCOPE: 'redis' };
-    const [one, other] = [await startBeside(service, { env }), await startBeside(service, { env })];
-    const alone = await startBeside(service, { env: { ...env, REDIS_URL: 'redis://127.0.0.1:1' } });
+    const other = await startBeside(service, { env: SHARED_LIMITS });
+    const alone = await startBeside(service, {
+      env: { ...SHARED_LIMITS, REDIS_URL: 'redis://127.0.0.1:1' },
+    });
     const { id, key } = await made({ requests: 40, windowMs: 3_600_000 });
     const status = async (at: Service) => (await at.get('/hotels/h1', { key })).status;
-    await expect.poll(() => status(one)).toBe(429);
+    await expect.poll(() => status(service)).toBe(429);
     expect(await status(alone)).toBe(200);
     await expect.poll(() => status(other)).toBe(429);
     const redis = service.redis!;
