@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from 'postgres';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 
 /** One id of the log, or a row without ids, with its position. */
@@ -10,6 +11,27 @@ export interface Sequenced {
   channel: string | null;
   registry: string | null;
   collection: string | null;
+}
+
+/** Limits in the text of the sequencer, and those of `smallDatabase`. */
+const LIMITS = {
+  'max_piece constant bigint := 20000;': 'max_piece constant bigint := 2000;',
+  'max_keys constant bigint := 100000;': 'max_keys constant bigint := 10000;',
+  'max_scanned constant integer := 50000;': 'max_scanned constant integer := 5000;',
+  'greatest(1000000,': 'greatest(10000,',
+};
+
+/** Creates a database whose sequencer takes and scans a tenth at once, and remembers a hundredth of the ids. */
+export async function smallDatabase(): Promise<FreshDatabase> {
+  const database = await freshDatabase();
+  const [row] = await database.sql`select pg_get_functiondef('hotel_api_sequence'::regproc) as text`;
+  let text: string = row!.text;
+  for (const [limit, smaller] of Object.entries(LIMITS)) {
+    if (!text.includes(limit)) throw new Error(`the sequencer has no limit "${limit}"`);
+    text = text.replace(limit, smaller);
+  }
+  await database.sql.unsafe(text);
+  return database;
 }
 
 /** Returns what the log has after a position, but for the states of the sequencer. */
