@@ -94,30 +94,15 @@ it('the list shows inserted, changed, renamed and deleted hotels at the right pl
   await expect.poll(shown).toEqual(ofName());
 });
 
-describe('a service of its own', () => {
-  it('names the last page if it is known: on itself, and everywhere after it was read', async () => {
-    const own = await startService({ hotels: ids.map((id) => ({ id })) });
-    const lastOf = async (query: string) => linksOf(await own.get(`/hotels${query}`)).last;
-    const at = (limit: number, offset: number) => `/hotels?limit=${limit}&offset=${offset}`;
-    const start = (ids.length - 1) % 7;
-    // the background task that divides the list has not counted yet
-    await expect.poll(() => lastOf('?limit=7')).toBeDefined();
-    for (const offset of [0, 7, ids.length - 1 - start, ids.length + 70])
-      expect(await lastOf(`?limit=7&offset=${offset - (offset % 7)}`)).toBe(at(7, ids.length - 1 - start));
-    // its offset is as far from the start of a segment as that of the page
-    expect(await lastOf('?limit=10&offset=3')).toBe(at(10, 3 + Math.floor((ids.length - 4) / 10) * 10));
-    await own.sql`insert into hotels (id, name) values ('zzz', 'Z')`;
-    await expect.poll(async () => (await own.get(at(1, ids.length))).json().length).toBe(1);
-    expect(await lastOf(`?limit=1&offset=${ids.length}`)).toBe(at(1, ids.length));
-    await own.sql`delete from hotels`;
-    await expect.poll(async () => (await own.get('/hotels')).text).toBe('[]');
-    expect(await lastOf('')).toBe(at(20, 0));
-    await own.stop();
+describe('a service with a base path', () => {
+  const BASE = '/data/v1';
+  let own: Service;
+  beforeAll(async () => {
+    const hotels = ids.map((id) => ({ id, channel_id: id, registry_id: id === 'b' ? 1 : null }));
+    own = await startService({ env: { BASE_PATH: BASE }, hotels });
   });
 
   it('has its base path before every path, and not in its links, which a gateway passes on', async () => {
-    const hotels = ['a', 'b', 'c'].map((id, i) => ({ id, channel_id: id, registry_id: i }));
-    const own = await startService({ env: { BASE_PATH: '/data/v1' }, hotels });
     for (const path of ['/hotels', '/hotels/b', '/hotels/channel/b', '/hotels/registry/1', '/changes']) {
       expect((await own.get(`/data/v1${path}`)).text).toContain('"id":"b"');
       for (const other of ['', '/data', '/data/v2', '/data/v1/data/v1', '/DATA/v1'])
@@ -131,7 +116,24 @@ describe('a service of its own', () => {
       /^<\?limit=1&offset=0>; rel="first", <\?limit=1&offset=0>; rel="prev", <\?limit=1&offset=2>; rel="next"/,
     );
     expect((await own.get('/data/v1/changes?limit=1')).headers.link).toMatch(/^<\?after=/);
-    await own.stop();
+  });
+
+  it('names the last page if it is known: on itself, and everywhere after it was read', async () => {
+    const lastOf = async (query: string) => linksOf(await own.get(`${BASE}/hotels${query}`)).last;
+    const at = (limit: number, offset: number) => `/hotels?limit=${limit}&offset=${offset}`;
+    const start = (ids.length - 1) % 7;
+    // the background task that divides the list has not counted yet
+    await expect.poll(() => lastOf('?limit=7')).toBeDefined();
+    for (const offset of [0, 7, ids.length - 1 - start, ids.length + 70])
+      expect(await lastOf(`?limit=7&offset=${offset - (offset % 7)}`)).toBe(at(7, ids.length - 1 - start));
+    // its offset is as far from the start of a segment as that of the page
+    expect(await lastOf('?limit=10&offset=3')).toBe(at(10, 3 + Math.floor((ids.length - 4) / 10) * 10));
+    await own.sql`insert into hotels (id, name) values ('zzz', 'Z')`;
+    await expect.poll(async () => (await own.get(BASE + at(1, ids.length))).json().length).toBe(1);
+    expect(await lastOf(`?limit=1&offset=${ids.length}`)).toBe(at(1, ids.length));
+    await own.sql`delete from hotels`;
+    await expect.poll(async () => (await own.get(`${BASE}/hotels`)).text).toBe('[]');
+    expect(await lastOf('')).toBe(at(20, 0));
   });
 });
 
