@@ -41,7 +41,7 @@ let service: Service;
 
 beforeAll(async () => {
   service = await startService({
-    workers: 3,
+    workers: 2,
     hotels: HOTELS,
     env: { REDIS_TIMEOUT_MS: '10000' },
   });
@@ -189,7 +189,7 @@ describe('requests', () => {
     for (const pid of before) process.kill(pid, 'SIGKILL');
     const isReplaced = async () => {
       const pids = await service.workerPids();
-      return pids.length === 3 && pids.every((pid) => !before.includes(pid));
+      return pids.length === 2 && pids.every((pid) => !before.includes(pid));
     };
     const seen = new Set<number>();
     while (!(await isReplaced())) seen.add(await totalOf(service));
@@ -199,7 +199,7 @@ describe('requests', () => {
     expect(samplesOf(await service.metrics())).toContainEqual({
       name: 'hotel_api_worker_restarts_total',
       labels: {},
-      value: 3,
+      value: 2,
     });
     await service.get('/hotels/hotel-secret-1');
     await expect.poll(() => totalOf(service)).toBe(total + 1);
