@@ -100,8 +100,8 @@ const WRITES: Record<string, string> = {
     rollback to a; update hotels set name = 'kept' where id = 'h3'; commit`,
 };
 
-/** In these sessions foreign keys are off, so that the statements of other tables say what they mean alone. */
-const ROLES = ['origin', 'local', 'replica'] as const;
+/** To triggers `local` is the same as `origin`. */
+const ROLES = ['origin', 'replica'] as const;
 
 for (const role of ROLES)
   it(`the log names every row that a session with session_replication_role = ${role} changes`, async () => {
