@@ -1,9 +1,9 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
 import type { Reach } from './reach.ts';
 import { type ApiKey, DAY_MS, type Data, dateOf, sortedHotels } from './sequencer.ts';
-import { isMember } from './statements.ts';
+import { isSeen } from './statements.ts';
 import type { Timeline, Truth } from './truth.ts';
-import type { Host, World } from './world.ts';
+import { entryOf, type Host, type World } from './world.ts';
 
 /** A change is served within this time of its commit; under faults, nothing is served that was replaced longer ago. */
 const BOUND_MS = 1_000;
@@ -18,8 +18,11 @@ const CLOCK_MS = 2;
 const WOKEN_MS = 102;
 const CERTIFIED = /"certified":(true|false),/;
 
-type Namespace = 'id' | 'channel' | 'registry';
-type View = 'full' | 'narrow';
+/** What a key may see: the fields of hotels, and which hotels. */
+export interface Rights {
+  view: 'full' | 'narrow';
+  collection: string | null;
+}
 
 /** A request and its answer. */
 export interface Asked {
@@ -90,73 +93,71 @@ export class Checker {
   }
 
   late(asked: Asked): void {
-    if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs)) return;
-    this.violate(
-      'late',
-      `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} was not answered`,
-      asked,
-    );
+    const { host, atMs, what } = asked;
+    if (this.#reach.isQuiet(host.name, atMs, this.#world.nowMs))
+      this.violate('late', `${what} on ${host.name} of ${atMs.toFixed(0)} was not answered`, asked);
   }
 
   /**
-   * Returns whether a value was true between the request and its answer, or was replaced before by less than the bound. Only
-   * time counts in which PostgreSQL could be reached: nobody there could see what replaced it otherwise.
+   * Values that were true between a request, or another moment, and its answer, or were replaced before by less than the bound;
+   * the last first. Only time counts in which PostgreSQL could be reached: otherwise no instance could see what replaced them.
    */
-  #wasTrue<Value>(
+  *trueFor<Value>(
     line: Timeline<Value>,
-    asked: Asked,
+    { host, atMs }: Asked,
     boundMs: number,
-    is: (value: Value) => boolean,
-  ): boolean {
+    sinceMs = atMs,
+  ): Generator<Value> {
     for (const { value, untilMs } of line.within(-Infinity, this.#world.nowMs)) {
-      const agoMs = untilMs >= asked.atMs ? 0 : this.#reach.reachedMs(asked.host.name, untilMs, asked.atMs);
-      if (agoMs > boundMs) return false;
-      if (is(value)) return true;
+      if (untilMs < sinceMs && this.#reach.reachedMs(host.name, untilMs, sinceMs) > boundMs) return;
+      yield value;
     }
-    return false;
   }
 
-  /** Judges a hotel, or null for none, by one of its keys. `collection`: of the key of the request. */
-  hotel(
+  /** Judges a value that was seen, by whether any that was true for the request is like it. */
+  #judge<Value>(
+    kind: string,
     asked: Asked,
-    namespace: Namespace,
-    key: string,
-    view: View,
-    body: string | null,
-    collection: string | null,
-    kind = 'hotel',
+    name: string,
+    seen: string | null,
+    line: Timeline<Value>,
+    is: (value: Value) => boolean,
   ): void {
-    this.counts.hotels++;
     const boundMs = this.boundMs(asked);
-    const line = this.#truth.hotel(namespace, key);
-    const is = (row: HotelRow | null) =>
-      row === null ? body === null : body !== null && isBodyOf(row, view, body);
-    const isTrue = this.#wasTrue(line, asked, boundMs, is);
-    if (collection === null) {
-      if (!isTrue) this.#stale(kind, asked, `${namespace} ${key}`, body, boundMs, line);
-    } else if (body === null) {
-      // not there, or not a member
-      const rows = [...line.within(-Infinity, this.#world.nowMs)].map(({ value }) => value);
-      const mayBeOutside = rows.some(
-        (row) =>
-          row !== null &&
-          this.#wasTrue(this.#truth.member(collection, row.id), asked, boundMs, (member) => !member),
+    if (![...this.trueFor(line, asked, boundMs)].some(is))
+      this.#stale(kind, asked, name, seen, boundMs, line);
+  }
+
+  /** Judges a hotel, or null for none, by one of its keys, such as `id h1`. */
+  hotel(asked: Asked, key: string, { view, collection }: Rights, body: string | null, kind = 'hotel'): void {
+    this.counts.hotels++;
+    const line = this.#truth.hotel(key);
+    const name = collection === null ? key : `${key} of ${collection}`;
+    // not there, or not a member
+    const mayBeOutside = () =>
+      [...line.within(-Infinity, this.#world.nowMs)].some(
+        ({ value: row }) => row !== null && this.#mayBeOutside(asked, row.id, collection!),
       );
-      if (!isTrue && !mayBeOutside)
-        this.#stale(kind, asked, `${namespace} ${key} of ${collection}`, body, boundMs, line);
-    } else {
+    this.#judge(kind, asked, name, body, line, (row) =>
+      body === null
+        ? row === null || (collection !== null && mayBeOutside())
+        : row !== null && isBodyOf(row, view, body),
+    );
+    if (body === null) return;
+    if (collection !== null) {
       this.counts.members++;
-      if (!isTrue) this.#stale(kind, asked, `${namespace} ${key} of ${collection}`, body, boundMs, line);
       const { id } = JSON.parse(body) as { id: string };
       const members = this.#truth.member(collection, id);
       // never too much: within a second even under faults, reachable or not
-      const isMemberNow = [...members.within(asked.atMs - BOUND_MS, this.#world.nowMs)].some(
-        ({ value }) => value,
-      );
-      if (!isMemberNow)
+      if (![...members.within(asked.atMs - BOUND_MS, this.#world.nowMs)].some(({ value }) => value))
         this.#stale('outside', asked, `member ${id} of ${collection}`, 'shown', BOUND_MS, members);
     }
-    if (body !== null) this.#certified(asked, body);
+    this.#certified(asked, body);
+  }
+
+  #mayBeOutside(asked: Asked, id: string, collection: string): boolean {
+    const members = this.#truth.member(collection, id);
+    return [...this.trueFor(members, asked, this.boundMs(asked))].some((isMember) => !isMember);
   }
 
   #certified(asked: Asked, body: string): void {
@@ -197,93 +198,62 @@ export class Checker {
   /** Judges the rights by which a request was answered; null: it was rejected. */
   key(asked: Asked, sha256: string, is: (key: ApiKey | null) => boolean, seen: string): void {
     this.counts.keys++;
-    const boundMs = this.boundMs(asked);
-    const line = this.#truth.key(sha256);
-    if (!this.#wasTrue(line, asked, boundMs, is))
-      this.#stale('key', asked, `key ${sha256.slice(0, 6)}`, seen, boundMs, line);
+    this.#judge('key', asked, `key ${sha256.slice(0, 6)}`, seen, this.#truth.key(sha256), is);
   }
 
   /** Judges a page of the list by its ids. */
   list(asked: Asked, offset: number, limit: number, ids: string[], collection: string | null): void {
     this.counts.lists++;
     const boundMs = this.boundMs(asked);
-    const lists = [...this.#tables(asked, boundMs, asked.atMs)].map((data) => idsOf(data, collection));
+    const lists = [...this.trueFor(this.#truth.tables, asked, boundMs)].map((data) =>
+      idsOf(data, collection),
+    );
     const page = (all: string[]) => all.slice(offset, offset + limit).join();
     const found = ids.join();
     if (lists.some((all) => page(all) === found)) return;
     // changes meanwhile may be seen in part
     if (new Set(lists.map((all) => all.join())).size > 1) return;
     const pages = [...new Set(lists.map(page))].join(' or ');
-    this.violate(
-      'list',
-      `${asked.what} of ${collection} on ${asked.host.name}: ${found}, not ${pages}`,
-      asked,
-    );
-  }
-
-  /** Tables that were true for a request between `lowMs` and now, or were replaced by less than the bound before. */
-  *#tables(asked: Asked, boundMs: number, lowMs: number): Generator<Data> {
-    for (const { value, untilMs } of this.#truth.tables.within(-Infinity, this.#world.nowMs)) {
-      const agoMs = untilMs >= lowMs ? 0 : this.#reach.reachedMs(asked.host.name, untilMs, lowMs);
-      if (agoMs > boundMs) return;
-      yield value;
-    }
+    const text = `${asked.what} of ${collection} on ${asked.host.name}: ${found}, not ${pages}`;
+    this.violate('list', text, asked);
   }
 
   /** Judges a whole mirror. */
-  mirror(
-    asked: Asked,
-    name: string,
-    hotels: ReadonlyMap<string, string>,
-    view: View,
-    collection: string | null,
-  ): void {
+  mirror(asked: Asked, name: string, hotels: ReadonlyMap<string, string>, rights: Rights): void {
     this.counts.mirrors++;
-    const boundMs = this.boundMs(asked);
-    const lowMs = Math.max(asked.atMs, this.#world.nowMs - 1_500);
+    const sinceMs = Math.max(asked.atMs, this.#world.nowMs - 1_500);
     let nearest: string[] | undefined;
-    for (const data of this.#tables(asked, boundMs, lowMs)) {
-      const differs = differencesOf(data, hotels, view, collection);
+    for (const data of this.trueFor(this.#truth.tables, asked, this.boundMs(asked), sinceMs)) {
+      const differs = differencesOf(data, hotels, rights);
       if (differs.length === 0) return;
       if (!nearest || differs.length < nearest.length) nearest = differs;
     }
-    this.violate(
-      'mirror',
-      `${name} after ${asked.what} on ${asked.host.name} differs in ${nearest?.slice(0, 5).join(', ')}`,
-      asked,
-    );
+    const parts = nearest?.slice(0, 5).join(', ');
+    this.violate('mirror', `${name} after ${asked.what} on ${asked.host.name} differs in ${parts}`, asked);
   }
 
   /** Judges that a mirror that waits was told of changes in time: what it held was true until shortly before. */
-  mirrorInTime(
-    asked: Asked,
-    name: string,
-    hotels: ReadonlyMap<string, string>,
-    view: View,
-    collection: string | null,
-  ): void {
+  mirrorInTime(asked: Asked, name: string, hotels: ReadonlyMap<string, string>, rights: Rights): void {
+    const { nowMs } = this.#world;
+    const { host, atMs } = asked;
     // it has just begun to wait: what it held was read before a pause of its own
-    if (this.#world.nowMs - asked.atMs < BOUND_MS + 250) return;
-    if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs)) return;
-    for (const data of this.#tables(asked, BOUND_MS + 250, this.#world.nowMs))
-      if (differencesOf(data, hotels, view, collection).length === 0) return;
-    this.violate(
-      'mirror late',
-      `${name} waited on ${asked.host.name} since ${asked.atMs.toFixed(0)} and was told late`,
-      asked,
-    );
+    if (nowMs - atMs < BOUND_MS + 250 || !this.#reach.isQuiet(host.name, atMs, nowMs)) return;
+    for (const data of this.trueFor(this.#truth.tables, asked, BOUND_MS + 250, nowMs))
+      if (differencesOf(data, hotels, rights).length === 0) return;
+    const text = `${name} waited on ${host.name} since ${atMs.toFixed(0)} and was told late`;
+    this.violate('mirror late', text, asked);
   }
 
-  #stale<Value>(
+  #stale(
     kind: string,
     asked: Asked,
     name: string,
     seen: string | null,
     boundMs: number,
-    line: Timeline<Value>,
+    { spans }: Timeline<unknown>,
   ): void {
-    const spans = line.spans.slice(-6).map(({ fromMs, value }) => `${fromMs.toFixed(0)}: ${short(value)}`);
-    const text = `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} showed ${name} as ${short(seen)}${asked.rights ? ` to ${asked.rights}` : ''}; bound ${boundMs}; truth ${spans.join(' | ')}`;
+    const truth = spans.slice(-6).map(({ fromMs, value }) => `${fromMs.toFixed(0)}: ${short(value)}`);
+    const text = `${asked.what} on ${asked.host.name} of ${asked.atMs.toFixed(0)} showed ${name} as ${short(seen)}${asked.rights ? ` to ${asked.rights}` : ''}; bound ${boundMs}; truth ${truth.join(' | ')}`;
     this.violate(kind, text, asked);
   }
 }
@@ -302,49 +272,40 @@ function short(value: unknown): string {
   return scopes === undefined ? `${id}/${name}/${channel_id}` : `${scopes}/${revoked}/${collection}`;
 }
 
-function idsOf(data: Data, collection: string | null): string[] {
-  const hotels = sortedHotels(data);
-  return (collection === null ? hotels : hotels.filter(({ id }) => isMember(data, collection, id))).map(
-    ({ id }) => id,
-  );
-}
+const idsOf = (data: Data, collection: string | null): string[] =>
+  sortedHotels(data).flatMap(({ id }) => (isSeen(data, collection, id) ? [id] : []));
 
 function differencesOf(
   data: Data,
   hotels: ReadonlyMap<string, string>,
-  view: View,
-  collection: string | null,
+  { view, collection }: Rights,
 ): string[] {
   const differs: string[] = [];
   let count = 0;
   for (const row of data.hotels.values()) {
-    if (collection !== null && !isMember(data, collection, row.id)) continue;
+    if (!isSeen(data, collection, row.id)) continue;
     count++;
     const body = hotels.get(row.id);
     if (body === undefined || !isBodyOf(row, view, body))
       differs.push(`${row.id} (${short(body ?? null)}, not ${row.name})`);
   }
   if (hotels.size !== count || differs.length > 0)
-    for (const id of hotels.keys()) {
-      if (!data.hotels.has(id) || (collection !== null && !isMember(data, collection, id)))
-        differs.push(`${id} (too much)`);
-    }
+    for (const id of hotels.keys())
+      if (!data.hotels.has(id) || !isSeen(data, collection, id)) differs.push(`${id} (too much)`);
   return differs;
 }
 
 const bodies = { full: new WeakMap<HotelRow, string>(), narrow: new WeakMap<HotelRow, string>() };
 
 /** Returns whether a body is that of a row, whatever it says of the certification. */
-function isBodyOf(row: HotelRow, view: View, body: string): boolean {
-  let expected = bodies[view].get(row);
-  if (expected === undefined) {
+function isBodyOf(row: HotelRow, view: Rights['view'], body: string): boolean {
+  const expected = entryOf(bodies[view], row, () => {
     const { images, certified_from, certified_until, certification_url, channel_id, registry_id, ...head } =
       row;
     const shown = view === 'full' && registry_id !== null ? Number(registry_id) : null;
     const tail = { certified_from, certified_until, certification_url, channel_id, registry_id: shown };
     const captions = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
-    expected = JSON.stringify({ ...head, images: captions, ...tail });
-    bodies[view].set(row, expected);
-  }
+    return JSON.stringify({ ...head, images: captions, ...tail });
+  });
   return body.replace(CERTIFIED, '') === expected;
 }

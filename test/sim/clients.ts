@@ -1,4 +1,4 @@
-import type { Asked } from './checker.ts';
+import type { Asked, Rights } from './checker.ts';
 import type { Episode } from './episode.ts';
 import { type HttpAnswer, type HttpRequest, request } from './http.ts';
 import type { Instance, Worker } from './instance.ts';
@@ -11,7 +11,6 @@ const LATE_MS = 3_000;
 const STARTS_MS = 2_500;
 
 type Namespace = 'id' | 'channel' | 'registry';
-type View = 'full' | 'narrow';
 type Key = { key: string; sha256: string };
 
 /** What a request asks for: a hotel, a batch, or a page of the list. */
@@ -37,17 +36,15 @@ function httpOf({ namespace, keys, isBatch, page }: Wanted): [string, Omit<HttpR
     return [`list ${query}`, { route: 'list', query }];
   }
   if (!isBatch) {
-    const parameter = keys[0]!;
-    return [
-      `${namespace === 'id' ? 'hotel' : namespace} ${parameter}`,
-      { route: SINGLE[namespace], parameter },
-    ];
+    const [parameter] = keys as [string];
+    const name = namespace === 'id' ? 'hotel' : namespace;
+    return [`${name} ${parameter}`, { route: SINGLE[namespace], parameter }];
   }
-  const body =
+  const [route, value] =
     namespace === 'channel'
-      ? ({ route: 'batchByChannel', body: JSON.stringify({ channel_ids: keys }) } as const)
-      : ({ route: 'batchByRegistry', body: JSON.stringify({ registry_ids: keys.map(Number) }) } as const);
-  return [`batch ${keys.join()}`, body];
+      ? (['batchByChannel', { channel_ids: keys }] as const)
+      : (['batchByRegistry', { registry_ids: keys.map(Number) }] as const);
+  return [`batch ${keys.join()}`, { route, body: JSON.stringify(value) }];
 }
 
 /** Clients of all instances: readers of all kinds, and mirrors. */
@@ -171,10 +168,10 @@ export class Clients {
     }
     // an answer that any of them explains is right; mostly there is one
     const before = checker.violations.length;
-    for (const [i, { view, collection }] of rights.entries()) {
+    for (const [i, each] of rights.entries()) {
       const trial = checker.violations.length;
-      const by = { ...asked, rights: `${view} of ${collection}, key ${sha256.slice(0, 6)}` };
-      this.#judgeBody(by, wanted, body, view, collection);
+      const by = { ...asked, rights: `${each.view} of ${each.collection}, key ${sha256.slice(0, 6)}` };
+      this.#judgeBody(by, wanted, body, each);
       if (checker.violations.length === trial) {
         checker.violations.length = before;
         return;
@@ -184,28 +181,17 @@ export class Clients {
   }
 
   /** `body`: null for 404. */
-  #judgeBody(
-    asked: Asked,
-    { namespace, keys, isBatch, page }: Wanted,
-    body: string | null,
-    view: View,
-    collection: string | null,
-  ): void {
+  #judgeBody(asked: Asked, wanted: Wanted, body: string | null, rights: Rights) {
+    const { namespace, keys, isBatch, page } = wanted;
     const { checker } = this.#episode;
-    if (!page && !isBatch) {
-      checker.hotel(asked, namespace, keys[0]!, view, body, collection);
-      return;
-    }
-    const hotels = JSON.parse(body!) as {
-      id: string;
-      channel_id: string | null;
-      registry_id: number | null;
-    }[];
+    if (!page && !isBatch) return checker.hotel(asked, `${namespace} ${keys[0]}`, rights, body);
+    type Hotel = { id: string; channel_id: string | null; registry_id: number | null };
+    const hotels = JSON.parse(body!) as Hotel[];
     if (page) {
       const ids = hotels.map(({ id }) => id);
-      checker.list(asked, page.offset, page.limit, ids, collection);
+      checker.list(asked, page.offset, page.limit, ids, rights.collection);
       for (const hotel of hotels)
-        checker.hotel(asked, 'id', hotel.id, view, JSON.stringify(hotel), collection, 'hotel in list');
+        checker.hotel(asked, `id ${hotel.id}`, rights, JSON.stringify(hotel), 'hotel in list');
       return;
     }
     const byKey = new Map(
@@ -214,7 +200,7 @@ export class Clients {
     for (const key of keys) {
       const hotel = byKey.get(key);
       const found = hotel ? JSON.stringify(hotel) : null;
-      checker.hotel(asked, namespace, key, view, found, collection, 'hotel in batch');
+      checker.hotel(asked, `${namespace} ${key}`, rights, found, 'hotel in batch');
       byKey.delete(key);
     }
     if (byKey.size > 0)
@@ -222,17 +208,14 @@ export class Clients {
   }
 
   /** Returns the rights that the key may have had for this request. */
-  #rightsOf(asked: Asked, sha256: string, needsRegistry: boolean) {
-    const { checker, truth, world, reach } = this.#episode;
-    const boundMs = checker.boundMs(asked);
-    const found = new Map<string, { view: 'full' | 'narrow'; collection: string | null }>();
-    for (const { value, untilMs } of truth.key(sha256).within(-Infinity, world.nowMs)) {
-      const agoMs = untilMs >= asked.atMs ? 0 : reach.reachedMs(asked.host.name, untilMs, asked.atMs);
-      if (agoMs > boundMs) break;
-      if (!checker.mayAccept(asked, value) || (needsRegistry && value!.scopes.length === 0)) continue;
-      const rights = {
-        view: value!.scopes.length > 0 ? ('full' as const) : ('narrow' as const),
-        collection: value!.collection,
+  #rightsOf(asked: Asked, sha256: string, needsRegistry: boolean): Rights[] {
+    const { checker, truth } = this.#episode;
+    const found = new Map<string, Rights>();
+    for (const key of checker.trueFor(truth.key(sha256), asked, checker.boundMs(asked))) {
+      if (!checker.mayAccept(asked, key) || (needsRegistry && key!.scopes.length === 0)) continue;
+      const rights: Rights = {
+        view: key!.scopes.length > 0 ? 'full' : 'narrow',
+        collection: key!.collection,
       };
       found.set(JSON.stringify(rights), rights);
     }
@@ -265,23 +248,17 @@ class Mirror {
     this.#hotels.clear();
   }
 
-  next(): void {
+  next() {
     const { world, instances } = this.#episode;
     const random = this.#random;
     const instance = random.pick(instances);
     const worker = random.pick(instance.ready);
-    if (!worker) {
-      world.after(200, () => this.next());
-      return;
-    }
+    if (!worker) return world.after(200, () => this.next());
     const waitS = random.pick([0, 1, 10, 30]);
     const limit = random.pick([1, 3, 1000]);
     const query = `${this.#token ? `after=${this.#token}&` : ''}limit=${limit}&wait=${waitS}`;
-    const asked: Asked = {
-      host: instance.host,
-      what: `changes limit=${limit} wait=${waitS}`,
-      atMs: world.nowMs,
-    };
+    const what = `changes limit=${limit} wait=${waitS}`;
+    const asked: Asked = { host: instance.host, what, atMs: world.nowMs };
     // it waits from when it is read, by the clock of the machine, which stands still while that sleeps
     let dueMs = Infinity;
     worker.process.receive(() => {
@@ -291,9 +268,7 @@ class Mirror {
     request(worker, { route: 'changes', query, key: this.#key.key }, (answer) => {
       if (isOver) return;
       isOver = true;
-      world.trace(
-        `${worker.process.name} ${this.#name} ${asked.what}: ${answer.status} ${answer.body.length}`,
-      );
+      world.trace(`${worker.process.name} ${this.#name} ${what}: ${answer.status} ${answer.body.length}`);
       this.#take(asked, answer, waitS);
     });
     const watch = () => {
@@ -308,34 +283,24 @@ class Mirror {
     watch();
   }
 
-  #take(asked: Asked, { status, body }: HttpAnswer, waitS: number): void {
+  #take(asked: Asked, { status, body }: HttpAnswer, waitS: number) {
     const { world, checker, truth } = this.#episode;
     const again = (delayMs: number) => world.after(delayMs, () => this.next());
-    if (this.#beganMs <= this.#episode.mirrorsBeginMs) {
+    // what it waited for may have changed since it asked
+    const since = (ms: number) => ({ ...asked, atMs: Math.max(asked.atMs, world.nowMs - ms) });
+    if (status === 410 || this.#beganMs <= this.#episode.mirrorsBeginMs) {
       this.#begin();
-      again(1);
-      return;
+      return again(1);
     }
     if (status === 503) {
-      checker.refused({ ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) });
-      again(300);
-      return;
-    }
-    if (status === 410) {
-      this.#begin();
-      again(1);
-      return;
-    }
-    if (status === 401) {
-      const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_000) };
-      checker.key(inTime, this.#key.sha256, (key) => checker.mayReject(asked, key), 'rejected');
-      again(500);
-      return;
+      checker.refused(since(1_000));
+      return again(300);
     }
     if (status !== 200) {
-      checker.violate('status', `${asked.what}: ${status} ${body}`);
-      again(500);
-      return;
+      const isRight = (key: ApiKey | null) => checker.mayReject(asked, key);
+      if (status === 401) checker.key(since(1_000), this.#key.sha256, isRight, 'rejected');
+      else checker.violate('status', `${asked.what}: ${status} ${body}`);
+      return again(500);
     }
     const page = JSON.parse(body) as {
       changes: { id: string; hotel: object | null }[];
@@ -343,21 +308,18 @@ class Mirror {
       more: boolean;
     };
     // the token says what the key could see when the page was made
-    const [, , , , view, , collection] = JSON.parse(Buffer.from(page.next.slice(8), 'base64url').toString());
-    const viewed = view === 0 ? 'full' : 'narrow';
-    const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - 1_500) };
-    checker.key(
-      inTime,
-      this.#key.sha256,
-      (key) =>
-        checker.mayAccept(inTime, key) &&
-        key!.collection === collection &&
-        key!.scopes.length > 0 === (view === 0),
-      `${viewed} of ${collection}`,
-    );
+    const token = Buffer.from(page.next.slice(8), 'base64url').toString();
+    const [, , , , viewNumber, , collection] = JSON.parse(token);
+    const view = viewNumber === 0 ? 'full' : 'narrow';
+    const inTime = since(1_500);
+    const isRight = (key: ApiKey | null) =>
+      checker.mayAccept(inTime, key) &&
+      key!.collection === collection &&
+      key!.scopes.length > 0 === (view === 'full');
+    checker.key(inTime, this.#key.sha256, isRight, `${view} of ${collection}`);
     const keyLine = [...truth.key(this.#key.sha256).within(asked.atMs - 6_000, world.nowMs)];
     if (waitS > 0 && this.#isWhole && page.changes.length > 0 && keyLine.length === 1)
-      checker.mirrorInTime(asked, this.#name, this.#hotels, viewed, collection);
+      checker.mirrorInTime(asked, this.#name, this.#hotels, { view, collection });
     for (const { id, hotel } of page.changes) {
       if (hotel) this.#hotels.set(id, JSON.stringify(hotel));
       else this.#hotels.delete(id);
@@ -366,11 +328,9 @@ class Mirror {
     this.#isWhole = !page.more;
     if (world.lines) {
       const changed = page.changes.map(({ id, hotel }) => `${id}${hotel ? '' : ' gone'}`);
-      world.trace(
-        `${this.#name}: ${Buffer.from(page.next.slice(8), 'base64url')} ${changed} more ${page.more}`,
-      );
+      world.trace(`${this.#name}: ${token} ${changed} more ${page.more}`);
     }
-    if (!page.more) checker.mirror(asked, this.#name, this.#hotels, viewed, collection);
+    if (!page.more) checker.mirror(asked, this.#name, this.#hotels, { view, collection });
     if (checker.violations.length > 20) return;
     // an empty page ends the wait; mirrors ask again at once
     if (this.#random.chance(0.005)) this.#begin();

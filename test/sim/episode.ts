@@ -43,7 +43,7 @@ export class Episode {
   readonly postgres: PgCluster;
   readonly redis: RedisServers;
   readonly instances: Instance[] = [];
-  readonly truth = new Truth();
+  readonly truth: Truth;
   readonly reach: Reach;
   readonly checker: Checker;
   readonly names: Names;
@@ -71,38 +71,28 @@ export class Episode {
     this.network = new Network(world);
     this.names = { hotels: random.pick([8, 8, 20, 40]), keys: 6 };
     const sizes: Sizes = random.chance(0.6)
-      ? {
-          maxPiece: 5,
-          maxRow: 4,
-          maxKeys: 6,
-          maxScanned: 7,
-          maxDeleted: 30,
-          maxAgeMs: 1e12,
-          minAgeMs: 4_000,
-          maxIds: 40,
-        }
+      ? { maxPiece: 5, maxRow: 4, maxKeys: 6, maxScanned: 7, maxDeleted: 30, minAgeMs: 4e3, maxIds: 40 }
       : {
           maxPiece: 2e4,
           maxRow: 1e3,
           maxKeys: 1e5,
           maxScanned: 5e4,
           maxDeleted: 300,
-          maxAgeMs: 1e12,
           minAgeMs: 6e5,
           maxIds: 1e6,
         };
-    const hotels = Array.from({ length: this.names.hotels }, (_, n) => n)
+    const hotels = [...Array(this.names.hotels).keys()]
       .filter(() => random.chance(0.8))
       .map((n) => hotelOf(`h${n}`, n));
-    const keys = Array.from({ length: this.names.keys }, (_, n) => hashOf(keyNumber(n))).map((sha256, n) =>
-      newKey(random, sha256, n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
+    const keys = Array.from({ length: this.names.keys }, (_, n) =>
+      newKey(random, hashOf(keyNumber(n)), n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
     );
     this.postgres = new PgCluster(world, this.network, sizes, hotels, keys);
     const isCluster = random.chance(0.25);
     this.redis = new RedisServers(world, isCluster ? 3 : random.chance(0.5) ? 1 : 2, isCluster);
     this.reach = new Reach(world, this.network, this.postgres);
+    this.truth = new Truth(this.postgres.primary.folder.data);
     this.checker = new Checker(world, this.truth, this.reach);
-    this.truth.changed(-1, this.postgres.primary.folder.data, undefined);
     this.postgres.onReach = () => this.reached();
     this.network.onSwallowed = (host) => this.disturb(1_000, [host]);
     this.postgres.onTruth = (data, before) => {
@@ -111,22 +101,17 @@ export class Episode {
     };
     for (const collection of COLLECTIONS) {
       const members = hotels.filter(() => random.chance(0.5)).map(({ id }) => id);
-      this.postgres.write(
-        [
-          setCollection(collection, true),
-          ...(members.length > 0 ? [setMember(collection, members, true)] : []),
-        ],
-        0,
-      );
+      const filled = members.length > 0 ? [setMember(collection, members, true)] : [];
+      this.postgres.write([setCollection(collection, true), ...filled], 0);
     }
     const hasReplica = random.chance(0.5);
     if (hasReplica) this.postgres.addReplica();
     const options = {
-      ...{ workers: random.whole(1, 2), redisUrl: random.chance(0.75) ? this.redis.url : '', hasReplica },
-      ...{
-        localBytes: random.chance(0.8) ? 1024 * 1024 : 0,
-        poolSize: this.postgres.lateShare > 0.01 ? 8 : random.pick([2, 8]),
-      },
+      workers: random.whole(1, 2),
+      redisUrl: random.chance(0.75) ? this.redis.url : '',
+      hasReplica,
+      localBytes: random.chance(0.8) ? 1024 * 1024 : 0,
+      poolSize: this.postgres.lateShare > 0.01 ? 8 : random.pick([2, 8]),
       warmUpMs: random.chance(0.5) ? 2_000 : 0,
     };
     const count = random.whole(1, 3);
@@ -175,9 +160,9 @@ export class Episode {
 /** Describes a commit, for a trace that is read. */
 function describe(data: Data, before: Data | undefined): string {
   const parts: string[] = [];
-  const rows = data.log.filter((row) => !before?.log.includes(row));
-  for (const { position, kind, ids, transaction } of rows)
-    parts.push(`log ${position}/${transaction} ${kind} ${ids ?? ''}`);
+  for (const row of data.log)
+    if (!before?.log.includes(row))
+      parts.push(`log ${row.position}/${row.transaction} ${row.kind} ${row.ids ?? ''}`);
   for (const row of data.queue)
     if (!before?.queue.includes(row))
       parts.push(`queue ${row.transaction} ${row.kind} ${row.collection ?? ''} ${row.ids}`);

@@ -1,5 +1,5 @@
 import type { Random } from './random.ts';
-import type { Host, Process, World } from './world.ts';
+import { entryOf, type Host, type Process, type World } from './world.ts';
 
 /** Longest pause before TCP sends again what a broken link has swallowed. */
 const RETRANSMIT_MS = 1_200;
@@ -8,12 +8,8 @@ const RETRANSMIT_MS = 1_200;
 export class Link {
   isBlocked = false;
   /** mean delay of a packet */
-  delayMs: number;
+  delayMs = 0.2;
   readonly #waiting: (() => void)[] = [];
-
-  constructor(delayMs: number) {
-    this.delayMs = delayMs;
-  }
 
   block(): void {
     this.isBlocked = true;
@@ -44,13 +40,7 @@ export class Network {
   }
 
   link(from: string, to: string): Link {
-    const name = `${from}>${to}`;
-    let link = this.#links.get(name);
-    if (!link) {
-      link = new Link(0.2);
-      this.#links.set(name, link);
-    }
-    return link;
+    return entryOf(this.#links, `${from}>${to}`, () => new Link());
   }
 
   isOpen(a: string, b: string): boolean {

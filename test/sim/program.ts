@@ -1,85 +1,92 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Command } from 'commander';
 import { Episode, type EpisodeOptions } from './episode.ts';
 import { shrink } from './shrink.ts';
 import type { Step } from './steps.ts';
 import { watch } from './watchdog.ts';
 
-interface Outcome {
-  episode: Episode;
-  error: unknown;
-}
+/** Time of the wall clock between two lines of progress. */
+const PROGRESS_MS = 60_000;
 
-let unhandled: ((error: unknown) => void) | undefined;
-process.on('unhandledRejection', (error) => unhandled?.(error));
+// the heap of an episode is small, its WebAssembly memories are not: without this, V8 keeps those of many episodes
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+let running: Episode | undefined;
+process.on('unhandledRejection', (error) => running?.world.fail(error));
 
 /** Runs one episode; an error of the service or of the simulation ends it. */
-async function runOne(options: EpisodeOptions): Promise<Outcome> {
+async function runOne(options: EpisodeOptions): Promise<{ episode: Episode; error: unknown }> {
+  running = undefined;
+  collectGarbage();
   const episode = new Episode(options);
-  let error: unknown;
-  const progress = watch(options.seed);
-  unhandled = (thrown) => episode.world.fail(thrown);
-  try {
-    await episode.run(progress);
-  } catch (thrown) {
-    error = thrown;
-  }
+  running = episode;
+  const error = await episode.run(watch(options.seed)).then(
+    () => undefined,
+    (thrown) => thrown,
+  );
   return { episode, error };
 }
 
-const USAGE = `Usage: node test/sim/main.ts [options]
+const numberOf = (text: string) => Number.parseFloat(text);
+const command = new Command('node test/sim/main.ts')
+  .description(
+    'run the service in virtual time; exit code 0: every promise was kept, 1: one was broken, 2: wrong options',
+  )
+  .option('--seed <n>', 'seed of the first episode', numberOf, 1)
+  .option('--episodes <k>', 'number of episodes, each with the next seed (default: 1)', numberOf)
+  .option(
+    '--for <time>',
+    'instead: episodes until this time of the wall clock is over, such as 30s',
+    numberOf,
+  )
+  .option(
+    '--seconds <s>',
+    'simulated seconds of an episode; a longer one has quiet times, which cost little',
+    numberOf,
+    60,
+  )
+  .option('--keepgoing', 'go on after an episode that has failed')
+  .option('--trace', 'print everything that happens')
+  .option(
+    '--shrink <time>',
+    'look for fewer steps after which a failure is still found, for this time',
+    numberOf,
+  )
+  .option('--save <file>', 'write these steps')
+  .option('--steps <file>', 'run these steps instead of those that the seed draws')
+  .option('--mutations', 'instead: hold the simulation to its mutations of the service, each with its seed')
+  .exitOverride(({ exitCode }) => process.exit(exitCode && 2));
 
-  --seed N         seed of the first episode (1)
-  --episodes K     number of episodes, each with the next seed (1)
-  --for 30s        instead: episodes until this time of the wall clock is over
-  --seconds S      simulated seconds of an episode (60); a longer one has quiet times, which cost little
-  --keepgoing      goes on after an episode that has failed
-  --trace          prints everything that happens
-  --shrink 60s     looks for fewer steps after which a failure is still found, for this time
-  --save FILE      writes these steps
-  --steps FILE     runs these steps instead of those that the seed draws
-  --mutations      instead: holds the simulation to its mutations of the service, each with its seed
-
-Exit code: 0 if every promise was kept, 1 if one was broken, 2 for wrong options.`;
-
-function optionsOf(args: string[]) {
-  const text = (value: string) => ({ type: 'string', default: value }) as const;
-  const optional = { type: 'string' } as const;
-  const flag = { type: 'boolean', default: false } as const;
-  const { values } = parseArgs({
-    args,
-    options: {
-      ...{ seed: text('1'), episodes: optional, seconds: text('60'), for: optional, trace: flag },
-      ...{ keepgoing: flag, shrink: optional, steps: optional, save: optional, help: flag },
-    },
-  });
-  return values;
-}
-
-/** Runs episodes by hand; see the usage. */
+/** Runs episodes by hand. Prints a failure at once, and a line of progress every minute. */
 export async function main(args: string[]): Promise<void> {
-  let values: ReturnType<typeof optionsOf>;
-  try {
-    values = optionsOf(args);
-  } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`);
-    process.exitCode = 2;
-    return;
-  }
-  if (values.help) return console.log(USAGE);
-  const untilMs = 1_000 * Number(values.seconds);
-  const first = Number(values.seed);
-  const endMs = values.for === undefined ? undefined : Date.now() + 1_000 * Number.parseFloat(values.for);
-  const count = values.episodes === undefined ? (endMs ? Infinity : 1) : Number(values.episodes);
+  const options = command.parse(args, { from: 'user' }).opts();
+  const { seed: first, seconds, trace: isTraced } = options;
   const beganMs = Date.now();
-  const steps =
-    values.steps === undefined ? undefined : (JSON.parse(readFileSync(values.steps, 'utf8')) as Step[]);
+  const endMs = beganMs + 1_000 * (options.for ?? Infinity);
+  const count = options.episodes ?? (options.for ? Infinity : 1);
+  const steps: Step[] | undefined = options.steps && JSON.parse(readFileSync(options.steps, 'utf8'));
   let failed = 0;
   let done = 0;
-  for (let seed = first; seed < first + count && (endMs === undefined || Date.now() < endMs); seed++) {
-    const { episode, error } = await runOne({ seed: String(seed), untilMs, isTraced: values.trace, steps });
+  const progress = () => {
+    const rate = ((1_000 * done * seconds) / (Date.now() - beganMs)).toFixed(1);
+    return `${done} episodes, ${failed} failed, ${rate} simulated seconds a second`;
+  };
+  const printing = setInterval(() => {
+    const { seed, nowMs } = running!.world;
+    console.log(`${progress()}; now seed ${seed} at ${(nowMs / 1_000).toFixed(0)} s`);
+  }, PROGRESS_MS);
+  for (let seed = first; seed < first + count && Date.now() < endMs; seed++) {
+    const { episode, error } = await runOne({
+      seed: String(seed),
+      untilMs: 1_000 * seconds,
+      isTraced,
+      steps,
+    });
     done++;
-    if (values.trace) process.stdout.write(`${episode.world.lines!.join('\n')}\n`);
+    if (isTraced) process.stdout.write(`${episode.world.lines!.join('\n')}\n`);
     const { violations, counts } = episode.checker;
     const digest = (episode.world.digest >>> 0).toString(16);
     if (error === undefined && violations.length === 0) {
@@ -92,29 +99,18 @@ export async function main(args: string[]): Promise<void> {
     if (error) console.log(error);
     for (const { atMs, kind, text } of violations.slice(0, 3))
       console.log(`  ${atMs.toFixed(0)} ${kind}: ${text}`);
-    const [first] = violations;
-    if (values.shrink !== undefined && first) {
-      const again = async (fewer: Step[], endsMs: number) => {
-        const { episode: tried } = await runOne({ seed: String(seed), untilMs: endsMs, steps: fewer });
-        return tried.checker.violations[0];
-      };
-      const least = await shrink(
-        again,
-        episode.steps,
-        first,
-        Date.now() + 1_000 * Number.parseFloat(values.shrink),
-      );
-      console.log(
-        `  shrunk to ${least.steps.length} steps; ${least.found.atMs.toFixed(0)} ${least.found.kind}: ${least.found.text}`,
-      );
+    if (options.shrink !== undefined && violations[0]) {
+      const again = async (fewer: Step[], untilMs: number) =>
+        (await runOne({ seed: String(seed), untilMs, steps: fewer })).episode.checker.violations[0];
+      const least = await shrink(again, episode.steps, violations[0], Date.now() + 1_000 * options.shrink);
+      const { atMs, kind, text } = least.found;
+      console.log(`  shrunk to ${least.steps.length} steps; ${atMs.toFixed(0)} ${kind}: ${text}`);
       for (const step of least.steps) console.log(`    ${JSON.stringify(step)}`);
-      if (values.save !== undefined) writeFileSync(values.save, JSON.stringify(least.steps));
+      if (options.save !== undefined) writeFileSync(options.save, JSON.stringify(least.steps));
     }
-    if (!values.keepgoing) break;
+    if (!options.keepgoing) break;
   }
-  const tookS = (Date.now() - beganMs) / 1000;
-  console.log(
-    `${done} episodes, ${failed} failed, ${((done * untilMs) / 1000 / tookS).toFixed(1)} simulated seconds a second`,
-  );
+  clearInterval(printing);
+  console.log(progress());
   process.exitCode = failed > 0 ? 1 : 0;
 }

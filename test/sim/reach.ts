@@ -1,6 +1,6 @@
 import type { Network } from './network.ts';
 import type { PgCluster } from './postgres.ts';
-import type { World } from './world.ts';
+import { entryOf, type World } from './world.ts';
 
 /** Time after a fault for which the bounds of faults hold. */
 const SETTLES_MS = 5_000;
@@ -99,11 +99,6 @@ export class Reach {
   }
 
   #spansOf(map: Map<string, Span[]>, host: string): Span[] {
-    let spans = map.get(host);
-    if (!spans) {
-      spans = [];
-      map.set(host, spans);
-    }
-    return spans;
+    return entryOf(map, host, () => []);
   }
 }

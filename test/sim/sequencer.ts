@@ -1,4 +1,6 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
+import type { PgServer } from './postgres.ts';
+import { entryOf } from './world.ts';
 
 /** The tables, as one snapshot shows them. Never changed: a commit makes another. */
 export interface Data {
@@ -26,9 +28,7 @@ export type QueueKind =
   | 'keys'
   | 'members'
   | 'collections'
-  | 'all_hotels'
-  | 'all_keys'
-  | 'all_collections';
+  | `all_${'hotels' | 'keys' | 'collections'}`;
 
 export interface QueueRow {
   transaction: number;
@@ -91,7 +91,6 @@ export interface Sizes {
   maxKeys: number;
   maxScanned: number;
   maxDeleted: number;
-  maxAgeMs: number;
   minAgeMs: number;
   maxIds: number;
 }
@@ -119,7 +118,7 @@ export interface Drain {
 
 export const DAY_MS = 86_400_000;
 
-export function dayOf(wallMs: number): number {
+function dayOf(wallMs: number): number {
   return Math.floor(wallMs / DAY_MS);
 }
 
@@ -128,14 +127,11 @@ export function isVisible(xid: number, { xmax, xip }: Snapshot): boolean {
 }
 
 /** `hotel_api_ranges`: transactions that finished between two snapshots. */
-export function rangesOf(before: Snapshot, after: Snapshot): [low: number, high: number][] {
-  const ranges: [number, number][] = before.xip
-    .filter((xid) => isVisible(xid, after))
-    .map((xid) => [xid, xid]);
-  const bounds = [
-    before.xmax - 1,
-    ...after.xip.filter((xid) => xid >= before.xmax).toSorted((a, b) => a - b),
-  ];
+function rangesOf(before: Snapshot, after: Snapshot): [low: number, high: number][] {
+  const ended = before.xip.filter((xid) => isVisible(xid, after));
+  const ranges = ended.map((xid): [number, number] => [xid, xid]);
+  // those of a snapshot are sorted
+  const bounds = [before.xmax - 1, ...after.xip.filter((xid) => xid >= before.xmax)];
   for (const [i, bound] of bounds.entries()) {
     const low = bound + 1;
     const high = (bounds[i + 1] ?? after.xmax) - 1;
@@ -191,8 +187,10 @@ class Appender {
     return this.last;
   }
 
-  chunks<Item>(items: readonly Item[], max: number, take: (chunk: Item[]) => void): void {
-    for (let at = 0; at < items.length; at += max) take(items.slice(at, at + max));
+  /** Appends rows with these ids, so many in each. */
+  appendIds(kind: LoggedRow['kind'], all: string[], max: number, fields: Partial<LoggedRow> = {}): void {
+    for (let at = 0; at < all.length; at += max)
+      this.append(kind, { ...fields, ids: all.slice(at, at + max) });
   }
 }
 
@@ -205,24 +203,14 @@ export function newHistory(context: SequencerContext): Drain {
   appender.append('all_keys');
   const oldest = appender.append('all_collections');
   const state: State = {
-    ...{
-      history: context.draw(),
-      place,
-      snapshot: shown,
-      pending: [],
-      pendingAfter: null,
-      queueFrom: 0,
-      logFrom,
-    },
-    ...{ oldest, oldestOfCollections: oldest, ids: 0, day: dayOf(nowMs) },
+    ...{ history: context.draw(), place, snapshot: shown, pending: [], pendingAfter: null, queueFrom: 0 },
+    ...{ logFrom, oldest, oldestOfCollections: oldest, ids: 0, day: dayOf(nowMs) },
     ...{ flipsFrom: null, flipsTo: null, flipsAfter: null },
   };
   appender.append('drained', { state });
-  const deletedQueue = new Set(
-    data.queue.filter(
-      ({ transaction }) => isVisible(transaction, shown) || transaction > shown.xmax + 1_000_000,
-    ),
-  );
+  const isOld = ({ transaction }: QueueRow) =>
+    isVisible(transaction, shown) || transaction > shown.xmax + 1_000_000;
+  const deletedQueue = new Set(data.queue.filter(isOld));
   return { rows: appender.rows, deletedTo: undefined, deletedQueue, secret: context.draw() };
 }
 
@@ -246,7 +234,7 @@ export function sequence(context: SequencerContext): Drain | undefined {
   if (found.length > 0) {
     const keys = found.filter(({ kind }) => kind === 'keys').flatMap(({ ids }) => ids);
     if (has('all_keys') || keys.length > maxKeys) log.append('all_keys');
-    else log.chunks(keys, maxRow, (ids) => log.append('keys', { ids }));
+    else log.appendIds('keys', keys, maxRow);
     const ofCollections = found.filter(({ kind }) => kind === 'members' || kind === 'collections');
     if (has('all_collections') || sumOf(ofCollections) > maxIds) {
       s.oldestOfCollections = log.append('all_collections');
@@ -254,14 +242,11 @@ export function sequence(context: SequencerContext): Drain | undefined {
     }
     const groups = new Map<string, { kind: QueueKind; collection: string | null; ids: string[] }>();
     for (const { kind, collection, ids } of ofCollections) {
-      const name = `${kind} ${collection}`;
-      const group = groups.get(name) ?? { kind, collection, ids: [] };
-      groups.set(name, group);
-      group.ids.push(...ids);
+      entryOf(groups, `${kind} ${collection}`, () => ({ kind, collection, ids: [] })).ids.push(...ids);
     }
     for (const name of [...groups.keys()].sort()) {
-      const { kind, collection, ids: all } = groups.get(name)!;
-      log.chunks(all, maxRow, (ids) => log.append(kind, { collection, ids }));
+      const { kind, collection, ids } = groups.get(name)!;
+      log.appendIds(kind, ids, maxRow, { collection });
     }
     const moves = found.length > maxIds || found.some((row) => row.moves);
     const rows = found.filter(({ kind }) => kind === 'hotels');
@@ -286,14 +271,15 @@ export function sequence(context: SequencerContext): Drain | undefined {
         .flatMap(({ ids, channelIds, registryIds }) =>
           ids.map((id, i) => [id, channelIds[i] ?? null, registryIds[i] ?? null] as const),
         );
-      log.chunks(changed, maxRow, (chunk) =>
+      for (let at = 0; at < changed.length; at += maxRow) {
+        const chunk = changed.slice(at, at + maxRow);
         log.append(isAtOnce ? 'hotels' : 'listed', {
           moves,
           ids: chunk.map(([id]) => id),
           channelIds: chunk.map(([, channelId]) => channelId),
           registryIds: chunk.map(([, , registryId]) => registryId),
-        }),
-      );
+        });
+      }
     }
     s.ids += sumOf(rows);
   }
@@ -310,11 +296,8 @@ export function sequence(context: SequencerContext): Drain | undefined {
       sum += row.size;
       piece.push(row);
     }
-    log.chunks(
-      piece.flatMap(({ ids }) => ids),
-      maxRow,
-      (ids) => log.append('listed', { ids }),
-    );
+    const ids = piece.flatMap((row) => row.ids);
+    log.appendIds('listed', ids, maxRow);
     const last = piece.at(-1);
     s.pendingAfter = last?.number ?? null;
     if (!last || ofPending(last.number).length === 0) {
@@ -338,18 +321,11 @@ export function sequence(context: SequencerContext): Drain | undefined {
       if (from === null || until === null || from > until) return false;
       return (from > s.flipsFrom! && from <= s.flipsTo!) || (until >= s.flipsFrom! && until < s.flipsTo!);
     });
-    log.chunks(
-      flips.map(({ id }) => id),
-      maxRow,
-      (ids) => log.append('listed', { ids }),
-    );
+    const ids = flips.map(({ id }) => id);
+    log.appendIds('listed', ids, maxRow);
     s.flipsAfter = scanned.at(-1)?.id ?? s.flipsAfter;
     s.ids += flips.length;
-    if (scanned.length < maxScanned) {
-      s.flipsFrom = null;
-      s.flipsTo = null;
-      s.flipsAfter = null;
-    }
+    if (scanned.length < maxScanned) Object.assign(s, { flipsFrom: null, flipsTo: null, flipsAfter: null });
   }
 
   s.snapshot = shown;
@@ -365,7 +341,7 @@ export function sequence(context: SequencerContext): Drain | undefined {
     ({ kind, atMs, position, state }) =>
       kind === 'drained' &&
       atMs < nowMs - sizes.minAgeMs &&
-      (position <= s.oldest || atMs < nowMs - sizes.maxAgeMs || s.ids - state!.ids > sizes.maxIds),
+      (position <= s.oldest || s.ids - state!.ids > sizes.maxIds),
   );
   if (deletable) {
     s.logFrom = deletable.position;
@@ -391,31 +367,23 @@ const ordered = new WeakMap<ReadonlyMap<string, HotelRow>, HotelRow[]>();
 
 /** Hotels in the order of their ids. */
 export function sortedHotels({ hotels }: Pick<Data, 'hotels'>): HotelRow[] {
-  let sorted = ordered.get(hotels);
-  if (!sorted) {
-    sorted = [...hotels.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
-    ordered.set(hotels, sorted);
-  }
-  return sorted;
+  return entryOf(ordered, hotels, () => [...hotels.values()].sort((a, b) => (a.id < b.id ? -1 : 1)));
 }
 
 export function dateOf(text: string | null): number | null {
   return text === null ? null : Date.parse(`${text}T00:00:00Z`) / DAY_MS;
 }
 
-/** `hotel_api_poll`: the rows as postgres.js returns them. */
+/** `hotel_api_poll` behind a position and its transaction, if given: the rows as postgres.js returns them. */
 export function poll(
-  data: Data,
-  shown: Snapshot,
-  nowMs: number,
-  server: string,
+  { folder: { data }, snapshot, wallMs: nowMs, serverText: server }: PgServer,
   after: number | null,
   transactionOfAfter: string | null,
   maxRows: number,
 ): object[] {
   const newest = newestOf(data);
   const s = newest.state;
-  const isUnread = queued(data, s.snapshot, shown).length > 0;
+  const isUnread = queued(data, s.snapshot, snapshot).length > 0;
   const isDue =
     isUnread ||
     newest.xmin !== newest.transaction ||
@@ -426,21 +394,23 @@ export function poll(
     ...{ history: s.history, server, last: newest.position },
     ...{ last_transaction: String(newest.transaction), is_unread: isUnread, is_due: isDue },
   };
-  const none = { position: null, transaction: null, age_ms: null, kind: null, moves: null, ids: null };
-  const without = { ...none, channel_ids: null, registry_ids: null, collection_id: null };
+  const none = {
+    ...{ position: null, transaction: null, age_ms: null, kind: null, moves: null, ids: null },
+    ...{ channel_ids: null, registry_ids: null, collection_id: null },
+  };
   if (after === null || (after === newest.position && transactionOfAfter === String(newest.transaction)))
-    return [{ ...state, is_continued: true, ...without }];
+    return [{ ...state, is_continued: true, ...none }];
   const from = indexAfter(data.log, after);
   const at = data.log[from - 1];
   const isThere = at?.position === after && String(at.transaction) === transactionOfAfter;
   const isContinued = isThere ? true : after > s.logFrom ? false : null;
-  const rows = data.log
-    .slice(from)
-    .filter(({ kind }) => kind !== 'listed' && kind !== 'drained')
-    .slice(0, maxRows);
-  if (rows.length === 0) return [{ ...state, is_continued: isContinued, ...without }];
+  const rows = data.log.slice(from).filter(isPolled).slice(0, maxRows);
+  if (rows.length === 0) return [{ ...state, is_continued: isContinued, ...none }];
   return rows.map((row) => ({ ...state, is_continued: isContinued, ...rowOf(row, nowMs) }));
 }
+
+/** Returns whether a row of the log is for services: the others are for mirrors and the sequencer. */
+export const isPolled = ({ kind }: LoggedRow): boolean => kind !== 'listed' && kind !== 'drained';
 
 /** Columns of a row of the log, as the queries of the service return them. */
 export function rowOf(row: LoggedRow, nowMs: number): object {

@@ -1,7 +1,7 @@
 import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
 import { Fault, type PgServer } from './postgres.ts';
-import { type Data, indexAfter, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
+import { type Data, indexAfter, isPolled, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
 
 /** Maximum number of changes of a page; see src/changes/change-log.ts. */
 const MAX_CHANGES = 1000;
@@ -27,26 +27,19 @@ export function execute(
     return polled(server, text, parameters);
   }
   if (text.includes('from hotel_api_history()')) {
-    const newest = newestOf(data);
-    const { history } = newest.state;
-    return [
-      { history, position: newest.position, transaction: String(newest.transaction), secret: secretOf(data) },
-    ];
+    const { position, transaction, state } = newestOf(data);
+    const secret = Buffer.from(data.secret.padEnd(32, '.').slice(-32)).toString('hex');
+    return [{ history: state.history, position, transaction: String(transaction), secret }];
   }
   if (text.startsWith('select state.log_from::float8')) return before(server, parameters as [number, number]);
   // the service logs locks for operators, and does nothing else with them
   if (text.includes('from pg_locks')) return [];
   if (text.startsWith('select mark.label')) return labelled(server, text, parameters);
-  if (text === CHANGES) return changes(server, parameters[0] as number, parameters[1] as number, null);
-  if (text === CHANGES_OF_COLLECTION)
-    return changes(server, parameters[0] as number, parameters[1] as number, parameters[2] as string);
+  if (text === CHANGES || text === CHANGES_OF_COLLECTION)
+    return changes(server, parameters as [number, number, string?]);
   if (text === WALK || text === WALK_OF_COLLECTION)
     return walk(server, parameters as [number | null, number, string, string?]);
   throw new Error(`the model of PostgreSQL does not know this statement: ${text}`);
-}
-
-function secretOf({ secret }: Data): string {
-  return Buffer.from(secret.padEnd(32, '.').slice(-32)).toString('hex');
 }
 
 function polled(server: PgServer, text: string, parameters: readonly unknown[]): object[] | object[][] {
@@ -54,15 +47,8 @@ function polled(server: PgServer, text: string, parameters: readonly unknown[]):
   const argument = (word: string, i: number) =>
     word.startsWith('$') ? parameters[i] : word === 'null' ? null : word;
   const [after, transaction] = [argument(first!, 0), argument(second!, 1)] as (string | number | null)[];
-  const rows = poll(
-    server.folder.data,
-    server.snapshot,
-    server.wallMs,
-    server.serverText!,
-    after === null ? null : Number(after),
-    transaction === null ? null : String(transaction),
-    Number(max),
-  );
+  const known = transaction === null ? null : String(transaction);
+  const rows = poll(server, after === null ? null : Number(after), known, Number(max));
   return text.includes('hotel_api_sequence()') ? [[], [], rows] : rows;
 }
 
@@ -72,7 +58,7 @@ function before(server: PgServer, [position, limit]: [number, number]): object[]
   const log_from = newestOf(data).state.logFrom;
   const rows = data.log
     .slice(0, indexAfter(data.log, position))
-    .filter(({ kind }) => kind !== 'listed' && kind !== 'drained')
+    .filter(isPolled)
     .toReversed()
     .slice(0, limit);
   if (rows.length === 0) return [{ log_from, position: null }];
@@ -81,13 +67,10 @@ function before(server: PgServer, [position, limit]: [number, number]): object[]
 
 function labelled(server: PgServer, text: string, parameters: readonly unknown[]): object[] {
   const { data } = server.folder;
-  const inner = text.slice(
-    text.indexOf('query.* from (') + 'query.* from ('.length,
-    text.lastIndexOf(') as query)'),
-  );
+  const [, inner] = /query\.\* from \((.*)\) as query\)/s.exec(text)!;
   const newest = newestOf(data);
   const mark = { label: newest.position, history: newest.state.history, server: server.serverText };
-  const rows = query(data, inner.trim(), parameters);
+  const rows = query(data, inner!.trim(), parameters);
   return rows.length === 0
     ? [{ ...mark, found: null }]
     : rows.map((row) => ({ ...mark, found: true, ...row }));
@@ -101,6 +84,11 @@ export function isMember({ collections, members }: Data, collection: string, id:
   return collections.has(collection) && (members.get(collection)?.has(id) ?? false);
 }
 
+/** Returns whether a key sees a hotel that is there; null: a key of no collection. */
+export function isSeen(data: Data, collection: string | null, id: string): boolean {
+  return collection === null || isMember(data, collection, id);
+}
+
 function query(data: Data, text: string, parameters: readonly unknown[]): object[] {
   if (text === 'select 1') return [{ '?column?': 1 }];
   const [, column] = /from hotels where (id|channel_id|registry_id) = any/.exec(text) ?? [];
@@ -108,10 +96,7 @@ function query(data: Data, text: string, parameters: readonly unknown[]): object
     const keys = new Set(parameters[0] as string[]);
     const collection = text.includes('collection_hotels') ? (parameters[1] as string) : null;
     return sortedHotels(data)
-      .filter(
-        (hotel) =>
-          keys.has(hotel[column as 'id']) && (collection === null || isMember(data, collection, hotel.id)),
-      )
+      .filter((hotel) => keys.has(hotel[column as 'id']) && isSeen(data, collection, hotel.id))
       .map(copyOf);
   }
   if (text.includes('from api_keys where key_sha256')) {
@@ -190,10 +175,6 @@ function stateOf(server: PgServer, position: number | null, collection: string |
   const s = newest.state;
   const queue = queued(data, s.snapshot, server.snapshot).slice(0, MAX_QUEUED);
   const all = collection === null ? ['all_hotels'] : ['all_hotels', 'all_collections'];
-  const isOfKey = (kind: string, of: string | null) =>
-    kind === 'hotels' ||
-    all.includes(kind) ||
-    (collection !== null && kind === 'members' && of === collection);
   const ofToken = position === null ? undefined : data.log.find((row) => row.position >= position);
   return JSON.stringify([
     s.history,
@@ -204,31 +185,37 @@ function stateOf(server: PgServer, position: number | null, collection: string |
     s.pending.length > 0 || s.flipsAfter !== null,
     queue.length === 0
       ? null
-      : queue.length === MAX_QUEUED || queue.some((row) => isOfKey(row.kind, row.collection)),
+      : queue.length === MAX_QUEUED || queue.some((row) => isOf(['hotels', ...all], row, collection)),
     queue.length === 0 ? null : queue.some(({ kind }) => all.includes(kind)),
-    collection !== null && isOrphaned(data, collection),
+    // its members have stayed without it
+    collection !== null && !data.collections.has(collection) && (data.members.get(collection)?.size ?? 0) > 0,
     ofToken ? String(ofToken.transaction) : null,
     server.serverText,
   ]);
 }
 
-function isOrphaned({ collections, members }: Data, collection: string): boolean {
-  return !collections.has(collection) && (members.get(collection)?.size ?? 0) > 0;
+/** Returns whether a row of the queue or of the log has one of these kinds, or members of the collection of a key. */
+function isOf(kinds: string[], row: { kind: string; collection: string | null }, collection: string | null) {
+  return (
+    kinds.includes(row.kind) ||
+    (collection !== null && row.kind === 'members' && row.collection === collection)
+  );
 }
 
 /** `changesQuery` of src/changes/log-queries.ts. */
-function changes(server: PgServer, position: number, limit: number, collection: string | null): object[] {
+function changes(
+  server: PgServer,
+  [position, limit, collection = null]: [number, number, (string | null)?],
+): object[] {
   const { data } = server.folder;
   const newest = newestOf(data);
   const from = indexAfter(data.log, position);
   const to = indexAfter(data.log, position + limit + MAX_IDS_OF_ROW - 1);
   const range = data.log.slice(from, to);
-  const isVisible = (id: string) => collection === null || isMember(data, collection, id);
-  const isOfKey = (kinds: string[], kind: string, of: string | null) =>
-    kinds.includes(kind) || (collection !== null && kind === 'members' && of === collection);
+  const isVisible = (id: string) => isSeen(data, collection, id);
   const places = new Map<string, { place: number; transaction: number; isMembers: boolean }>();
   for (const row of range) {
-    if (!row.ids || !isOfKey(['hotels', 'listed'], row.kind, row.collection)) continue;
+    if (!row.ids || !isOf(['hotels', 'listed'], row, collection)) continue;
     for (const [i, id] of row.ids.entries()) {
       const place = row.position - row.ids.length + i + 1;
       if (place <= position) continue;
@@ -246,7 +233,7 @@ function changes(server: PgServer, position: number, limit: number, collection: 
   const rest: { id: string; kind: string }[] = [];
   if (page.length < limit && !(last && last.position < newest.position))
     for (const row of queued(data, newest.state.snapshot, server.snapshot).slice(0, MAX_QUEUED))
-      if (isOfKey(['hotels'], row.kind, row.collection))
+      if (isOf(['hotels'], row, collection))
         for (const id of row.ids) if (rest.length < limit) rest.push({ id, kind: row.kind });
   const inPage = new Set(page.map(([id]) => id));
   const queuedIds = [...new Set(rest.map(({ id }) => id))].filter(
@@ -270,10 +257,7 @@ function changes(server: PgServer, position: number, limit: number, collection: 
       ...hotel(id),
     })),
     ...queuedIds.map((id) => ({
-      ...state,
-      changed_id: id,
-      log_position: null,
-      log_transaction: null,
+      ...{ ...state, changed_id: id, log_position: null, log_transaction: null },
       ...hotel(id),
     })),
   ];
@@ -284,12 +268,12 @@ function changes(server: PgServer, position: number, limit: number, collection: 
 /** `walkQuery` of src/changes/log-queries.ts. */
 function walk(
   server: PgServer,
-  [position, limit, id, collection]: [number | null, number, string, string?],
+  [position, limit, id, collection = null]: [number | null, number, string, (string | null)?],
 ): object[] {
   const { data } = server.folder;
-  const state = stateOf(server, position, collection ?? null);
+  const state = stateOf(server, position, collection);
   const hotels = sortedHotels(data)
-    .filter((hotel) => hotel.id > id && (collection === undefined || isMember(data, collection, hotel.id)))
+    .filter((hotel) => hotel.id > id && isSeen(data, collection, hotel.id))
     .slice(0, limit);
   if (hotels.length === 0) return [{ state, id: null }];
   return hotels.map((hotel) => ({ state, place: hotel.id, ...copyOf(hotel) }));

@@ -25,6 +25,17 @@ const HOUR_MS = 3_600_000;
 /** Drift of a clock that nothing corrects: twice what NTP assumes at most. */
 const MAX_DRIFT = 1e-3;
 
+/** Returns the value of a key of a map, which is made if there is none. */
+export function entryOf<Key, Value>(
+  map: { get(key: Key): Value | undefined; set(key: Key, value: Value): unknown },
+  key: Key,
+  make: () => Value,
+): Value {
+  const value = map.get(key) ?? make();
+  map.set(key, value);
+  return value;
+}
+
 /** A machine: its clocks, on which all its processes agree. */
 export class Host {
   readonly name: string;
@@ -198,7 +209,6 @@ export class Process implements Clock {
 export class World {
   readonly seed: string;
   readonly random: Random;
-  readonly hosts = new Map<string, Host>();
   nowMs = 0;
   processes = 0;
   /** true time of the wall clocks (epoch ms) at the beginning */
@@ -208,6 +218,7 @@ export class World {
   /** checksum of everything that happened */
   digest = 0;
   readonly lines: string[] | undefined;
+  readonly #hosts = new Map<string, Host>();
   /** the next event is the last one */
   #queue: Event[] = [];
   #number = 0;
@@ -232,12 +243,7 @@ export class World {
   }
 
   host(name: string): Host {
-    let host = this.hosts.get(name);
-    if (!host) {
-      host = new Host(this, name);
-      this.hosts.set(name, host);
-    }
-    return host;
+    return entryOf(this.#hosts, name, () => new Host(this, name));
   }
 
   /** Begins a process on a host; `main` runs in it once it has loaded. */
