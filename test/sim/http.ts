@@ -1,4 +1,5 @@
 import type { Server, Worker } from './instance.ts';
+import { entryOf } from './world.ts';
 
 /** Request as the handlers of the service read it. */
 export interface HttpRequest {
@@ -6,10 +7,8 @@ export interface HttpRequest {
     | 'list'
     | 'changes'
     | 'hotel'
-    | 'hotelByChannel'
-    | 'hotelByRegistry'
-    | 'batchByChannel'
-    | 'batchByRegistry';
+    | `hotelBy${'Channel' | 'Registry'}`
+    | `batchBy${'Channel' | 'Registry'}`;
   parameter?: string;
   query?: string;
   body?: string;
@@ -21,25 +20,21 @@ export interface HttpAnswer {
   body: string;
 }
 
+/** Handler of the HTTP library. */
 type Handler = (response: object, request: object) => void;
 
-const handlersOf = new WeakMap<Server, Record<string, Handler>>();
+const handlersOf = new WeakMap<Server, Map<string, Handler>>();
 
-function handlers(server: Server): Record<string, Handler> {
-  let made = handlersOf.get(server);
-  if (made) return made;
-  const { operations: all, pipeline } = server;
-  made = {
-    list: pipeline.get(all.list, 'GET') as never,
-    changes: pipeline.get(all.changes, 'GET') as never,
-    hotel: pipeline.get(all.hotel, 'GET') as never,
-    hotelByChannel: pipeline.get(all.hotelByChannel, 'GET') as never,
-    hotelByRegistry: pipeline.get(all.hotelByRegistry, 'GET') as never,
-    batchByChannel: pipeline.post(all.batchByChannel) as never,
-    batchByRegistry: pipeline.post(all.batchByRegistry) as never,
-  };
-  handlersOf.set(server, made);
-  return made;
+function handlerOf(server: Server, route: HttpRequest['route']): Handler {
+  const { operations, pipeline } = server;
+  return entryOf(
+    entryOf(handlersOf, server, () => new Map()),
+    route,
+    (): Handler =>
+      route === 'batchByChannel' || route === 'batchByRegistry'
+        ? (pipeline.post(operations[route]) as never)
+        : (pipeline.get(operations[route], 'GET') as never),
+  );
 }
 
 /** Sends a request to a worker, which answers when its event loop runs. */
@@ -51,9 +46,8 @@ export function request(worker: Worker, asked: HttpRequest, answered: (answer: H
     if (body) headers['content-length'] = String(body.length);
     let onData: ((chunk: ArrayBuffer, isLast: boolean) => void) | undefined;
     let head = '';
-    const end = (bytes?: Uint8Array) => {
-      answered({ status: Number(head.slice(0, 3)), body: bytes ? Buffer.from(bytes).toString() : '' });
-    };
+    const end = (bytes: Uint8Array = new Uint8Array()) =>
+      answered({ status: Number(head.slice(0, 3)), body: Buffer.from(bytes).toString() });
     const response = {
       onAborted: () => {},
       onData: (take: typeof onData) => {
@@ -74,7 +68,7 @@ export function request(worker: Worker, asked: HttpRequest, answered: (answer: H
       onWritable: () => {},
       close: () => {},
     };
-    handlers(worker.server)[asked.route]!(response, {
+    handlerOf(worker.server, asked.route)(response, {
       getQuery: () => asked.query ?? '',
       getParameter: () => asked.parameter ?? '',
       getMethod: () => (body ? 'post' : 'get'),

@@ -24,14 +24,19 @@ export type Statement = (data: Data) => {
 /** Error of a statement that its constraints reject. */
 export class Rejected extends Error {}
 
-export interface SqlFault {
-  message: string;
-  code: string;
-  severity?: string;
+/** Thrown by a statement: the server answers with this error. */
+export class Fault extends Error {
+  readonly code: string;
+  readonly severity = 'ERROR';
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** What a server answers to one message. */
-export type Answer = { rows: unknown } | { fault: SqlFault };
+export type Answer = { rows: unknown } | { fault: Fault };
 
 type Work = (server: PgServer) => object[] | object[][];
 
@@ -184,7 +189,7 @@ export class PgServer extends Server {
         serve(timeMs() / 2, () => reply({ rows }));
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
-        reply({ fault: error.fault });
+        reply({ fault: error });
       }
     };
     const read = () =>
@@ -205,20 +210,16 @@ export class PgServer extends Server {
         }),
       );
     const begin = /begin_history\('([^']*)', (\d+), (\d+)\)/.exec(text);
+    const answerNothing = () => reply({ rows: [] });
     if (text.includes('hotel_api_sequence()')) write(sequence, read);
-    else if (begin)
-      write(
-        (context) => beginHistory(context, begin),
-        () => reply({ rows: [] }),
-      );
+    else if (begin) write((context) => beginHistory(context, begin), answerNothing);
     else read();
   }
 
   /** What a transaction of the sequencer sees. */
   contextOf(shown: Snapshot, xid: number): SequencerContext {
-    const { cluster, folder, wallMs, place } = this;
-    const { sizes } = cluster;
-    return { data: folder.data, shown, xid, nowMs: wallMs, place, sizes, draw: () => cluster.draw() };
+    const { cluster, folder, wallMs: nowMs, place } = this;
+    return { data: folder.data, shown, xid, nowMs, place, sizes: cluster.sizes, draw: () => cluster.draw() };
   }
 
   #unlocked(run: number, reply: (answer: Answer) => void, then: () => void): void {
@@ -228,10 +229,7 @@ export class PgServer extends Server {
       if (run !== this.run) return;
       if (world.nowMs >= this.lockedUntilMs) then();
       else if (world.nowMs < endsMs) world.at(Math.min(this.lockedUntilMs + 0.1, endsMs), wait);
-      else
-        reply({
-          fault: { message: 'canceling statement due to lock timeout', code: '55P03', severity: 'ERROR' },
-        });
+      else reply({ fault: new Fault('55P03', 'canceling statement due to lock timeout') });
     };
     wait();
   }
@@ -239,7 +237,7 @@ export class PgServer extends Server {
   /** Runs a transaction of the sequencer when it has the lock. */
   #withLock(run: number, reply: (answer: Answer) => void, work: (done: () => void) => void): void {
     if (this.role === 'replica') {
-      reply({ fault: { message: 'read-only', code: '25006', severity: 'ERROR' } });
+      reply({ fault: new Fault('25006', 'read-only') });
       return;
     }
     const lock = this.#lock;
@@ -266,7 +264,7 @@ export class PgServer extends Server {
       if (at < 0 || run !== this.run) return;
       isLate = true;
       lock.waiting.splice(at, 1);
-      reply({ fault: { message: 'lock timeout', code: '55P03', severity: 'ERROR' } });
+      reply({ fault: new Fault('55P03', 'lock timeout') });
     });
   }
 }
@@ -274,28 +272,9 @@ export class PgServer extends Server {
 /** `hotel_api_begin_history`. */
 function beginHistory(context: SequencerContext, [, known, after, transaction]: string[]): Drain | undefined {
   const { log } = context.data;
-  const { state } = log.at(-1)!;
-  const isThere = log.some(
-    (row) => row.position === Number(after) && String(row.transaction) === transaction,
-  );
-  const isLost = state!.history === known && Number(after) > state!.logFrom && !isThere;
-  return isLost ? newHistory(context) : undefined;
-}
-
-/** Thrown by a statement: the server answers with this error. */
-export class Fault extends Error {
-  readonly fault: SqlFault;
-
-  constructor(fault: SqlFault) {
-    super(fault.message);
-    this.fault = fault;
-  }
-}
-
-interface WalRecord {
-  data: Data;
-  nextXid: number;
-  latestCompleted: number;
+  const { history, logFrom } = log.at(-1)!.state!;
+  const isThere = log.some((row) => row.position === Number(after) && `${row.transaction}` === transaction);
+  return history === known && Number(after) > logFrom && !isThere ? newHistory(context) : undefined;
 }
 
 /** One primary and its replica, reached by names that lead to the present server. */
@@ -315,7 +294,7 @@ export class PgCluster {
   onTruth: (data: Data, before: Data | undefined) => void = () => {};
   /** called when it may have changed who reaches the primary */
   onReach: () => void = () => {};
-  #wal: WalRecord[] = [];
+  #wal: Folder[] = [];
   #draws = 0;
   #number = 1;
 
@@ -364,12 +343,11 @@ export class PgCluster {
 
   committed(server: PgServer, before: Data | undefined): void {
     if (server !== this.primary) return;
-    const { data, nextXid, latestCompleted } = server.folder;
-    this.#wal.push({ data, nextXid, latestCompleted });
+    this.#wal.push({ ...server.folder });
     for (const replica of this.servers)
       if (replica.role === 'replica')
         this.world.after(replica.replayDelayMs * this.random.between(0.3, 2), () => this.replay(replica));
-    this.onTruth(data, before);
+    this.onTruth(server.folder.data, before);
   }
 
   /** Lets a replica replay all that it lacks. */
@@ -380,9 +358,8 @@ export class PgCluster {
   }
 
   #replayTo(replica: PgServer, index: number): void {
-    const record = this.#wal[index - 1]!;
     replica.replayed = index;
-    replica.folder = { ...record };
+    replica.folder = { ...this.#wal[index - 1]! };
   }
 
   /** Lets a replica hold what the primary had, less its last records. */

@@ -1,6 +1,6 @@
 import { retryAfterMs } from '../../src/postgres/connector.ts';
 import { Connection } from './network.ts';
-import type { Answer, PgServer, SqlFault } from './postgres.ts';
+import type { Answer, PgServer } from './postgres.ts';
 import { present } from './present.ts';
 import { execute } from './statements.ts';
 import type { Process } from './world.ts';
@@ -14,31 +14,18 @@ interface Asked {
   reject: (error: Error) => void;
 }
 
-/** A query of postgres.js: it begins when it is awaited. */
-class Query implements PromiseLike<unknown> {
-  readonly #pool: Pool;
-  readonly #text: string;
-  readonly #parameters: readonly unknown[];
-  #result: Promise<unknown> | undefined;
-
-  constructor(pool: Pool, text: string, parameters: readonly unknown[]) {
-    this.#pool = pool;
-    this.#text = text;
-    this.#parameters = parameters;
-  }
-
-  simple(): this {
-    return this;
-  }
-
-  // biome-ignore lint/suspicious/noThenProperty: as in postgres.js
-  then<A = unknown, B = never>(
-    done?: ((rows: unknown) => A | PromiseLike<A>) | null,
-    failed?: ((error: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    this.#result ??= this.#pool.ask(this.#text, this.#parameters);
-    return this.#result.then(done, failed);
-  }
+/** Returns a query of postgres.js: it begins when it is awaited. */
+function queryOf(pool: Pool, text: string, parameters: readonly unknown[] = []): object {
+  let result: Promise<unknown> | undefined;
+  const query = {
+    simple: () => query,
+    // biome-ignore lint/suspicious/noThenProperty: as in postgres.js
+    then: (done: (rows: unknown) => unknown, failed: (error: unknown) => unknown) => {
+      result ??= pool.ask(text, parameters);
+      return result.then(done, failed);
+    },
+  };
+  return query;
 }
 
 /** One connection of a pool, which carries one query at a time. */
@@ -100,20 +87,12 @@ class PoolConnection {
     const server = connection.server as PgServer;
     const answered = (answer: Answer) => {
       if (this.asked !== asked || this.#connection !== connection) return;
-      if ('fault' in answer) this.#answerFault(answer.fault);
-      else this.#answer(answer.rows as object[]);
+      this.#end(() => {
+        if ('fault' in answer) asked.reject(Object.assign(new Error(answer.fault.message), answer.fault));
+        else asked.resolve(answer.rows);
+      });
     };
     connection.ask(() => server.execute(connection, text, (at) => execute(at, text, parameters), answered));
-  }
-
-  #answer(rows: object[]): void {
-    const { resolve } = this.asked!;
-    this.#end(() => resolve(rows));
-  }
-
-  #answerFault(fault: SqlFault): void {
-    const { reject } = this.asked!;
-    this.#end(() => reject(Object.assign(new Error(fault.message), fault)));
   }
 
   #end(settle: () => void): void {
@@ -163,10 +142,8 @@ class Pool {
 
   ask(text: string, parameters: readonly unknown[]): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    if (this.isEnded) {
-      reject(Object.assign(new Error('connection ended'), { code: 'CONNECTION_ENDED' }));
-      return promise;
-    }
+    if (this.isEnded)
+      return Promise.reject(Object.assign(new Error('connection ended'), { code: 'CONNECTION_ENDED' }));
     this.#queue.push({ text, parameters, resolve, reject });
     this.next();
     return promise;
@@ -202,9 +179,8 @@ class Pool {
 /** Stands for `openDatabase` of src/postgres/connect.ts: a pool of the process that runs at present. */
 export function openDatabase(address: string, connections: number): unknown {
   const pool = new Pool(present().world.current!, new URL(address).hostname, connections);
-  const sql = (strings: readonly string[]) => new Query(pool, strings.join('?'), []);
-  return Object.assign(sql, {
-    unsafe: (text: string, parameters: readonly unknown[] = []) => new Query(pool, text, parameters),
+  return Object.assign((strings: readonly string[]) => queryOf(pool, strings.join('?')), {
+    unsafe: (text: string, parameters?: readonly unknown[]) => queryOf(pool, text, parameters),
     end: (how?: { timeout?: number }) => pool.end(how),
   });
 }

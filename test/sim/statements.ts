@@ -22,8 +22,7 @@ export function execute(
   const trimmed = text.trim();
   if (trimmed === 'select' || trimmed === 'select from hotels limit 1') return [];
   if (text.includes('hotel_api_poll(')) {
-    if (server.role === 'replica')
-      throw new Fault({ message: 'this server is a replica', code: '25006', severity: 'ERROR' });
+    if (server.role === 'replica') throw new Fault('25006', 'this server is a replica');
     return polled(server, text, parameters);
   }
   if (text.includes('from hotel_api_history()')) {

@@ -1,7 +1,7 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
 import type { Episode } from './episode.ts';
 import { Instance } from './instance.ts';
-import type { Folder } from './postgres.ts';
+import type { Folder, PgServer } from './postgres.ts';
 import { Random } from './random.ts';
 import type { RedisServer } from './redis.ts';
 import { sortedHotels } from './sequencer.ts';
@@ -26,14 +26,6 @@ function lastsMs(random: Random): number {
 
 const hostOf = (episode: Episode, random: Random) => random.pick(episode.instances).name;
 
-/** Lets processes stand still, and go on. */
-function haltFor(episode: Episode, processes: Process[], forMs: number) {
-  const halted = processes.filter((process) => process.halt());
-  episode.world.after(forMs, () => {
-    for (const process of halted) process.goOn();
-  });
-}
-
 /** Changes something about which instances reach PostgreSQL, and changes it back. */
 function forAWhile(episode: Episode, forMs: number, begin: () => void, end: () => void): void {
   begin();
@@ -44,37 +36,34 @@ function forAWhile(episode: Episode, forMs: number, begin: () => void, end: () =
   });
 }
 
+/** Draws what another system writes in one transaction to a server. */
+const statementsFor = ({ postgres, names, world }: Episode, random: Random, { folder }: PgServer) =>
+  drawStatements(random, folder.data, names, postgres.sizes.maxPiece, world.trueWallMs);
+
+/** Resets connections of a machine to servers whose names begin so. */
+function reconnect({ network }: Episode, host: string, servers: string, isChosen: () => boolean): void {
+  for (const connection of [...network.connections])
+    if (connection.clientHost.name === host && connection.server.name.startsWith(servers) && isChosen())
+      connection.reset();
+}
+
 const redisOf = (episode: Episode, random: Random): RedisServer => random.pick(episode.redis.servers);
 
 const WRITES = {
   write: (episode, random) => {
     if (episode.world.nowMs < episode.silentUntilMs) return undefined;
-    const { postgres, names, world } = episode;
-    const { primary } = postgres;
-    const statements = drawStatements(
-      random,
-      primary.folder.data,
-      names,
-      postgres.sizes.maxPiece,
-      world.trueWallMs,
-    );
-    const takesMs = random.chance(0.6)
-      ? 0
-      : random.chance(0.8)
-        ? random.between(1, 120)
-        : random.between(120, 4_000);
+    const { postgres } = episode;
+    const statements = statementsFor(episode, random, postgres.primary);
+    const isQuick = random.chance(0.6);
+    const takesMs = isQuick ? 0 : random.chance(0.8) ? random.between(1, 120) : random.between(120, 4_000);
     const aborts = random.chance(0.05);
-    const isDone = postgres.write(statements, takesMs, aborts);
-    return isDone
-      ? `${statements.length} statements in ${takesMs.toFixed(0)} ms${aborts ? ', aborted' : ''}`
-      : undefined;
+    if (!postgres.write(statements, takesMs, aborts)) return undefined;
+    return `${statements.length} statements in ${takesMs.toFixed(0)} ms${aborts ? ', aborted' : ''}`;
   },
   refill: (episode, random) => {
     if (episode.world.nowMs < episode.silentUntilMs) return undefined;
     const { data } = episode.postgres.primary.folder;
-    const missing = Array.from({ length: episode.names.hotels }, (_, n) => n).filter(
-      (n) => !data.hotels.has(`h${n}`),
-    );
+    const missing = [...Array(episode.names.hotels).keys()].filter((n) => !data.hotels.has(`h${n}`));
     const chosen = missing.filter(() => random.chance(0.6));
     if (chosen.length === 0) return undefined;
     for (const n of chosen) episode.postgres.write([insert(hotelOf(`h${n}`, n))], 0);
@@ -184,9 +173,7 @@ const POSTGRES = {
     episode.stranger = new Instance(world, 'x0', { ...options, hasReplica: false, workers: 1 });
     episode.stranger.start();
     const goOn = () => {
-      const { data } = copy.folder;
-      const { maxPiece } = postgres.sizes;
-      postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
+      postgres.write(statementsFor(episode, random, copy), 0, false, copy);
       for (let n = 0; n < names.hotels; n++) episode.clients?.visit(episode.stranger!, `h${n}`);
       world.after(episode.pace * random.between(50, 400), goOn);
     };
@@ -195,41 +182,25 @@ const POSTGRES = {
   },
   /** The address leads an instance to a copy for a while, which others use and change. */
   'address is wrong': (episode, random) => {
-    const { postgres, world, names } = episode;
+    const { postgres, world } = episode;
     const host = hostOf(episode, random);
     if (postgres.leads.has(host)) return undefined;
-    const former = postgres.primary;
-    const copy = postgres.copyOf(former.folder, random.chance(0.3));
+    const copy = postgres.copyOf(postgres.primary.folder, random.chance(0.3));
     const forMs = lastsMs(random);
     const write = () => {
       if (!copy.isUp) return;
-      const { data } = copy.folder;
       world.after(episode.pace * random.between(20, 200), write);
-      const { maxPiece } = postgres.sizes;
-      postgres.write(drawStatements(random, data, names, maxPiece, world.trueWallMs), 0, false, copy);
+      postgres.write(statementsFor(episode, random, copy), 0, false, copy);
     };
     write();
-    const reconnect = () => {
-      for (const connection of [...episode.network.connections])
-        if (
-          connection.clientHost.name === host &&
-          connection.server.name.startsWith('pg') &&
-          random.chance(0.7)
-        )
-          connection.reset();
+    const begin = () => {
+      postgres.leads.set(host, copy);
+      reconnect(episode, host, 'pg', () => random.chance(0.7));
     };
-    forAWhile(
-      episode,
-      forMs,
-      () => {
-        postgres.leads.set(host, copy);
-        reconnect();
-      },
-      () => {
-        if (postgres.leads.get(host) === copy) postgres.leads.delete(host);
-        copy.stop();
-      },
-    );
+    forAWhile(episode, forMs, begin, () => {
+      if (postgres.leads.get(host) === copy) postgres.leads.delete(host);
+      copy.stop();
+    });
     return `${host} to ${copy.name}, ${forMs.toFixed(0)} ms`;
   },
   /** A hotel changes, and changes or is deleted; the second is read everywhere, and is lost before it has a position. */
@@ -325,13 +296,9 @@ const NETWORK = {
     const server = random.chance(0.7) ? episode.postgres.primary.name : redisOf(episode, random).name;
     const how = random.pick(['both', 'up', 'down'] as const);
     const { network } = episode;
-    const links = [
-      ...(how === 'down' ? [] : [network.link(host, server)]),
-      ...(how === 'up' ? [] : [network.link(server, host)]),
-    ];
-    const each = (does: 'block' | 'open') => () => {
-      for (const link of links) link[does]();
-    };
+    const [up, down] = [network.link(host, server), network.link(server, host)];
+    const links = { both: [up, down], up: [up], down: [down] }[how];
+    const each = (does: 'block' | 'open') => () => links.forEach((link) => void link[does]());
     forAWhile(episode, forMs, each('block'), each('open'));
     return `${host} ${how} ${server}, ${forMs.toFixed(0)} ms`;
   },
@@ -419,7 +386,7 @@ const REDIS = {
   },
   /** One server for each instance: another one. A cluster: slots move, or a node is lost for good and another has its slots. */
   'redis is another': (episode, random) => {
-    const { redis, network } = episode;
+    const { redis } = episode;
     const server = redisOf(episode, random);
     if (redis.owners) {
       const from = redisOf(episode, random);
@@ -430,38 +397,34 @@ const REDIS = {
     }
     const host = hostOf(episode, random);
     redis.lead(host, server);
-    for (const connection of [...network.connections])
-      if (connection.clientHost.name === host && connection.server.name.startsWith('redis'))
-        connection.reset();
+    reconnect(episode, host, 'redis', () => true);
     return `${server.name} for ${host}`;
   },
 } satisfies Record<string, Does>;
 
+/** Lets processes of an instance stand still, and go on. */
+const stops =
+  (processesOf: (instance: Instance, random: Random) => Process[]): Does =>
+  (episode, random) => {
+    const instance = random.pick(episode.instances);
+    const processes = processesOf(instance, random);
+    if (processes.length === 0) return undefined;
+    const forMs = lastsMs(random);
+    episode.disturb(forMs, [instance.name]);
+    const halted = processes.filter((process) => process.halt());
+    episode.world.after(forMs, () => {
+      for (const process of halted) process.goOn();
+    });
+    return `${instance.name}, ${forMs.toFixed(0)} ms`;
+  };
+
 const PROCESSES = {
-  'worker stops': (episode, random) => {
-    const instance = random.pick(episode.instances);
-    const worker = random.pick(instance.ready);
-    if (!worker) return undefined;
-    const forMs = lastsMs(random);
-    episode.disturb(forMs, [instance.name]);
-    haltFor(episode, [worker.process], forMs);
-    return `${worker.process.name}, ${forMs.toFixed(0)} ms`;
-  },
-  'primary stops': (episode, random) => {
-    const instance = random.pick(episode.instances);
-    if (!instance.primary) return undefined;
-    const forMs = lastsMs(random);
-    episode.disturb(forMs, [instance.name]);
-    haltFor(episode, [instance.primary], forMs);
-    return `${instance.name}, ${forMs.toFixed(0)} ms`;
-  },
-  'instance stops': (episode, random) => {
-    const instance = random.pick(episode.instances);
-    const forMs = lastsMs(random);
-    episode.disturb(forMs, [instance.name]);
-    haltFor(episode, instance.processes, forMs);
-    return `${instance.name}, ${forMs.toFixed(0)} ms`;
-  },
+  'worker stops': stops(({ ready }, random) => {
+    const worker = random.pick(ready);
+    return worker ? [worker.process] : [];
+  }),
+  'primary stops': stops(({ primary }) => (primary ? [primary] : [])),
+  'instance stops': stops(({ processes }) => processes),
   'machine sleeps': (episode, random) => {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
