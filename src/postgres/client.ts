@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
-import { Deadline, DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import { completed } from './connect.ts';
 import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
 import { type Lane, openLanes, Queries } from './lanes.ts';
@@ -10,7 +10,7 @@ import { type Lane, openLanes, Queries } from './lanes.ts';
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
 /** Query that checks whether hotels can be read. */
-const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
+const PROBE: Query = { text: 'select from hotels limit 1', parameters: [] };
 
 /**
  * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
@@ -22,7 +22,10 @@ const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
 
-type Run<T> = (sql: Sql) => PromiseLike<T>;
+interface Query {
+  text: string;
+  parameters: unknown[];
+}
 
 /**
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
@@ -115,9 +118,7 @@ export class Postgres {
     lane?: Lane,
     use?: (rows: Row[]) => Promise<void>,
   ): Promise<Row[]> {
-    const run: Run<Row[]> = (sql) =>
-      sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
-    return this.#query(run, owner, lane, use);
+    return this.#query({ text, parameters }, owner, lane, use);
   }
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
@@ -147,12 +148,12 @@ export class Postgres {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  async #query<T>(
-    run: Run<T>,
+  async #query<Row>(
+    query: Query,
     owner = '',
     kind: Lane = 'load',
-    use?: (result: T) => Promise<void>,
-  ): Promise<T> {
+    use?: (rows: Row[]) => Promise<void>,
+  ): Promise<Row[]> {
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = monotonicMs();
@@ -161,21 +162,16 @@ export class Postgres {
     const { queueLimit } = this.#limits;
     if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
-    const deadline = new Deadline(this.#limits.timeoutMs);
-    try {
-      const query = () => this.#queryInTime(run, lane, deadline, beganMs);
-      const queryAndUse = async () => {
-        const result = await this.#all.run(owner, 1, query, beganMs);
-        await use?.(result);
-        return result;
-      };
-      return await lane.run(owner, 1, queryAndUse, beganMs);
-    } finally {
-      deadline.end();
-    }
+    const queryAndUse = async () => {
+      const queryInTime = () => this.#queryInTime<Row>(query, lane, beganMs);
+      const rows = await this.#all.run(owner, 1, queryInTime, beganMs);
+      await use?.(rows);
+      return rows;
+    };
+    return lane.run(owner, 1, queryAndUse, beganMs);
   }
 
-  async #queryInTime<T>(run: Run<T>, lane: Queries, deadline: Deadline, beganMs: number): Promise<T> {
+  async #queryInTime<Row>(query: Query, lane: Queries, beganMs: number): Promise<Row[]> {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
@@ -184,10 +180,10 @@ export class Postgres {
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
-      const result = await this.#attemptTwice(run, deadline, lane !== this.#lanes.changes);
+      const rows = await this.#attemptTwice<Row>(query, beganMs, lane !== this.#lanes.changes);
       lane.lockedMs = -Infinity;
       this.#breaker.succeeded();
-      return result;
+      return rows;
     } catch (error) {
       if (isLockTimeout(error)) lane.lockedMs = monotonicMs();
       // a response, be it an error, shows that the server is available
@@ -201,44 +197,41 @@ export class Postgres {
   }
 
   async #probe(): Promise<void> {
-    const deadline = new Deadline(this.#limits.timeoutMs);
-    try {
-      await this.#attempt(PROBE, deadline);
-    } catch (error) {
+    await this.#attempt(PROBE, monotonicMs()).catch((error) => {
       if (!isLockTimeout(error)) throw error;
-    } finally {
-      deadline.end();
-    }
+    });
   }
 
   /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<T>(run: Run<T>, deadline: Deadline, isShort: boolean): Promise<T> {
+  async #attemptTwice<Row>(query: Query, beganMs: number, isShort: boolean): Promise<Row[]> {
     const sql = this.#sql;
     try {
-      return await this.#attempt(run, deadline, isShort);
+      return await this.#attempt<Row>(query, beganMs, isShort);
     } catch (error) {
       if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
       if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
-      return await this.#attempt(run, deadline, isShort);
+      return await this.#attempt<Row>(query, beganMs, isShort);
     }
   }
 
   /**
-   * Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. A late query shows that
+   * Runs one attempt until the deadline of the query: postgres.js has none, and hangs on a half-open path. A late query shows that
    * the server is silent only if it is short: a page of changes may take long.
    */
-  async #attempt<T>(run: Run<T>, deadline: Deadline, isShort = true): Promise<T> {
+  async #attempt<Row>({ text, parameters }: Query, beganMs: number, isShort = true): Promise<Row[]> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
+    const leftMs = beganMs + this.#limits.timeoutMs - startedAtMs;
     this.#watch();
     let succeeded = false;
     try {
-      const result = completed(await deadline.bound(run(sql)));
+      const asked = sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
+      const rows = completed<Row[]>(await withDeadline(asked, leftMs));
       this.#timeouts = 0;
       succeeded = true;
       this.#noteReply();
-      return result;
+      return rows;
     } catch (error) {
       const failure = failureOf(error);
       const { isLocked } = failure;
