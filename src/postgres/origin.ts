@@ -1,11 +1,12 @@
-import { Unavailable } from '../errors.ts';
-import { clearTimer, every, type Timer } from '../lib/clock.ts';
+import { isQueueFull, Unavailable } from '../errors.ts';
+import { clearTimer, every, monotonicMs, type Timer } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
 import { type Applied, type Labelled, type Query, readLabelled } from './label.ts';
-import { Replica } from './replica.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */
-const PROBE_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
+/** Time for which a replica that was behind or failed is left alone. Changes are applied every 25 ms at most. */
+const PAUSE_MS = 25;
 
 /** Result of a read for which a replica was considered; all but `answered` went to the primary. */
 type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
@@ -38,7 +39,7 @@ export class Origin {
     if (this.#replicas.length === 0) return;
     this.#checking = every(() => {
       if (this.#mayReadReplicas) for (const replica of this.#replicas) void replica.check();
-    }, PROBE_EVERY_MS);
+    }, CHECK_EVERY_MS);
   }
 
   /** Returns the number of queries that wait for a connection to any server. */
@@ -116,5 +117,60 @@ export class Origin {
       if (replica.mayBeRead()) return replica;
     }
     return undefined;
+  }
+}
+
+/** A replica. Each read compares its own label, so a balancer or pooler in front of several servers is allowed. */
+class Replica {
+  readonly postgres: Postgres;
+  readonly #applied: () => Applied | undefined;
+  /** last time at which it held every applied change */
+  #reachedAtMs = monotonicMs();
+  /** end of a pause; undefined: it held every applied change when it was read last */
+  #tryAtMs: number | undefined;
+
+  constructor(postgres: Postgres, applied: () => Applied | undefined) {
+    this.postgres = postgres;
+    this.#applied = applied;
+  }
+
+  /** Returns the time in ms for which it has lacked an applied change; 0 if it lacks none. */
+  get lagMs(): number {
+    return this.#tryAtMs === undefined ? 0 : monotonicMs() - this.#reachedAtMs;
+  }
+
+  /** Returns false during a pause. After each pause one caller is sent to the replica as a probe. */
+  mayBeRead(): boolean {
+    if (this.postgres.breakerOpen) return false;
+    if (this.#tryAtMs === undefined) return true;
+    if (monotonicMs() < this.#tryAtMs) return false;
+    this.#pause();
+    return true;
+  }
+
+  /** Returns the rows of one query, or undefined if the replica is behind. Throws what `Postgres` throws. */
+  async read<Row>(...query: Query): Promise<Labelled<Row> | undefined> {
+    try {
+      const read = await readLabelled<Row>(this.postgres, this.#applied, ...query);
+      if (read) {
+        this.#tryAtMs = undefined;
+        this.#reachedAtMs = monotonicMs();
+      } else this.#pause();
+      return read;
+    } catch (error) {
+      // a full queue says nothing about the replica
+      if (!isQueueFull(error)) this.#pause();
+      throw error;
+    }
+  }
+
+  /** Compares its label while no request reads from it. */
+  async check(): Promise<void> {
+    if (this.postgres.breakerOpen) this.#pause();
+    else await this.read('select 1', []).catch(() => {});
+  }
+
+  #pause(): void {
+    this.#tryAtMs = monotonicMs() + PAUSE_MS;
   }
 }
