@@ -13,29 +13,20 @@ interface Lease {
   id: string;
   limit: RateLimit;
   endsAtMs: number;
-  /** requests that may be admitted without the primary */
+  /** granted requests that were not admitted yet; below 0: admitted ones that later grants pay */
   tokens: number;
   /** requests left at the primary, as of its last message */
   left: number;
   isRequested: boolean;
-  /** what the worker has granted itself, because the primary did not respond, until late grants tell what that has counted */
-  share: number;
-  /** requests of the present window that were admitted of such grants */
-  alone: number;
-  /** those of them that the primary has not counted, and that later grants pay */
-  debt: number;
-  /** grants that are still to come after their timeout, and the sum of those that have come */
-  late: number;
-  lateGranted: number;
+  /** the primary has not responded to the request in time */
+  isLate: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: Timer | undefined;
 }
 
-/** What a worker has of a new window. */
-const NOTHING = { tokens: 0, share: 0, alone: 0, debt: 0 };
 /** Share of a limit that the workers lease at a time, in all. */
 const STEP = 0.05;
-/** Timeout of the primary. After it, each worker applies an equal share of the limit. */
+/** Timeout of the primary. After it, each worker admits at most an equal share of the limit until the grant arrives. */
 const LEASE_TIMEOUT_MS = 100;
 
 /**
@@ -66,15 +57,13 @@ export class RateLimiter {
   take(id: string, limit: RateLimit): RateLimitDecision | Promise<RateLimitDecision> {
     const nowMs = monotonicMs();
     const lease = this.#leaseOf(id, limit, nowMs);
-    if (nowMs >= lease.endsAtMs) {
-      lease.endsAtMs = nowMs + limit.windowMs;
-      Object.assign(lease, { ...NOTHING, left: limit.requests });
-    }
+    if (nowMs >= lease.endsAtMs) beginWindow(lease, nowMs);
     if (lease.tokens > 0) {
       lease.tokens--;
       if (lease.left > 0 && 2 * lease.tokens <= this.#stepOf(limit)) this.#requestLease(lease);
       return decisionOn(lease, true, nowMs);
     }
+    if (lease.isLate) return this.#decideAlone(lease, nowMs);
     const isSpent = lease.left === 0 && !lease.isRequested;
     if (isSpent || lease.waiting.length >= limit.requests) return decisionOn(lease, false, nowMs);
     const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
@@ -87,24 +76,8 @@ export class RateLimiter {
   receive(grants: LeaseGrant[]): void {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);
-      if (!lease) continue;
-      if (lease.late > 0) this.#receiveLate(lease, grant);
-      else {
-        const paid = Math.min(lease.debt, grant.granted);
-        lease.debt -= paid;
-        this.#grant(lease, { ...grant, granted: grant.granted - paid });
-      }
+      if (lease) this.#grant(lease, grant);
     }
-  }
-
-  /** After the last late grant the primary counts again. What the worker admitted meanwhile uses up the late grants. */
-  #receiveLate(lease: Lease, { granted, left, resetInMs }: LeaseGrant): void {
-    lease.lateGranted += granted;
-    if (--lease.late > 0) return;
-    lease.alone += Math.max(0, lease.share - lease.tokens);
-    const rest = lease.tokens + lease.lateGranted - lease.share - lease.debt;
-    const counted = { tokens: Math.max(0, rest), debt: Math.max(0, -rest), share: 0, lateGranted: 0 };
-    Object.assign(lease, counted, { left, endsAtMs: monotonicMs() + resetInMs });
   }
 
   #leaseOf(id: string, limit: RateLimit, nowMs: number): Lease {
@@ -115,8 +88,8 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { ...NOTHING, endsAtMs: 0, left: 0, late: 0, lateGranted: 0 };
-    const lease: Lease = { id, limit, ...counts, isRequested: false, waiting: [], deadline: undefined };
+    const counts = { endsAtMs: 0, tokens: 0, left: 0, isRequested: false, isLate: false };
+    const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
   }
@@ -131,23 +104,25 @@ export class RateLimiter {
     if (this.#toRequest.push(lease) > 1) return;
     onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
-        const { id, limit, waiting, debt } = lease;
-        return { id, limit, wanted: debt + waiting.length + Math.max(1, this.#stepOf(limit)) };
+        const { id, limit, waiting, tokens } = lease;
+        const unpaid = Math.max(0, -tokens);
+        return { id, limit, wanted: unpaid + waiting.length + Math.max(1, this.#stepOf(limit)) };
       });
       this.#toRequest = [];
       this.#send(requests);
     });
   }
 
-  #grant(lease: Lease, { granted, left, resetInMs }: Omit<LeaseGrant, 'id'>): void {
+  #grant(lease: Lease, { granted, left, resetInMs }: LeaseGrant): void {
     const nowMs = monotonicMs();
     clearTimer(lease.deadline);
     lease.deadline = undefined;
     lease.isRequested = false;
+    lease.isLate = false;
     lease.tokens += granted;
     lease.left = left;
     lease.endsAtMs = nowMs + resetInMs;
-    const admitted = lease.waiting.splice(0, lease.tokens);
+    const admitted = lease.waiting.splice(0, Math.max(0, lease.tokens));
     lease.tokens -= admitted.length;
     for (const resolve of admitted) resolve(decisionOn(lease, true, nowMs));
     if (left === 0) {
@@ -158,30 +133,41 @@ export class RateLimiter {
     }
   }
 
-  /** Continues without the primary, which does not respond: admits at most an equal share in a window. */
   #continueWithoutPrimary(lease: Lease): void {
-    const { requests, windowMs } = lease.limit;
-    lease.late++;
-    const restMs = lease.endsAtMs - monotonicMs();
-    if (restMs <= 0) Object.assign(lease, NOTHING);
-    const granted = Math.max(0, Math.max(1, Math.floor(requests / this.#workers)) - lease.alone);
-    lease.share = granted;
-    this.#grant(lease, { granted, left: 0, resetInMs: restMs > 0 ? restMs : windowMs });
+    const nowMs = monotonicMs();
+    if (nowMs >= lease.endsAtMs) beginWindow(lease, nowMs);
+    lease.isLate = true;
+    lease.deadline = undefined;
+    for (const resolve of lease.waiting.splice(0)) resolve(this.#decideAlone(lease, nowMs));
+  }
+
+  /** Decides while the primary does not respond: admits an equal share, and no more than was left. Later grants pay it. */
+  #decideAlone(lease: Lease, nowMs: number): RateLimitDecision {
+    const share = Math.max(1, Math.floor(lease.limit.requests / this.#workers));
+    const admitted = lease.tokens > -Math.min(share, lease.left);
+    if (admitted) lease.tokens--;
+    return decisionOn(lease, admitted, nowMs);
   }
 
   #sweep(nowMs: number): void {
-    for (const [id, { endsAtMs, isRequested, late, waiting }] of this.#leases)
-      if (nowMs >= endsAtMs && !isRequested && late === 0 && waiting.length === 0) this.#leases.delete(id);
+    for (const [id, { endsAtMs, isRequested, waiting }] of this.#leases)
+      if (nowMs >= endsAtMs && !isRequested && waiting.length === 0) this.#leases.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#leases.size);
   }
 }
 
+function beginWindow(lease: Lease, nowMs: number): void {
+  lease.endsAtMs = nowMs + lease.limit.windowMs;
+  lease.tokens = 0;
+  lease.left = lease.limit.requests;
+}
+
 function decisionOn(
-  { limit, tokens, left, debt, endsAtMs }: Lease,
+  { limit, tokens, left, endsAtMs }: Lease,
   admitted: boolean,
   nowMs: number,
 ): RateLimitDecision {
   // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
-  return { admitted, remaining: admitted ? Math.max(0, tokens + left - debt) : 0, resetInMs };
+  return { admitted, remaining: admitted ? Math.max(0, tokens + left) : 0, resetInMs };
 }
