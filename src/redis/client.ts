@@ -5,11 +5,11 @@ import { withDeadline } from '../lib/deadline.ts';
 import { MgetConnection } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
-import { COUNT_WINDOW, SET_EACH, windowArguments, windowCountOf } from './scripts.ts';
+import { COUNT_WINDOW, SET_EACH, windowCountOf } from './scripts.ts';
 import {
   clientOptions,
+  disconnectionOf,
   isUnavailable,
-  LastError,
   type Login,
   type RedisStore,
   type TimedValue,
@@ -66,7 +66,7 @@ export class Redis implements RedisStore {
   readonly #clients: Client[];
   #reconnectedAtMs = -Infinity;
   /** of the connection for writing; the one for reading has its own */
-  readonly #lastError: LastError;
+  readonly #disconnection: () => Error;
 
   /**
    * Connects to an address or a node. `onBreaker` is called when the breaker opens and closes, `onMoved` when another node may
@@ -93,7 +93,7 @@ export class Redis implements RedisStore {
     this.#mget = new MgetConnection(reader, timeoutMs);
     this.#clients = [this.#client, reader];
     for (const client of this.#clients) boundReplies(client);
-    this.#lastError = new LastError(this.#client);
+    this.#disconnection = disconnectionOf(this.#client);
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
@@ -153,9 +153,9 @@ export class Redis implements RedisStore {
     await Promise.all(Array.from({ length: WRITES_AT_ONCE }, setPartByPart));
   }
 
-  countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
+  countWindow(key: string, { limit, windowMs, wanted }: WindowUse): Promise<WindowCount | undefined> {
     return this.#guard(async () =>
-      windowCountOf(await this.#send(() => this.#client.eval(COUNT_WINDOW, 1, key, ...windowArguments(use)))),
+      windowCountOf(await this.#send(() => this.#client.eval(COUNT_WINDOW, 1, key, limit, windowMs, wanted))),
     );
   }
 
@@ -200,9 +200,9 @@ export class Redis implements RedisStore {
   /** Sends a command in time. ioredis would not say why there is no connection, or no longer. */
   async #send<T>(command: () => Promise<T>): Promise<T> {
     const isReady = () => this.#client.status === 'ready' && this.#client.stream.writable;
-    if (!isReady()) throw this.#lastError.notConnected();
+    if (!isReady()) throw this.#disconnection();
     return this.#inTime(command()).catch((error) => {
-      throw isReady() ? error : this.#lastError.notConnected();
+      throw isReady() ? error : this.#disconnection();
     });
   }
 

@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import { type ReplyReader, ValuesReader } from './reply-parser.ts';
-import { isUnavailable, LastError, silenceMs } from './store.ts';
+import { disconnectionOf, isUnavailable, silenceMs } from './store.ts';
 
 /**
  * Time that each requested key adds to the deadline of the reads behind it: eight concurrent batches of 1000 are 8
@@ -43,7 +43,7 @@ export class MgetConnection {
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #pending: PendingRead[] = [];
-  readonly #lastError: LastError;
+  readonly #disconnection: () => Error;
   /** of all pending reads */
   #keysPending = 0;
 
@@ -51,9 +51,9 @@ export class MgetConnection {
   constructor(client: Client, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
-    this.#lastError = new LastError(client);
+    this.#disconnection = disconnectionOf(client);
     client.on('ready', () => this.#begin());
-    client.on('close', () => this.#lose(this.#lastError.notConnected()));
+    client.on('close', () => this.#lose(this.#disconnection()));
   }
 
   get ready(): boolean {
@@ -81,7 +81,7 @@ export class MgetConnection {
    */
   sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
-    if (!stream?.writable) return Promise.reject(this.#lastError.notConnected());
+    if (!stream?.writable) return Promise.reject(this.#disconnection());
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysPending += keys;
     const read: PendingRead = {

@@ -121,9 +121,8 @@ interface ReadingOptions {
 export class ValuesReader implements ReplyReader {
   readonly #keys: number;
   readonly #memory: Buffer;
-  /** the reply from #start to #end, unread from #at: a view of the first chunk, later a copy */
+  /** the reply up to #end, unread from #at: a view of the first chunk, later a copy */
   #reply: Buffer = NONE;
-  #start = 0;
   #at = 0;
   #end = 0;
   /** values still to come; -1 before the head */
@@ -144,37 +143,24 @@ export class ValuesReader implements ReplyReader {
     this.#throws = replies === undefined;
   }
 
-  /** Returns the bytes of a complete reply. */
-  get length(): number {
-    return this.#at;
-  }
-
   /** Returns the bytes of a complete reply alone, whatever was expected or arrived behind it. */
   get values(): Values {
     return new Values(this.#reply.subarray(0, this.#at), this.#places);
   }
 
   take(chunk: Buffer, from: number): number {
-    if (this.#end === 0) return this.#takeFirst(chunk, from);
     const before = this.#end;
-    this.#append(chunk, from);
-    return this.#read() ? from + this.#at - before : -1;
+    if (before === 0) {
+      this.#reply = chunk.subarray(from);
+      this.#end = this.#reply.length;
+    } else this.#append(chunk, from);
+    const isComplete = this.#read();
+    if (before === 0) this.#keep(isComplete ? this.#at : this.#end);
+    return isComplete ? from + this.#at - before : -1;
   }
 
   complete(): void {
     if (this.#throws && this.errorReplies[0]) throw this.errorReplies[0][1];
-  }
-
-  /** The part of the first chunk that belongs to this reply is known after it was read. */
-  #takeFirst(chunk: Buffer, from: number): number {
-    this.#reply = chunk;
-    this.#start = from;
-    this.#at = from;
-    this.#end = chunk.length;
-    const isComplete = this.#read();
-    const behind = this.#at;
-    this.#keep(isComplete);
-    return isComplete ? behind : -1;
   }
 
   /** Reads the available bytes; returns true if the reply is complete. */
@@ -188,15 +174,11 @@ export class ValuesReader implements ReplyReader {
     return true;
   }
 
-  /** Copies the first chunk, whose bytes are valid no longer. */
-  #keep(isComplete: boolean): void {
-    const chunk = this.#reply;
-    const start = this.#start;
-    const length = (isComplete ? this.#at : this.#end) - start;
-    this.#reply = length <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(length);
-    chunk.copy(this.#reply, 0, start, start + length);
-    this.#start = 0;
-    this.#at -= start;
+  /** Copies the reply from the first chunk, whose bytes are valid no longer. */
+  #keep(length: number): void {
+    const kept = length <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(length);
+    this.#reply.copy(kept, 0, 0, length);
+    this.#reply = kept;
     this.#end = length;
   }
 
@@ -248,7 +230,7 @@ export class ValuesReader implements ReplyReader {
         return false;
       }
       if (this.#reply[this.#at + length] !== CR) throw new Error('Redis sent a value of another length');
-      this.#places.push(this.#at - this.#start, length);
+      this.#places.push(this.#at, length);
       this.#at += length + 2;
     } else if (length === -1) this.#places.push(0, -1);
     else throw new Error('Redis sent a value of negative length');

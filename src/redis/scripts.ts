@@ -1,4 +1,4 @@
-import type { WindowCount, WindowUse } from './store.ts';
+import type { WindowCount } from './store.ts';
 
 /**
  * Script that sets KEYS. ARGV: a value and its lifetime in ms per key. A pipeline of SET commands takes the client three
@@ -23,11 +23,6 @@ local granted = math.max(0, math.min(tonumber(ARGV[3]), limit - used))
 used = used + granted
 redis.call('set', KEYS[1], used, 'PX', endsIn)
 return {granted, math.max(0, limit - used), endsIn}`;
-
-/** Returns the arguments of `COUNT_WINDOW` after the key. */
-export function windowArguments({ limit, windowMs, wanted }: WindowUse): number[] {
-  return [limit, windowMs, wanted];
-}
 
 /** Decodes the reply of `COUNT_WINDOW`; undefined if it is none. */
 export function windowCountOf(reply: unknown): WindowCount | undefined {

@@ -113,22 +113,17 @@ export function retryAfterMs(attempt: number): number {
 /** What ioredis reports of commands when a connection has ended. */
 const CONSEQUENCES = /max retries|isn't writeable/;
 
-/** Keeps the reason why a client of ioredis has no connection. */
-export class LastError {
-  #reason: string | undefined;
-
-  /** Listens also because ioredis would print errors that nothing listens to. */
-  constructor(client: Client) {
-    client.on('error', ({ message }) => {
-      if (!CONSEQUENCES.test(message)) this.#reason = message;
-    });
-    client.on('ready', () => {
-      this.#reason = undefined;
-    });
-  }
-
-  /** Returns the error of a command without a connection. */
-  notConnected(): Error {
-    return new Error(['not connected to Redis', this.#reason].filter(Boolean).join(': '));
-  }
+/**
+ * Returns a function that returns the error of a command without a connection, with the reason why the client has none. Listens
+ * also because ioredis would print errors that nothing listens to.
+ */
+export function disconnectionOf(client: Client): () => Error {
+  let reason: string | undefined;
+  client.on('error', ({ message }) => {
+    if (!CONSEQUENCES.test(message)) reason = message;
+  });
+  client.on('ready', () => {
+    reason = undefined;
+  });
+  return () => new Error(['not connected to Redis', reason].filter(Boolean).join(': '));
 }

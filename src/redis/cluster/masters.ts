@@ -5,8 +5,7 @@ import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib
 import { withDeadline } from '../../lib/deadline.ts';
 import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, LastError, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
-import { JointBreaker } from './joint-breaker.ts';
+import { clientOptions, disconnectionOf, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
 import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
@@ -31,7 +30,7 @@ export class Masters {
   readonly #credentials: Credentials;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
-  readonly #joint: JointBreaker;
+  readonly #reportBreaker: (name: string, open: boolean, reason: string) => void;
   /** by host:port */
   readonly #byName = new Map<string, Redis>();
   /** of the last slot map; undefined for a slot without a master */
@@ -54,7 +53,7 @@ export class Masters {
     this.#onCall = onCall;
     const parsed = urls.map((url) => new URL(url));
     this.#credentials = credentialsOf(parsed);
-    this.#joint = new JointBreaker(onBreaker);
+    this.#reportBreaker = jointly(onBreaker);
     this.#addresses = parsed.map(({ host }) => addressOf(host));
     this.#bySlot.fill(this.#open(FIRST, this.#addresses[0]!));
     void this.#refresh();
@@ -105,7 +104,7 @@ export class Masters {
     } catch (error) {
       inMs = retryAfterMs(++this.#failedRefreshes);
       if (this.#failedRefreshes >= FAILURES_TO_REPORT && !this.#closed)
-        this.#joint.changed(SLOT_MAP, true, (error as Error).message);
+        this.#reportBreaker(SLOT_MAP, true, (error as Error).message);
     }
     this.#isRefreshing = false;
     if (!this.#closed) this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
@@ -139,12 +138,12 @@ export class Masters {
     const client = boundReplies(
       new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),
     );
-    const lastError = new LastError(client);
+    const disconnection = disconnectionOf(client);
     const reply = client.connect().then(() => client.call('CLUSTER', 'SLOTS'));
     try {
       return await withDeadline(reply, silenceMs(this.#timeoutMs));
     } catch (error) {
-      throw client.status === 'ready' ? error : lastError.notConnected();
+      throw client.status === 'ready' ? error : disconnection();
     } finally {
       client.disconnect();
     }
@@ -161,11 +160,11 @@ export class Masters {
       this.#open(name, addressOf(name));
     }
     this.#bySlot = bySlot.map((name) => this.#byName.get(name ?? ''));
-    this.#joint.changed(SLOT_MAP, false, 'a node sent it');
+    this.#reportBreaker(SLOT_MAP, false, 'a node sent it');
   }
 
   #open(name: string, address: Address): Redis {
-    const onBreaker = (open: boolean, reason: string) => this.#joint.changed(name, open, reason);
+    const onBreaker = (open: boolean, reason: string) => this.#reportBreaker(name, open, reason);
     const onMoved = () => {
       if (monotonicMs() - this.#refreshedAtMs >= REFRESH_AT_MOST_EVERY_MS) void this.#refresh();
     };
@@ -178,8 +177,24 @@ export class Masters {
   #drop(name: string): void {
     this.#byName.get(name)!.close();
     this.#byName.delete(name);
-    this.#joint.changed(name, false, 'the slot map does not name it');
+    this.#reportBreaker(name, false, 'the slot map does not name it');
   }
+}
+
+/**
+ * Returns a function that records the state of the breaker of this name. All are reported as one: open with the first that opens,
+ * closed with the last that closes.
+ */
+export function jointly(
+  onBreaker: (open: boolean, reason: string) => void,
+): (name: string, open: boolean, reason: string) => void {
+  const names = new Set<string>();
+  return (name, open, reason) => {
+    const wasOpen = names.size > 0;
+    if (open) names.add(name);
+    else names.delete(name);
+    if (wasOpen !== names.size > 0) onBreaker(open, `${name}: ${reason}`);
+  };
 }
 
 /** Returns the address of a node by its name in the slot map, or by the host of a URL, whose port is optional. */
