@@ -10,7 +10,6 @@ import type { PageIndex } from '../hotels/page-index.ts';
 import { fromSystemMs } from '../lib/clock.ts';
 import type { News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
-import { raiseWindow } from '../log/raise-window.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
 import type { Applied } from '../postgres/label.ts';
@@ -110,7 +109,7 @@ export class LogApplier {
 
   /** Raises the window by rows from before the start of the instance; all after `floor` are known then. */
   learn(rows: readonly LogRow[], floor: number): void {
-    for (const row of rows) raiseWindow(this.#caches.window, row);
+    for (const row of rows) this.#caches.window.apply(row);
     this.#caches.window.lowerFloor(floor);
   }
 
@@ -118,7 +117,7 @@ export class LogApplier {
     // what is read because of the row must not come from a server that lacks it
     this.#applied.position = row.position;
     const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#caches;
-    raiseWindow(this.#caches.window, row);
+    this.#caches.window.apply(row);
     switch (row.kind) {
       case 'hotels':
         for (const [i, id] of row.ids.entries())

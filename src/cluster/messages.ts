@@ -1,8 +1,7 @@
 import type { Documents } from '../api-docs/documents.ts';
 import type { KeyUsage } from '../auth/usage.ts';
 import type { Config } from '../config/config.ts';
-import type { News } from '../log/follower.ts';
-import type { LogRow } from '../log/row.ts';
+import type { LogEvent } from '../log/follower.ts';
 import type { WindowCopy } from '../log/window.ts';
 import type { Applied } from '../postgres/label.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
@@ -39,19 +38,7 @@ export interface Start {
 /** Messages from the primary to a worker. */
 export type ToWorker =
   /** earlier messages, `drain` excepted, are not for this worker */
-  | Start
-  | { type: 'log'; news: News }
-  /** rows from before the start of the instance; all after `floor` are known with them */
-  | { type: 'learned'; rows: LogRow[]; floor: number }
-  /** the database follows another history: every cached value is invalid */
-  | ({ type: 'history'; secret: Uint8Array } & Applied)
-  /** the server was restarted: names in Redis have another prefix */
-  | { type: 'restarted'; server: string }
-  /** PostgreSQL answers again */
-  | { type: 'reachable' }
-  | { type: 'report metrics' }
-  | { type: 'grant'; grants: LeaseGrant[] }
-  | { type: 'drain' };
+  Start | LogEvent | { type: 'report metrics' } | { type: 'grant'; grants: LeaseGrant[] } | { type: 'drain' };
 
 /** Messages from a worker to the primary. */
 export type ToPrimary =

@@ -73,7 +73,7 @@ export function runWorker(
   };
   const receive = (message: ToWorker) => {
     switch (message.type) {
-      case 'log':
+      case 'news':
         logApplier.apply(message.news);
         break;
       case 'learned':

@@ -166,15 +166,17 @@ function begin(): void {
   const hear = (what: string) => () => void heard.push(what);
   follower = new LogFollower({
     open: database.open,
-    onHistory: ({ history, position }, server) =>
-      heard.push(`history ${history} from ${position}, ${server}`),
-    onRestart: (server) => heard.push(`restart, ${server}`),
-    onNews: (each) => {
-      news.push(each);
-      if (each.rows.length > 0) heard.push(`news of ${idsOf(each.rows)}`);
+    onEvent: (event) => {
+      if (event.type === 'history')
+        heard.push(`history ${event.history} from ${event.position}, ${event.server}`);
+      else if (event.type === 'restarted') heard.push(`restart, ${event.server}`);
+      else if (event.type === 'learned') learned.push({ ids: idsOf(event.rows), floor: event.floor });
+      else if (event.type === 'reachable') heard.push('reachable');
+      else {
+        news.push(event.news);
+        if (event.news.rows.length > 0) heard.push(`news of ${idsOf(event.news.rows)}`);
+      }
     },
-    onLearned: (rows, floor) => learned.push({ ids: idsOf(rows), floor }),
-    onReachable: hear('reachable'),
     maxAgeMs: MAX_AGE_MS,
     metrics,
     events: {

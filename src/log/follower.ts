@@ -29,18 +29,22 @@ export interface News {
   asOfMs: number | undefined;
 }
 
+/** What an instance notices of the log. Its processes handle it, each after the ones before. */
+export type LogEvent =
+  /** another history: everything cached is invalid. `server`: see `SERVER` */
+  | ({ type: 'history'; server: string } & HistoryStart)
+  /** the server was restarted and goes on with the same history: names in Redis have another prefix */
+  | { type: 'restarted'; server: string }
+  | { type: 'news'; news: News }
+  /** rows from before the place at which the instance began; everything after `floor` is known then */
+  | { type: 'learned'; rows: LogRow[]; floor: number }
+  /** PostgreSQL answers again */
+  | { type: 'reachable' };
+
 interface FollowerOptions {
   /** opens a pool of one connection */
   open: () => Sql;
-  /** another history: everything cached is invalid. `server`: see `SERVER` */
-  onHistory: (start: HistoryStart, server: string) => void;
-  /** the server was restarted and goes on with the same history */
-  onRestart: (server: string) => void;
-  onNews: (news: News) => void;
-  /** rows from before the place at which the instance began; everything after `floor` is known then */
-  onLearned: (rows: LogRow[], floor: number) => void;
-  /** PostgreSQL answers again */
-  onReachable: () => void;
+  onEvent: (event: LogEvent) => void;
   /** maximum age in ms of what may be cached outside of this process */
   maxAgeMs: number;
   metrics: Metrics;
@@ -147,7 +151,7 @@ export class LogFollower {
     }
     if (poll.server !== this.#server) {
       this.#server = poll.server;
-      this.#options.onRestart(poll.server);
+      this.#options.onEvent({ type: 'restarted', server: poll.server });
     }
     const place = poll.cutAt ?? poll.last;
     const isNew = place.position !== this.#place!.position;
@@ -165,14 +169,18 @@ export class LogFollower {
     const lastPiece = Math.max(0, poll.rows.length - PIECE_ROWS);
     for (let from = 0; from < lastPiece; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, Math.min(from + PIECE_ROWS, lastPiece));
-      this.#options.onNews({ rows, place: undefined, isBusy, asOfMs: undefined });
+      this.#tell({ rows, place: undefined, isBusy, asOfMs: undefined });
     }
-    this.#options.onNews({
+    this.#tell({
       rows: poll.rows.slice(lastPiece),
       place,
       isBusy,
       asOfMs: isCurrent ? asOfMs : undefined,
     });
+  }
+
+  #tell(news: News): void {
+    this.#options.onEvent({ type: 'news', news });
   }
 
   async #begin(connection: LogConnection, poll: Poll): Promise<void> {
@@ -192,14 +200,14 @@ export class LogFollower {
     this.#beginning = this.#place;
     this.#toldAtMs = -Infinity;
     this.#asOfMs = undefined;
-    this.#options.onHistory(start, poll.server);
+    this.#options.onEvent({ type: 'history', server: poll.server, ...start });
     this.#started.resolve();
     void this.#learn(this.#place);
   }
 
   /** Reads the log backwards from a beginning, as far as anything that is cached elsewhere may be old. */
   async #learn(beginning: LogPlace): Promise<void> {
-    const { onLearned, maxAgeMs } = this.#options;
+    const { onEvent, maxAgeMs } = this.#options;
     for (let { position } = beginning; !this.#stopping.signal.aborted; ) {
       try {
         const { rows, deletedTo } = await withDeadline(
@@ -211,11 +219,12 @@ export class LogFollower {
         const last = rows.at(-1);
         const all = rows.findIndex(({ kind, ageMs }) => kind.startsWith('all_') || ageMs > maxAgeMs);
         if (all >= 0 || rows.length < LEARN_ROWS) {
-          onLearned(all < 0 ? rows : rows.slice(0, all), all < 0 ? deletedTo : rows[all]!.position);
+          const floor = all < 0 ? deletedTo : rows[all]!.position;
+          onEvent({ type: 'learned', rows: all < 0 ? rows : rows.slice(0, all), floor });
           return;
         }
         position = last!.position - Math.max(1, last!.ids.length);
-        onLearned(rows, position);
+        onEvent({ type: 'learned', rows, floor: position });
         await pause(LEARN_EVERY_MS);
       } catch {
         // the connection was replaced, or the server does not answer at the moment
@@ -229,7 +238,7 @@ export class LogFollower {
     if (this.#reasons.size === 0) return;
     this.#reasons.clear();
     this.#options.events.logFollowed();
-    this.#options.onReachable();
+    this.#options.onEvent({ type: 'reachable' });
   }
 
   #failed({ message }: Error): void {

@@ -1,6 +1,7 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { WINDOW_BUCKETS as BUCKETS } from '../wasm/constants.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';
+import type { LogRow } from './row.ts';
 
 const FLOOR = BUCKETS;
 
@@ -47,6 +48,19 @@ export class Window {
   /** No label below this position is covered. */
   get floor(): number {
     return this.#cells[FLOOR]!;
+  }
+
+  /** Applies a row of the log: no label below its position is covered for the keys that it names. */
+  apply({ kind, position, ids, channelIds, registryIds }: LogRow): void {
+    if (kind.startsWith('all_')) this.raiseFloor(position);
+    else if (kind === 'keys') for (const id of ids) this.raise('key', id, position);
+    else if (kind === 'hotels')
+      for (const [i, id] of ids.entries()) {
+        this.raise('id', id, position);
+        const [channelId, registryId] = [channelIds[i], registryIds[i]];
+        if (channelId) this.raise('channel', channelId, position);
+        if (registryId) this.raise('registry', registryId, position);
+      }
   }
 
   /** Applies a change of one key at a position. */
