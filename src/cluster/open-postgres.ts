@@ -2,18 +2,15 @@ import { replicaUrlsOf } from '../config/connection-addresses.ts';
 import type { Dependency } from '../observability/metrics.ts';
 import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import type { Applied } from '../postgres/label.ts';
-import { LockReport } from '../postgres/lock-report.ts';
+import { lockReporter } from '../postgres/lock-report.ts';
 import { Origin } from '../postgres/origin.ts';
 import type { ProcessContext } from './process-context.ts';
 
-interface Options {
+type OriginOptions = ConstructorParameters<typeof Origin>[0];
+
+interface Options extends Pick<OriginOptions, 'applied' | 'isSure' | 'onBehind'> {
   /** true: through a pooler, as `awaitDatabase` found */
   pooled: boolean;
-  /** see `Origin` */
-  applied: () => Applied | undefined;
-  isSure: () => boolean;
-  onBehind: () => void;
   /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */
   onAnswer: (atMs: number) => void;
   /** called when the circuit breaker of the primary server opens or closes */
@@ -33,15 +30,10 @@ export function openPostgres(
     listener: Partial<Pick<Options, 'onAnswer' | 'onBreaker'>> & { onLocked?: () => void } = {},
   ) => {
     const report = context.onBreaker(dependency);
+    const { DATABASE_POOL_SIZE: connections, DATABASE_QUEUE_LIMIT: queueLimit } = config;
     return new Postgres(
-      () =>
-        openDatabase(url(), config.DATABASE_POOL_SIZE, {
-          kind: 'serve',
-          // the deadline itself is kept here
-          deadlineMs: timeoutMs,
-          pooled,
-        }),
-      { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
+      () => openDatabase(url(), connections, { kind: 'serve', deadlineMs: timeoutMs, pooled }),
+      { connections, queueLimit, timeoutMs },
       (isOpen, reason) => {
         listener.onBreaker?.(isOpen);
         report(isOpen, reason);
@@ -54,9 +46,9 @@ export function openPostgres(
   const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
     onAnswer,
     onBreaker,
-    onLocked: () => locks.report(),
+    onLocked: () => void reportLocks(),
   });
-  const locks = new LockReport(postgres, context.events.tableLocked);
+  const reportLocks = lockReporter(postgres, context.events.tableLocked);
   shutdown.push('PostgreSQL', () => postgres.close());
   // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);

@@ -109,37 +109,22 @@ export function openDatabase(address: string, connections: number, purpose: Purp
 }
 
 function settingsFor(purpose: Purpose): Record<string, string> {
-  switch (purpose.kind) {
-    case 'serve':
-      return {
-        ...SERVICE_SETTINGS,
-        role: SERVING_ROLE,
-        default_transaction_read_only: 'on',
-        ...timeoutsFor(purpose.deadlineMs),
-        // a pause between requests ends no connection
-        idle_session_timeout: '0',
-        ...KEEPALIVE,
-      };
-    case 'follow':
-    case 'usage':
-      return {
-        ...SERVICE_SETTINGS,
-        role: SERVING_ROLE,
-        default_transaction_read_only: 'off',
-        ...FOLLOW_TIMEOUTS,
-        idle_session_timeout: '0',
-        ...KEEPALIVE,
-      };
-    case 'operate':
-      return {
-        ...SETTINGS,
-        default_transaction_read_only: 'off',
-        // commands take long, and wait for each other
-        statement_timeout: '0',
-        lock_timeout: '0',
-        idle_session_timeout: '0',
-      };
+  // a pause between requests ends no connection
+  const always = { idle_session_timeout: '0' };
+  if (purpose.kind === 'operate') {
+    // commands take long, and wait for each other
+    const timeouts = { statement_timeout: '0', lock_timeout: '0' };
+    return { ...SETTINGS, default_transaction_read_only: 'off', ...timeouts, ...always };
   }
+  const isServing = purpose.kind === 'serve';
+  return {
+    ...SERVICE_SETTINGS,
+    role: SERVING_ROLE,
+    default_transaction_read_only: isServing ? 'on' : 'off',
+    ...(isServing ? timeoutsFor(purpose.deadlineMs) : FOLLOW_TIMEOUTS),
+    ...always,
+    ...KEEPALIVE,
+  };
 }
 
 function writeArray(items: readonly (string | null)[] | string): string {

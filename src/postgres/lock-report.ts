@@ -40,32 +40,21 @@ const LOCKS = `
     and tables.relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'hotel_api_log')
   order by locks.granted desc, waitstart limit ${MAX_LOCKS}`;
 
-/** Finds out which sessions have locked a table, every 10 s at most. */
-export class LockReport {
-  readonly #postgres: Postgres;
-  readonly #onLocks: (locks: TableLock[]) => void;
-  #reportedAtMs = -Infinity;
-
-  constructor(postgres: Postgres, onLocks: (locks: TableLock[]) => void) {
-    this.#postgres = postgres;
-    this.#onLocks = onLocks;
-  }
-
-  /** Called when a query has waited for a lock in vain. */
-  report(): void {
+/**
+ * Returns a function to be called when a query has waited for a lock in vain. It finds out which sessions have locked a table,
+ * every 10 s at most.
+ */
+export function lockReporter(postgres: Postgres, onLocks: (locks: TableLock[]) => void): () => Promise<void> {
+  let reportedAtMs = -Infinity;
+  return async () => {
     const nowMs = monotonicMs();
-    if (nowMs - this.#reportedAtMs < REPORT_EVERY_MS) return;
-    this.#reportedAtMs = nowMs;
-    void this.#report();
-  }
-
-  async #report(): Promise<void> {
+    if (nowMs - reportedAtMs < REPORT_EVERY_MS) return;
+    reportedAtMs = nowMs;
+    const query = postgres.rows<TableLock & { blockedBy: string[] }>(LOCKS, [], '', 'background');
+    const locks = await query.catch(() => undefined);
     // without an answer, the next query that waits in vain reports it
-    const locks = await this.#postgres
-      .rows<TableLock & { blockedBy: string[] }>(LOCKS, [], '', 'background')
-      .catch(() => undefined);
-    if (!locks) this.#reportedAtMs = -Infinity;
+    if (!locks) reportedAtMs = -Infinity;
     else if (locks.length > 0)
-      this.#onLocks(locks.map((lock) => ({ ...lock, blockedBy: lock.blockedBy.map(Number) })));
-  }
+      onLocks(locks.map((lock) => ({ ...lock, blockedBy: lock.blockedBy.map(Number) })));
+  };
 }

@@ -47,7 +47,7 @@ export async function migrate(
   }
   await sql`select hotel_api_correct_triggers()`;
   await analyzeTables(sql);
-  return { applied, version: lastOf(await appliedTo(sql)) };
+  return { applied, version: lastOf(await readApplied(sql)) };
 }
 
 /** Returns true if every login of the server may connect to the database, as PostgreSQL allows by default. */
@@ -75,14 +75,10 @@ function lastOf(migrations: Applied[]): number {
   return migrations.at(-1)?.version ?? 0;
 }
 
-/** Reads the applied migrations in order of version; empty for a database that was never migrated. */
-async function appliedTo(sql: Sql): Promise<Applied[]> {
-  const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
-  return found!.present ? readApplied(sql) : [];
-}
-
-function readApplied(sql: Sql | TransactionSql): PromiseLike<Applied[]> {
-  return sql<Applied[]>`select version, name from schema_migrations order by version`;
+/** Reads the applied migrations in order of version. */
+function readApplied(sql: Sql | TransactionSql): PromiseLike<(Applied & { sha256: string })[]> {
+  return sql<(Applied & { sha256: string })[]>`
+    select version, name, sha256 from schema_migrations order by version`;
 }
 
 /**
@@ -193,8 +189,7 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
     )`;
   // one process at a time migrates a database; any login could hold an advisory lock
   await transaction`lock table schema_migrations in share row exclusive mode`;
-  const rows = await transaction<(Applied & { sha256: string })[]>`
-    select version, name, sha256 from schema_migrations order by version`;
+  const rows = await readApplied(transaction);
   const known = lastOf(migrations);
   for (const row of rows) {
     const file = migrations.find(({ version }) => version === row.version);
