@@ -32,8 +32,6 @@ const RECONNECT_EVERY_MS = 10_000;
  * PostgreSQL is unavailable Redis is the only tier.
  */
 const FAILURES_TO_OPEN = 3;
-/** Maximum number of concurrent writes; more would make each wait beyond its deadline. */
-const WRITES_AT_ONCE = 4;
 /** Any key that the service may read. */
 const PROBE = 'probe';
 
@@ -140,17 +138,11 @@ export class Redis implements RedisStore {
   }
 
   async setMany(values: TimedValue[]): Promise<void> {
-    let next = 0;
-    let failed = false;
-    const setPartByPart = async () => {
-      while (next < values.length && !failed) {
-        const part = values.slice(next, next + KEYS_PER_WRITE);
-        next += part.length;
-        const done = await this.#guard(() => this.#send(() => this.#set(part)));
-        failed ||= done === undefined;
-      }
-    };
-    await Promise.all(Array.from({ length: WRITES_AT_ONCE }, setPartByPart));
+    for (let from = 0; from < values.length; from += KEYS_PER_WRITE) {
+      const part = values.slice(from, from + KEYS_PER_WRITE);
+      const isSet = await this.#guard(() => this.#send(() => this.#set(part)));
+      if (!isSet) return;
+    }
   }
 
   countWindow(key: string, { limit, windowMs, wanted }: WindowUse): Promise<WindowCount | undefined> {
