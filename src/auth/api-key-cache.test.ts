@@ -7,8 +7,8 @@ import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
-import type { LabelledKey } from './key-record.ts';
 import type { KeyRow, Principal } from './principal.ts';
+import type { LabelledKey } from './redis-key-cache.ts';
 
 /** The tiers behind the key cache with their present content; a tier on hold answers after its release. */
 class Tiers {

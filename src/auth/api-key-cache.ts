@@ -3,13 +3,12 @@ import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
-import type { LookupCounter } from '../observability/lookup-counter.ts';
+import type { LookupCounts } from '../observability/lookup-counter.ts';
 import type { Origin } from '../postgres/origin.ts';
 import { hashOf, isWellFormed } from './key.ts';
-import type { LabelledKey } from './key-record.ts';
 import { type CachedKey, KnownKeys } from './known-keys.ts';
 import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } from './principal.ts';
-import type { RedisKeyCache } from './redis-key-cache.ts';
+import type { LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
 /**
@@ -31,7 +30,7 @@ interface ApiKeyCacheOptions {
   mayServeAnyAge: (error: unknown) => boolean;
   unknownTtlMs: number;
   /** counts of lookups; absent: the key is rejected. A method call for each would cost a cached request 1 % of its time */
-  counts: LookupCounter['counts'];
+  counts: LookupCounts;
   /** whether one more key that is not known may be looked up */
   mayLookUp: () => boolean;
 }
@@ -43,7 +42,7 @@ interface ApiKeyCacheOptions {
 export class ApiKeyCache {
   readonly #options: ApiKeyCacheOptions;
   readonly #freshness: Freshness;
-  readonly #counts: ApiKeyCacheOptions['counts'];
+  readonly #counts: LookupCounts;
   readonly #window: Window;
   readonly #unknownKeys: UnknownKeyLimiter;
   readonly #memory = new KnownKeys();

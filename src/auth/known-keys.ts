@@ -1,5 +1,5 @@
-import type { LabelledKey } from './key-record.ts';
 import type { Principal } from './principal.ts';
+import type { LabelledKey } from './redis-key-cache.ts';
 
 /** Maximum number of cached keys and of cached unknown keys, revoked ones included. The oldest are evicted. */
 const MAX_KNOWN = 10_000;

@@ -85,10 +85,10 @@ export function buildWorker(
     freshness,
     absentTtlMs: config.ABSENT_TTL_S * 1000,
     refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
-    counts: metrics.cacheLookups.counts.local,
+    counts: metrics.cacheLookups.local,
   });
   const countLookups: CountLookups = (tier, result, keys) => {
-    metrics.cacheLookups.counts[tier][result] += keys;
+    metrics.cacheLookups[tier][result] += keys;
   };
   const collections = new Collections({
     repository: new CollectionRepository(origin),
@@ -124,7 +124,7 @@ export function buildWorker(
     ...{ origin, history, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
-    counts: metrics.keyLookups.counts,
+    counts: metrics.keyLookups,
     mayLookUp: unknownKeyWindow(config.WORKERS),
   });
   const logPositions = new PositionWatch(isCurrent);

@@ -3,7 +3,7 @@ import { REJECTIONS } from '../errors.ts';
 import { systemMs } from '../lib/clock.ts';
 import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import { UNLOGGED } from './access-log.ts';
-import { LookupCounter } from './lookup-counter.ts';
+import { countLookups } from './lookup-counter.ts';
 import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
@@ -53,12 +53,12 @@ export class Metrics {
     'Requests rejected to protect the service, or because a dependency is unavailable',
     { reason: REJECTIONS },
   );
-  readonly cacheLookups = new LookupCounter(
+  readonly cacheLookups = countLookups(
     this.registry,
     'hotel_api_cache_lookups_total',
     'Hotels looked up; absent: known not to exist',
   );
-  readonly keyLookups = new LookupCounter(
+  readonly keyLookups = countLookups(
     this.registry,
     'hotel_api_key_lookups_total',
     'API keys looked up; absent: the key is rejected',

@@ -1,8 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { MacSecret } from '../lib/mac.ts';
-import { decodeKey, encodeKey, type LabelledKey } from './key-record.ts';
 import { principalOf } from './principal.ts';
-import { RedisKeyCache } from './redis-key-cache.ts';
+import { decodeKey, encodeKey, type LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 
 const SHA256 = 'ab'.repeat(32);
 const NAME = `g:k:${SHA256}`;
