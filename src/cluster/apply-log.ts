@@ -43,10 +43,6 @@ export class LogApplier {
     this.#longestReadMs = longestReadMs;
   }
 
-  get applied(): Applied {
-    return this.#applied;
-  }
-
   /** Begins where the primary process is. Nothing is cached yet. */
   start({ history, server, position, transaction, window, asOfMs, isBusy }: LogState): void {
     this.#applied.history = history;

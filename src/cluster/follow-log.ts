@@ -49,9 +49,7 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   });
   // the machine has slept: what the connection answers next may be from before
   onClockStep((byMs) => byMs > 0 && follower.reopen());
-  context.onAddressChange((name) => {
-    if (name === 'DATABASE_URL') follower.reopen();
-  });
+  context.onAddressChange('DATABASE_URL', () => follower.reopen());
   shutdown.push('log', () => follower.stop());
   return { follower, applied, state: (): LogState => ({ ...applied, window: window.copy() }) };
 }

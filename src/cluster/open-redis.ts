@@ -4,6 +4,7 @@ import { redisUrlsOf } from '../config/connection-addresses.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
+import { loginOf } from '../redis/store.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** Redis and the caches in it. */
@@ -28,6 +29,7 @@ export function openRedis(context: ProcessContext, onCall?: OnCall): OpenRedis |
       ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
       : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
   shutdown.push('Redis', () => redis.close());
+  context.onAddressChange('REDIS_URL', () => redis.useLogin(loginOf(config.REDIS_URL)));
   const options = {
     ttlMs: config.REDIS_TTL_S * 1000,
     absentTtlMs: config.ABSENT_TTL_S * 1000,

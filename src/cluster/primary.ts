@@ -5,7 +5,7 @@ import { openAdmin } from '../http/admin.ts';
 import { monotonicMs, pause } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
-import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
+import { watchProcess } from '../observability/process-metrics.ts';
 import { awaitDatabase } from './await-database.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
@@ -29,9 +29,7 @@ export async function runPrimary(given: Config): Promise<void> {
   const context = new ProcessContext(given, 'primary');
   const { config, shutdown, metrics, events } = context;
   let workers: Workers | undefined;
-  watchProcess(metrics.registry, 'primary');
-  const readDefaults = defaultMetrics('primary');
-  const ownMetrics = async () => [await metrics.registry.getMetricsAsJSON(), await readDefaults()];
+  const readMetrics = watchProcess(metrics.registry, 'primary');
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
   let signalledAtMs = -Infinity;
@@ -68,8 +66,8 @@ export async function runPrimary(given: Config): Promise<void> {
     isReady: () => !stopping && workers !== undefined && workers.ready,
     metrics: () =>
       workers
-        ? workers.gather(ownMetrics)
-        : ownMetrics().then((own) => Registry.aggregate(own as never).metrics()),
+        ? workers.gather(readMetrics)
+        : readMetrics().then((own) => Registry.aggregate([own] as never).metrics()),
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   }).catch((error: Error) => {
     throw new Failure(`The admin port cannot be opened: ${error.message}`);

@@ -17,7 +17,7 @@ export class ProcessContext {
   readonly events: Events;
   /** secret of the database, set after its first query */
   readonly secret = new MacSecret();
-  readonly #onAddress: ((name: AddressName) => void)[] = [];
+  readonly #onAddress: { name: AddressName; onChange: () => void }[] = [];
 
   constructor(config: Config, role: 'primary' | 'worker') {
     this.config = { ...config };
@@ -34,11 +34,11 @@ export class ProcessContext {
   }
 
   /**
-   * Calls back when the file of an address has changed. Later connections use the present address, and open ones may
+   * Calls back when the file of this address has changed. Later connections use the present address, and open ones may
    * be renewed. An unusable address is logged, and tried again every second.
    */
-  onAddressChange(onChange: (name: AddressName) => void): void {
-    this.#onAddress.push(onChange);
+  onAddressChange(name: AddressName, onChange: () => void): void {
+    this.#onAddress.push({ name, onChange });
   }
 
   #useAddress(name: AddressName, isNew: boolean): void {
@@ -57,7 +57,7 @@ export class ProcessContext {
       return;
     }
     this.events.addressReloaded(name);
-    for (const onChange of this.#onAddress) onChange(name);
+    for (const each of this.#onAddress) if (each.name === name) each.onChange();
   }
 
   /** Counts and logs the state of a circuit breaker. */

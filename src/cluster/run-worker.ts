@@ -1,6 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
 import { fromSystemMs, onClockStep, pause, setTimer, toSystemMs, wallMs } from '../lib/clock.ts';
-import { loginOf } from '../redis/store.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -35,11 +34,8 @@ export function runWorker(
   );
   const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
-  context.onAddressChange((name) => {
-    if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
-    if (name === 'DATABASE_URL') postgres.reconnect(RECONNECT_S);
-    if (name === 'DATABASE_REPLICA_URLS') origin.reconnect(RECONNECT_S);
-  });
+  context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
+  context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnect(RECONNECT_S));
   onClockStep((byMs, sleptMs) => {
     if (sleptMs > 0) freshness.slept(sleptMs);
     // entries of a midnight that the clock has gone back before

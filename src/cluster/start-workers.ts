@@ -1,7 +1,6 @@
 import { writeDocuments } from '../api-docs/documents.ts';
 import { UsageWriter } from '../auth/usage-writer.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import { loginOf } from '../redis/store.ts';
 import { followLog } from './follow-log.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -38,26 +37,18 @@ export async function startWorkers(
   );
   shutdown.push('use of keys', () => usage.close());
   const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context)?.redis : undefined;
-  context.onAddressChange((name) => {
-    if (name === 'REDIS_URL') redis?.useLogin(loginOf(config.REDIS_URL));
-  });
-  const started = new Workers(
-    config.WORKERS,
-    (number, mayWarmUp) => ({
+  const started = new Workers(config.WORKERS, {
+    startOf: (number, mayWarmUp) => ({
       type: 'start',
-      number,
+      ...{ number, config, documents, pooled },
       warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
-      config,
-      documents,
-      pooled,
       log: log.state(),
       lateAnswerMs: workers?.lateAnswerMs,
     }),
-    metrics,
-    events,
-    (used) => usage.add(used),
-    redis && ((name, use) => redis.countWindow(`${prefixOf(log.applied)}:l:${name}`, use)),
-  );
+    ...{ metrics, events },
+    onUsage: (used) => usage.add(used),
+    countWindow: redis && ((name, use) => redis.countWindow(`${prefixOf(log.applied)}:l:${name}`, use)),
+  });
   workers = started;
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
   shutdown.push('workers', () => started.stop(drainMs), drainMs + KILL_MARGIN_MS);

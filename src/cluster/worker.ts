@@ -2,7 +2,7 @@ import { setTimer } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
-import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
+import { watchProcess } from '../observability/process-metrics.ts';
 import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { ProcessContext } from './process-context.ts';
@@ -21,7 +21,7 @@ function startWorker(start: Start): (message: ToWorker) => void {
   const worker = runWorker(context, start, send);
   const { logPositions, pipeline, server, local, usage } = worker.parts;
 
-  watchProcess(metrics.registry, number);
+  const readMetrics = watchProcess(metrics.registry, number);
   watchWorker(metrics.registry, number, {
     ...worker.parts,
     limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
@@ -29,12 +29,6 @@ function startWorker(start: Start): (message: ToWorker) => void {
     warmUp: worker.warmedUp,
     waiters: logPositions,
   });
-  const readDefaults = defaultMetrics(number);
-  const report = async () =>
-    send({
-      type: 'metrics',
-      metrics: [...(await metrics.registry.getMetricsAsJSON()), ...(await readDefaults())],
-    });
   context.repeat(() => send({ type: 'alive' }), ALIVE_EVERY_MS);
   context.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
@@ -51,7 +45,8 @@ function startWorker(start: Start): (message: ToWorker) => void {
 
   worker.start().catch(fail);
   return (message) => {
-    if (message.type === 'report metrics') void report();
+    if (message.type === 'report metrics')
+      void readMetrics().then((metrics) => send({ type: 'metrics', metrics }));
     else if (message.type === 'drain') end();
     else worker.receive(message);
   };

@@ -40,12 +40,19 @@ interface WorkerHandle {
   reported: (() => void)[];
 }
 
+interface WorkersOptions {
+  /** returns the start data of a worker. It may not warm up if none accepts connections any more */
+  startOf: (number: number, mayWarmUp: boolean) => Start;
+  metrics: Metrics;
+  events: Events;
+  onUsage: (usage: KeyUsage[]) => void;
+  /** counts rate limits over all instances; undefined: this instance counts by itself */
+  countWindow: CountWindow | undefined;
+}
+
 /** Starts the workers of this instance, replaces those that end, and sums their metrics. */
 export class Workers {
-  readonly #events: Events;
-  readonly #metrics: Metrics;
-  readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
-  readonly #onUsage: (usage: KeyUsage[]) => void;
+  readonly #options: WorkersOptions;
   readonly #handles = new Set<WorkerHandle>();
   /** metrics of ended workers, until they are summed */
   readonly #ofEnded: MetricsJson[] = [];
@@ -59,23 +66,10 @@ export class Workers {
   /** time by the checks: a primary that stood still has not read the workers' reports */
   #checkedMs = 0;
 
-  /**
-   * Starts `count` workers; `startOf` is called for the start data of each. A worker may not warm up if none accepts
-   * connections any more. `countWindow` counts rate limits over all instances.
-   */
-  constructor(
-    count: number,
-    startOf: (number: number, mayWarmUp: boolean) => Start,
-    metrics: Metrics,
-    events: Events,
-    onUsage: (usage: KeyUsage[]) => void,
-    countWindow?: CountWindow,
-  ) {
-    this.#rateLimits = new RateLimitCoordinator(countWindow);
-    this.#startOf = startOf;
-    this.#onUsage = onUsage;
-    this.#metrics = metrics;
-    this.#events = events;
+  /** Starts `count` workers. */
+  constructor(count: number, options: WorkersOptions) {
+    this.#options = options;
+    this.#rateLimits = new RateLimitCoordinator(options.countWindow);
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
       serialization: 'advanced',
@@ -100,7 +94,7 @@ export class Workers {
   }
 
   /** Returns the metrics of all workers, ended ones included, and `own`. */
-  async gather(own: () => Promise<object[][]>): Promise<string> {
+  async gather(own: () => Promise<object[]>): Promise<string> {
     const reports = [...this.#handles].map(
       ({ reported }) => new Promise<void>((resolve) => reported.push(resolve)),
     );
@@ -108,7 +102,7 @@ export class Workers {
     // then with what a worker reported before
     await withDeadline(Promise.all(reports), REPORT_TIMEOUT_MS).catch(() => {});
     const all = [...this.#handles].map(({ metrics }) => metrics);
-    return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
+    return Registry.aggregate([await own(), ...this.#ofEnded, ...all] as never).metrics();
   }
 
   /** Asks every worker to finish; resolves when all have ended, or were killed after `deadlineMs`. */
@@ -150,11 +144,11 @@ export class Workers {
     if (message.type !== 'up') handle.dueAtMs = this.#checkedMs + SILENT_MS;
     switch (message.type) {
       case 'up':
-        send(handle.worker, this.#startOf(handle.number, !this.#isReady || this.listening > 0));
+        send(handle.worker, this.#options.startOf(handle.number, !this.#isReady || this.listening > 0));
         break;
       case 'listening':
         handle.listening = true;
-        this.#events.workerStarted(handle.worker.process.pid!);
+        this.#options.events.workerStarted(handle.worker.process.pid!);
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
@@ -164,7 +158,7 @@ export class Workers {
         this.lateAnswerMs = message.atMs;
         break;
       case 'usage':
-        this.#onUsage(message.usage);
+        this.#options.onUsage(message.usage);
         break;
       case 'leases':
         void this.#rateLimits
@@ -172,7 +166,7 @@ export class Workers {
           .then((grants) => send(handle.worker, { type: 'grant', grants }));
         break;
       case 'failed':
-        this.#events.workerFailed(handle.worker.process.pid!, message.reason);
+        this.#options.events.workerFailed(handle.worker.process.pid!, message.reason);
         break;
     }
   }
@@ -181,12 +175,12 @@ export class Workers {
     this.#handles.delete(handle);
     this.#reported(handle);
     if (this.#stopping) return;
-    this.#metrics.workerRestarts.inc();
+    this.#options.metrics.workerRestarts.inc();
     this.#remember(handle.metrics);
     const steady = monotonicMs() - handle.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : handle.nextPauseMs;
     const nextPauseMs = Math.min(Math.max(FIRST_RESTART_PAUSE_MS, 2 * restartInMs), LONGEST_RESTART_PAUSE_MS);
-    this.#events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
+    this.#options.events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
     setTimer(() => {
       if (!this.#stopping) this.#start(handle.number, nextPauseMs);
     }, restartInMs);

@@ -47,24 +47,20 @@ export class AccessLog {
 
   /** Logs a finished request; status 0: the client disconnected before the response. */
   finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
-    if (status >= 500) this.#write('failed', request, status, seconds, bytes);
-    else if (seconds >= this.#slowSeconds) this.#write('slow', request, status, seconds, bytes);
-    else if (this.#sample > 0 && random() < this.#sample)
-      this.#write('sampled', request, status, seconds, bytes);
+    let kind: Unlogged;
+    if (status >= 500) kind = 'failed';
+    else if (seconds >= this.#slowSeconds) kind = 'slow';
+    else if (this.#sample > 0 && random() < this.#sample) kind = 'sampled';
+    else return;
+    this.#write(kind, request, status, { durationMs: Math.round(seconds * 1e6) / 1e3, bytes });
   }
 
   /** Logs a request that failed after its client disconnected. */
   failedUnreceived(request: LoggedRequest): void {
-    this.#write('failed', request, 0, undefined, 0);
+    this.#write('failed', request, 0);
   }
 
-  #write(
-    kind: Unlogged,
-    request: LoggedRequest,
-    status: number,
-    seconds: number | undefined,
-    bytes: number,
-  ): void {
+  #write(kind: Unlogged, request: LoggedRequest, status: number, response: object = {}): void {
     const nowMs = monotonicMs();
     if (nowMs - this.#secondBeganAtMs >= 1_000) {
       this.#secondBeganAtMs = nowMs;
@@ -82,7 +78,7 @@ export class AccessLog {
       route,
       method,
       ...(status === 0 ? { aborted: true } : { status }),
-      ...(seconds !== undefined && { durationMs: Math.round(seconds * 1e6) / 1e3, bytes }),
+      ...response,
       keyId: principal?.keyId,
     };
     if (kind === 'sampled') this.#log.info(line, 'request');

@@ -15,9 +15,11 @@ const LAG = /^nodejs_eventloop_lag_/;
 
 /**
  * Registers the event-loop metrics of a process. `worker`: its number from 1, which a replacement keeps, or `primary`. The
- * rate of the active seconds is the utilisation of the loop.
+ * rate of the active seconds is the utilisation of the loop. Returns a function that reads all metrics of the process: those
+ * of the registry, and `process_*` and `nodejs_*` of prom-client, as dashboards of the community know them. These are read for a
+ * scrape alone: some list files of /proc.
  */
-export function watchProcess(registry: Registry, worker: string): void {
+export function watchProcess(registry: Registry, worker: string): () => Promise<object[]> {
   const ofWorker = { worker };
   readAtScrape(registry, Counter, ofWorker, {
     hotel_api_event_loop_active_seconds_total: [
@@ -34,23 +36,17 @@ export function watchProcess(registry: Registry, worker: string): void {
   });
   delay.zero({ worker });
   onTick((lateMs) => delay.observe({ worker }, lateMs / 1000));
-}
-
-/**
- * Returns a function that reads the metrics `process_*` and `nodejs_*` of prom-client for this process, as dashboards of
- * the community know them. They are read for a scrape alone: some list files of /proc.
- */
-export function defaultMetrics(worker: string): () => Promise<object[]> {
-  const registry = new Registry();
+  const defaults = new Registry();
   collectDefaultMetrics({
-    register: registry,
+    register: defaults,
     labels: { worker },
     eventLoopMonitoringPrecision: SAMPLE_MS,
     eventLoopUtilizationTimeout: SAMPLE_MS,
   });
-  return async () =>
+  return async () => {
+    const own = await registry.getMetricsAsJSON();
+    const usual = (await defaults.getMetricsAsJSON()).filter(({ name }) => !LAG.test(name));
     // the processes differ in their label: none of the series is omitted or averaged
-    (await registry.getMetricsAsJSON())
-      .filter(({ name }) => !LAG.test(name))
-      .map((metric) => ({ ...metric, aggregator: 'sum' }));
+    return [...own, ...usual.map((metric) => ({ ...metric, aggregator: 'sum' }))];
+  };
 }
