@@ -12,9 +12,8 @@ import type { News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
-import type { Applied } from '../postgres/label.ts';
+import { type Applied, prefixOf } from '../postgres/label.ts';
 import type { LogState } from './messages.ts';
-import { prefixOf } from './redis-prefix.ts';
 
 /** Caches of a worker that follow the log. */
 interface WorkerCaches {

@@ -1,10 +1,10 @@
 import { writeDocuments } from '../api-docs/documents.ts';
 import { UsageWriter } from '../auth/usage-writer.ts';
 import { openDatabase } from '../postgres/connect.ts';
+import { prefixOf } from '../postgres/label.ts';
 import { followLog } from './follow-log.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
-import { prefixOf } from './redis-prefix.ts';
 import { Workers } from './workers.ts';
 
 /** Margin for the drain of the workers beyond its deadline. */

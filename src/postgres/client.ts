@@ -10,7 +10,7 @@ import { type Lane, openLanes, Queries } from './lanes.ts';
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
 /** Query that checks whether hotels can be read. */
-const PROBE: Query = { text: 'select from hotels limit 1', parameters: [] };
+const PROBE = 'select from hotels limit 1';
 
 /**
  * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
@@ -21,11 +21,6 @@ const PROBES_PER_RECONNECT = 3;
 const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
-
-interface Query {
-  text: string;
-  parameters: unknown[];
-}
 
 /**
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
@@ -111,14 +106,28 @@ export class Postgres {
    * Owners of waiting queries are served in turn; queries without an owner share one turn. The next query of the lane waits
    * for the end of `use`, until which the rows take memory.
    */
-  rows<Row>(
+  async rows<Row>(
     text: string,
     parameters: unknown[],
-    owner?: string,
-    lane?: Lane,
+    owner = '',
+    kind: Lane = 'load',
     use?: (rows: Row[]) => Promise<void>,
   ): Promise<Row[]> {
-    return this.#query({ text, parameters }, owner, lane, use);
+    if (this.#breaker.open)
+      throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
+    const beganMs = monotonicMs();
+    const lane = this.#lanes[kind];
+    lane.requireUnlocked(lane.running);
+    const { queueLimit } = this.#limits;
+    if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
+      throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
+    const queryAndUse = async () => {
+      const queryInTime = () => this.#queryInTime<Row>(text, parameters, lane, beganMs);
+      const rows = await this.#all.run(owner, 1, queryInTime, beganMs);
+      await use?.(rows);
+      return rows;
+    };
+    return lane.run(owner, 1, queryAndUse, beganMs);
   }
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
@@ -132,7 +141,7 @@ export class Postgres {
     if (this.#checking || this.#breaker.open) return;
     this.#checking = true;
     // the circuit breaker counts a failure
-    await this.#query(PROBE, '', 'background').catch(() => {});
+    await this.rows(PROBE, [], '', 'background').catch(() => {});
     this.#checking = false;
   }
 
@@ -148,30 +157,12 @@ export class Postgres {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  async #query<Row>(
-    query: Query,
-    owner = '',
-    kind: Lane = 'load',
-    use?: (rows: Row[]) => Promise<void>,
+  async #queryInTime<Row>(
+    text: string,
+    parameters: unknown[],
+    lane: Queries,
+    beganMs: number,
   ): Promise<Row[]> {
-    if (this.#breaker.open)
-      throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-    const beganMs = monotonicMs();
-    const lane = this.#lanes[kind];
-    lane.requireUnlocked(lane.running);
-    const { queueLimit } = this.#limits;
-    if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
-      throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
-    const queryAndUse = async () => {
-      const queryInTime = () => this.#queryInTime<Row>(query, lane, beganMs);
-      const rows = await this.#all.run(owner, 1, queryInTime, beganMs);
-      await use?.(rows);
-      return rows;
-    };
-    return lane.run(owner, 1, queryAndUse, beganMs);
-  }
-
-  async #queryInTime<Row>(query: Query, lane: Queries, beganMs: number): Promise<Row[]> {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
@@ -180,7 +171,9 @@ export class Postgres {
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
-      const rows = await this.#attemptTwice<Row>(query, beganMs, lane !== this.#lanes.changes);
+      const isShort = lane !== this.#lanes.changes;
+      const attempt = () => this.#attempt<Row>(text, parameters, beganMs, isShort);
+      const rows = await this.#attemptTwice(attempt);
       lane.lockedMs = -Infinity;
       this.#breaker.succeeded();
       return rows;
@@ -197,21 +190,21 @@ export class Postgres {
   }
 
   async #probe(): Promise<void> {
-    await this.#attempt(PROBE, monotonicMs()).catch((error) => {
+    await this.#attempt(PROBE, [], monotonicMs()).catch((error) => {
       if (!isLockTimeout(error)) throw error;
     });
   }
 
   /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<Row>(query: Query, beganMs: number, isShort: boolean): Promise<Row[]> {
+  async #attemptTwice<Row>(attempt: () => Promise<Row[]>): Promise<Row[]> {
     const sql = this.#sql;
     try {
-      return await this.#attempt<Row>(query, beganMs, isShort);
+      return await attempt();
     } catch (error) {
       if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
       if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
-      return await this.#attempt<Row>(query, beganMs, isShort);
+      return await attempt();
     }
   }
 
@@ -219,7 +212,7 @@ export class Postgres {
    * Runs one attempt until the deadline of the query: postgres.js has none, and hangs on a half-open path. A late query shows that
    * the server is silent only if it is short: a page of changes may take long.
    */
-  async #attempt<Row>({ text, parameters }: Query, beganMs: number, isShort = true): Promise<Row[]> {
+  async #attempt<Row>(text: string, parameters: unknown[], beganMs: number, isShort = true): Promise<Row[]> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
     const leftMs = beganMs + this.#limits.timeoutMs - startedAtMs;

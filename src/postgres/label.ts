@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Postgres } from './client.ts';
 import type { Lane } from './lanes.ts';
 
@@ -69,4 +70,12 @@ function withLabel(text: string): string {
       select position::float8 as label, (state).history as history, ${SERVER} as server
       from hotel_api_log order by position desc limit 1
     ) as mark left join lateral (select true as found, query.* from (${text}) as query) as read on true`;
+}
+
+/**
+ * Returns the prefix of the names in Redis. Labels are comparable within one history, and only while the server runs: an
+ * older data folder can be put back by a restart alone, and its history then gives out the same positions again.
+ */
+export function prefixOf({ history, server }: Pick<Applied, 'history' | 'server'>): string {
+  return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);
 }

@@ -1,7 +1,6 @@
 import type { Sql } from 'postgres';
 import { expect } from 'vitest';
-import { prefixOf } from '../../src/cluster/redis-prefix.ts';
-import { SERVER } from '../../src/postgres/label.ts';
+import { prefixOf, SERVER } from '../../src/postgres/label.ts';
 import type { Service } from './service.ts';
 
 interface LogState {
