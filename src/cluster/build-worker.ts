@@ -1,7 +1,7 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { unknownKeyWindow } from '../auth/unknown-key-limiter.ts';
-import { type KeyUsage, UsageCounter } from '../auth/usage.ts';
+import { UsageCounter } from '../auth/usage.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
@@ -24,16 +24,15 @@ import { LargeBatches } from '../http/large-batches.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { onTick } from '../lib/clock.ts';
+import { onTick, toSystemMs } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
-import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { LogApplier } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
-import type { Start } from './messages.ts';
+import type { Start, ToPrimary } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
 import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -49,16 +48,16 @@ const MIN_LIST_BYTES = 1024 ** 2;
 export function buildWorker(
   context: ProcessContext,
   { documents, number, pooled }: Pick<Start, 'documents' | 'number' | 'pooled'>,
-  requestLeases: (requests: LeaseRequest[]) => void,
-  onLateAnswer: (atMs: number) => void,
-  sendUsage: (usage: KeyUsage[]) => void,
+  send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics } = context;
   const applied = { history: '', server: '', position: 0 };
   // labels are comparable while both are the same
   const history = () => applied.history + applied.server;
-  const outage = { ofPostgres: false };
-  const freshness = new Freshness(() => outage.ofPostgres, onLateAnswer);
+  const freshness = new Freshness(
+    () => postgres.breakerOpen,
+    (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
+  );
   const isCurrent = () => freshness.isCurrent();
   onTick(() => freshness.tick());
   const { postgres, origin } = openPostgres(context, {
@@ -67,9 +66,6 @@ export function buildWorker(
     isSure: () => freshness.isSure(),
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
-    onBreaker: (isOpen) => {
-      outage.ofPostgres = isOpen;
-    },
   });
   context.repeat(() => {
     if (!isCurrent()) void postgres.check();
@@ -119,7 +115,7 @@ export function buildWorker(
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
   const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
-  const limiter = new RateLimiter(config.WORKERS, requestLeases);
+  const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
     ...{ origin, history, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
@@ -145,7 +141,7 @@ export function buildWorker(
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
-  const usage = new UsageCounter(sendUsage);
+  const usage = new UsageCounter((usage) => send({ type: 'usage', usage }));
   const pipeline: RequestPipeline = new RequestPipeline(
     apiKeys,
     limiter,

@@ -13,39 +13,32 @@ interface Options extends Pick<OriginOptions, 'applied' | 'isSure' | 'onBehind'>
   pooled: boolean;
   /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */
   onAnswer: (atMs: number) => void;
-  /** called when the circuit breaker of the primary server opens or closes */
-  onBreaker: (isOpen: boolean) => void;
 }
 
 /** Connects a worker to PostgreSQL, and to its replicas if there are any. */
 export function openPostgres(
   context: ProcessContext,
-  { pooled, onAnswer, onBreaker, ...log }: Options,
+  { pooled, onAnswer, ...log }: Options,
 ): { postgres: Postgres; origin: Origin } {
   const { config, shutdown, metrics } = context;
   const open = (
     url: () => string,
     dependency: Dependency,
     timeoutMs: number,
-    listener: Partial<Pick<Options, 'onAnswer' | 'onBreaker'>> & { onLocked?: () => void } = {},
+    onPrimary: { onAnswer?: Options['onAnswer']; onLocked?: () => void } = {},
   ) => {
-    const report = context.onBreaker(dependency);
     const { DATABASE_POOL_SIZE: connections, DATABASE_QUEUE_LIMIT: queueLimit } = config;
     return new Postgres(
       () => openDatabase(url(), connections, { kind: 'serve', deadlineMs: timeoutMs, pooled }),
       { connections, queueLimit, timeoutMs },
-      (isOpen, reason) => {
-        listener.onBreaker?.(isOpen);
-        report(isOpen, reason);
-      },
+      context.onBreaker(dependency),
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
-      listener.onAnswer,
-      listener.onLocked,
+      onPrimary.onAnswer,
+      onPrimary.onLocked,
     );
   };
   const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
     onAnswer,
-    onBreaker,
     onLocked: () => void reportLocks(),
   });
   const reportLocks = lockReporter(postgres, context.events.tableLocked);

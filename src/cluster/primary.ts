@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
@@ -7,7 +9,6 @@ import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
 import { awaitDatabase } from './await-database.ts';
-import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
 import { requireFreePort } from './free-port.ts';
 import { ProcessContext } from './process-context.ts';
@@ -77,4 +78,17 @@ export async function runPrimary(given: Config): Promise<void> {
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
   workers = await startWorkers(context, found.pooled, () => stopping);
+}
+
+/**
+ * Prevents core files of this process and of those it starts from now on: their memory holds passwords and keys of
+ * clients. With a limit of 1 byte, Linux writes no core file and starts no handler; with 0 it ignores the limit if a handler
+ * is set. On other systems the limit is 0 by default. Returns the reason if that failed, else undefined.
+ */
+async function forbidCoreDumps(): Promise<string | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  return promisify(execFile)('prlimit', ['--pid', String(process.pid), '--core=1:1']).then(
+    () => undefined,
+    (error: Error) => `prlimit of util-linux failed: ${error.message.trim()}`,
+  );
 }

@@ -1,5 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, onClockStep, pause, setTimer, toSystemMs, wallMs } from '../lib/clock.ts';
+import { fromSystemMs, onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -25,13 +25,7 @@ export function runWorker(
 ) {
   const { config, events } = context;
   context.secret.use(log.secret);
-  const parts = buildWorker(
-    context,
-    { documents, number, pooled },
-    (requests) => send({ type: 'leases', requests }),
-    (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
-    (usage) => send({ type: 'usage', usage }),
-  );
+  const parts = buildWorker(context, { documents, number, pooled }, send);
   const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));

@@ -1,9 +1,10 @@
-import { setTimer } from '../lib/clock.ts';
+import type { RequestPipeline } from '../http/request-pipeline.ts';
+import type { Server } from '../http/server.ts';
+import { monotonicMs, pause, setTimer } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
-import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { ProcessContext } from './process-context.ts';
 import { runWorker } from './run-worker.ts';
@@ -11,6 +12,10 @@ import { runWorker } from './run-worker.ts';
 const ALIVE_EVERY_MS = 1_000;
 /** A worker that is killed loses the use of keys since the last report. */
 const REPORT_USAGE_EVERY_MS = 10_000;
+
+const CHECK_MS = 10;
+/** Checks without a request after which connections may be closed during shutdown: half a second. */
+const IDLE_CHECKS = 50;
 
 /** Starts one worker in this process; returns the function that executes the primary's messages. */
 function startWorker(start: Start): (message: ToWorker) => void {
@@ -50,6 +55,23 @@ function startWorker(start: Start): (message: ToWorker) => void {
     else if (message.type === 'drain') end();
     else worker.receive(message);
   };
+}
+
+/**
+ * Stops accepting connections. Resolves when every request is answered and clients are idle, or after `timeoutMs`.
+ */
+async function drain(pipeline: RequestPipeline, server: Server, timeoutMs: number): Promise<void> {
+  pipeline.closing = true;
+  await server.stopAccepting();
+  const untilMs = monotonicMs() + timeoutMs;
+  let finished = pipeline.finishedCount;
+  let idleChecks = 0;
+  while (server.connections > 0 && monotonicMs() < untilMs && idleChecks < IDLE_CHECKS) {
+    await pause(CHECK_MS);
+    const isIdle = pipeline.unfinished === 0 && pipeline.finishedCount === finished;
+    idleChecks = isIdle ? idleChecks + 1 : 0;
+    finished = pipeline.finishedCount;
+  }
 }
 
 /** Settles when the last message is sent. */
