@@ -2,9 +2,9 @@ import { availableParallelism } from 'node:os';
 import { Failure } from '../lib/failure.ts';
 import { withAddressFiles } from './address-files.ts';
 import {
-  faultOfPostgresUrl,
-  faultOfRedisUrls,
-  replicaUrlsOf,
+  faultsOfPostgresUrl,
+  faultsOfRedisUrls,
+  faultsOfReplicaUrls,
   withoutSecrets,
 } from './connection-addresses.ts';
 
@@ -14,6 +14,8 @@ interface Text {
   /** undefined: the variable is required */
   default: string | undefined;
   pattern?: RegExp;
+  /** returns what is wrong with a value that matches the pattern */
+  faultsOf?: (value: string) => string[];
 }
 interface Numeric {
   description: string;
@@ -58,11 +60,11 @@ const POSTGRES_URL = /^postgres(ql)?:\/\/.+/u;
 export const VARIABLES = {
   DATABASE_URL: text(
     'PostgreSQL 15 or newer, or a pooler in front of it: `postgres://user:password@host:5432/database`',
-    { default: undefined, pattern: POSTGRES_URL },
+    { default: undefined, pattern: POSTGRES_URL, faultsOf: faultsOfPostgresUrl },
   ),
   DATABASE_REPLICA_URLS: text(
     'Read replicas, separated by commas. What a replica answers is used only if it holds every change that the worker has applied',
-    { pattern: /^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
+    { pattern: /^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u, faultsOf: faultsOfReplicaUrls },
   ),
   DATABASE_URL_FILE: addressFile('DATABASE_URL'),
   DATABASE_REPLICA_URLS_FILE: addressFile('DATABASE_REPLICA_URLS'),
@@ -77,7 +79,7 @@ export const VARIABLES = {
   REDIS_URL: text(
     'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
       'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
-    { pattern: /^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u },
+    { pattern: /^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u, faultsOf: faultsOfRedisUrls },
   ),
   REDIS_URL_FILE: addressFile('REDIS_URL'),
   REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
@@ -192,41 +194,24 @@ export type Config = { readonly [K in Name]: ValueOf<(typeof VARIABLES)[K]> };
 export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const [environment, fileFaults] = withAddressFiles(variables);
   const read: Partial<Record<Name, unknown>> = {};
-  const wrong = new Map<string, string>();
+  const faults = new Set(fileFaults);
   for (const name of Object.keys(VARIABLES) as Name[]) {
     const variable: Variable = VARIABLES[name];
     const given = environment[name]?.trim() || undefined;
     const value = given === undefined ? variable.default : parse(variable, given);
-    if (value === undefined) wrong.set(name, explain(name, given !== undefined));
+    if (value === undefined) faults.add(explain(name, given !== undefined));
+    else if (given && 'faultsOf' in variable)
+      for (const fault of variable.faultsOf!(given)) faults.add(`${name} is malformed: ${fault}`);
     read[name] = value ?? given;
   }
   const config = read as Config;
-  const faults = new Set([...fileFaults, ...wrong.values()]);
   if (config.L1_MAX_BYTES > 0 && config.L1_MAX_BYTES < MIB) faults.add(explain('L1_MAX_BYTES'));
   if (config.PORT === config.ADMIN_PORT)
     faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
   if (config.RATE_LIMIT_SCOPE === 'redis' && !config.REDIS_URL)
     faults.add('RATE_LIMIT_SCOPE=redis needs REDIS_URL: the counts are in Redis');
-  for (const [name, fault] of faultsOfAddresses(config, wrong)) faults.add(`${name} is malformed: ${fault}`);
   if (faults.size > 0) throw new Failure([...faults].join('\n'), 2);
   return Object.freeze(config);
-}
-
-/** Yields the faults of addresses that match their pattern. */
-function* faultsOfAddresses(
-  config: Config,
-  wrong: Map<string, string>,
-): Generator<[name: string, fault: string]> {
-  const isWellFormed = (name: Name) => config[name] && !wrong.has(name);
-  const primary = isWellFormed('DATABASE_URL') && faultOfPostgresUrl(config.DATABASE_URL);
-  if (primary) yield ['DATABASE_URL', primary];
-  const replicas = isWellFormed('DATABASE_REPLICA_URLS') ? replicaUrlsOf(config) : [];
-  for (const [i, url] of replicas.entries()) {
-    const fault = faultOfPostgresUrl(url);
-    if (fault) yield ['DATABASE_REPLICA_URLS', `address ${i + 1}: ${fault}`];
-  }
-  const fault = isWellFormed('REDIS_URL') && faultOfRedisUrls(config.REDIS_URL);
-  if (fault) yield ['REDIS_URL', fault];
 }
 
 /** Returns the configuration with the passwords in addresses replaced. */

@@ -29,31 +29,41 @@ export function unverifiedAddressesOf(
 }
 
 /**
- * Returns why an address of PostgreSQL is unusable, without any part of it; undefined if it is usable. An address may
- * name several hosts, `h1:5432,h2`; postgres.js uses the first that replies.
+ * Returns why an address of PostgreSQL is unusable, without any part of it. An address may name several hosts, `h1:5432,h2`;
+ * postgres.js uses the first that replies.
  */
-export function faultOfPostgresUrl(address: string): string | undefined {
+export function faultsOfPostgresUrl(address: string): string[] {
   // hosts are parsed like in postgres.js, because URL supports only one
   const authority = address.slice(address.indexOf('://') + 3).split(/[?/]/)[0]!;
   const hosts = authority.slice(authority.indexOf('@') + 1);
   const [first, ...others] = hosts.split(',');
   const isHost = (host: string) => /^[^@]+$/.test(host) && URL.canParse(`postgres://${host}`);
   if (!others.every(isHost) || (others.length > 0 && !isHost(first!)))
-    return `its hosts cannot be read; ${ENCODE}`;
-  return faultOf(address.replace(hosts, () => first!)) ?? faultOfPostgresTls(address);
+    return [`its hosts cannot be read; ${ENCODE}`];
+  const fault = faultOf(address.replace(hosts, () => first!)) ?? faultOfPostgresTls(address);
+  return fault === undefined ? [] : [fault];
 }
 
-/** Returns why the addresses of Redis are unusable, whether one server or nodes of one cluster; undefined if usable. */
-export function faultOfRedisUrls(addresses: string): string | undefined {
+/** Returns why addresses of replicas are unusable. */
+export function faultsOfReplicaUrls(addresses: string): string[] {
+  return replicaUrlsOf({ DATABASE_REPLICA_URLS: addresses }).flatMap((url, i) =>
+    faultsOfPostgresUrl(url).map((fault) => `address ${i + 1}: ${fault}`),
+  );
+}
+
+/** Returns why the addresses of Redis are unusable, whether one server or nodes of one cluster. */
+export function faultsOfRedisUrls(addresses: string): string[] {
   const each = redisUrlsOf({ REDIS_URL: addresses });
   const fault = each.map(faultOf).find((found) => found !== undefined);
-  if (fault !== undefined) return fault;
+  if (fault !== undefined) return [fault];
   const urls = each.map((address) => new URL(address));
   if (!urls.every(({ pathname }) => /^\/?\d*$/.test(pathname)))
-    return 'what follows the host must be the number of a database';
+    return ['what follows the host must be the number of a database'];
   if (urls.length > 1 && !areOneCluster(urls))
-    return 'several addresses must be nodes of one cluster, each with a host, the same user, password and scheme, and no database';
-  return undefined;
+    return [
+      'several addresses must be nodes of one cluster, each with a host, the same user, password and scheme, and no database',
+    ];
+  return [];
 }
 
 /** Returns the address without user and password. */
