@@ -3,7 +3,7 @@ import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
-import type { LookupCounts } from '../observability/lookup-counter.ts';
+import type { LookupCounts } from '../observability/metrics.ts';
 import type { Origin } from '../postgres/origin.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import { type CachedKey, KnownKeys } from './known-keys.ts';

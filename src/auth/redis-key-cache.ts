@@ -1,6 +1,5 @@
 import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
-import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
-import type { RedisStore } from '../redis/store.ts';
+import { lifetimeMs, type RedisCacheOptions, type RedisStore } from '../redis/store.ts';
 import type { Principal } from './principal.ts';
 
 /** The rights of a key with the label of their read; null: the key was unknown. */

@@ -1,8 +1,7 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import { lifetimeMs, type RedisCacheOptions } from '../redis/lifetime.ts';
-import type { RedisStore, TimedValue } from '../redis/store.ts';
+import { lifetimeMs, type RedisCacheOptions, type RedisStore, type TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';

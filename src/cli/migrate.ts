@@ -1,5 +1,5 @@
 import { isOpenToAllLogins, knownVersion, migrate, triggerCreators } from '../postgres/migrate.ts';
-import { makeServingLogin } from '../postgres/serving-login.ts';
+import { makeServingLogin } from '../postgres/pooler.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';

@@ -5,8 +5,7 @@ import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
-import { openDetected } from '../postgres/pooler.ts';
-import { requireServingLogin } from '../postgres/serving-login.ts';
+import { openDetected, requireServingLogin } from '../postgres/pooler.ts';
 
 /** Pause between attempts while PostgreSQL is unavailable or not migrated, and the timeout of one. */
 const ATTEMPT_PAUSE_MS = 500;

@@ -3,10 +3,11 @@ import { REJECTIONS } from '../errors.ts';
 import { systemMs } from '../lib/clock.ts';
 import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import { UNLOGGED } from './access-log.ts';
-import { countLookups } from './lookup-counter.ts';
 import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
+const TIERS = ['local', 'redis', 'postgres'] as const;
+const RESULTS = ['hit', 'absent', 'miss'] as const;
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
@@ -14,6 +15,13 @@ const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 
 const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 export type Dependency = (typeof DEPENDENCIES)[number];
+
+type Tier = (typeof TIERS)[number];
+/** Results of a lookup in a tier: found, known to be absent, unknown. */
+type Result = (typeof RESULTS)[number];
+
+/** Lookups by tier and result. */
+export type LookupCounts = Record<Tier, Record<Result, number>>;
 
 /** Counter by one label with a closed set of values, so that no request can create a series. */
 interface ClosedCounter<Label extends string, Value extends string> {
@@ -195,4 +203,18 @@ export class Metrics {
     for (const value of closed[label]) counter.inc({ [label]: value } as Record<Label, Value>, 0);
     return counter;
   }
+}
+
+/**
+ * Returns the counts of a new metric. They are plain fields, because a call with two labels costs a cached request more than its
+ * lookup. All nine series are exported from the start.
+ */
+function countLookups(registry: Registry, name: string, help: string): LookupCounts {
+  const zeros = () => ({ hit: 0, absent: 0, miss: 0 });
+  const counts: LookupCounts = { local: zeros(), redis: zeros(), postgres: zeros() };
+  const read = function* (): Generator<[Record<string, string>, number]> {
+    for (const tier of TIERS) for (const result of RESULTS) yield [{ tier, result }, counts[tier][result]];
+  };
+  readAtScrape(registry, Counter, { tier: '', result: '' }, { [name]: [help, read] });
+  return counts;
 }

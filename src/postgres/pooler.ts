@@ -1,4 +1,17 @@
-import type { Sql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
+import { VARIABLES } from '../config/config.ts';
+import { Failure } from '../lib/failure.ts';
+import { KEEPALIVE, SERVICE_SETTINGS, SERVING_ROLE, SETTINGS, timeoutsFor } from './connect.ts';
+
+/** Tables that the login of the service must not write. */
+const TABLES = ['hotels', 'api_keys', 'collections', 'collection_hotels', 'hotel_api_queue', 'hotel_api_log'];
+
+/** Settings that a login of the service needs behind a pooler, for queries with this deadline. */
+const settingsFor = (timeoutMs: number) => ({
+  ...SERVICE_SETTINGS,
+  default_transaction_read_only: 'on',
+  ...timeoutsFor(timeoutMs),
+});
 
 /**
  * Opens a database, and again for a pooler if the settings of the first connection did not reach the server: PgBouncer in
@@ -36,4 +49,96 @@ async function settingsArrive(sql: Sql): Promise<boolean> {
     if (code === '08P01' && message.includes('startup parameter')) return false;
     throw error;
   }
+}
+
+/**
+ * Gives an existing login what the service needs behind a pooler: membership of the serving role, and the settings that
+ * the service cannot send there. Throws a `Failure` if the login may write by other rights, or if this connection may not
+ * change it; that one says what to run.
+ */
+export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
+  const found = await sql`select from pg_roles where rolname = ${login} and rolcanlogin`;
+  if (found.length === 0) throw new Failure(`There is no login ${login}. Create it with its password first.`);
+  const settings = { ...settingsFor(VARIABLES.DATABASE_TIMEOUT_MS.default), ...KEEPALIVE };
+  const [grant] = await sql<[{ statement: string }]>`
+    select format('grant %I to %I', ${SERVING_ROLE}::text, ${login}::text) as statement`;
+  const statements = [grant.statement, ...(await statementsFor(sql, login, settings))].join(';\n');
+  await sql
+    .begin(async (transaction) => {
+      await transaction.unsafe(statements).simple();
+      if (await mayWrite(transaction, login))
+        throw new Failure(
+          `The login ${login} may write by other rights. The service needs one that is a member of ${SERVING_ROLE} and of nothing else.`,
+        );
+    })
+    .catch((error: Error & { code?: string }) => {
+      if (error.code !== '42501') throw error;
+      throw new Failure(
+        `The login of DATABASE_URL may not change ${login} (${error.message}). Run, as one that may:\n${statements};`,
+      );
+    });
+}
+
+/**
+ * Checks the login of a connection of the service through a pooler, where it can neither drop rights nor send settings.
+ * Throws a `Failure` if the login may write, or lacks settings. `timeoutMs`: deadline of its queries.
+ */
+export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
+  const login = await loginOf(sql);
+  if (await mayWrite(sql, login))
+    throw new Failure(
+      `The login ${login} of DATABASE_URL may write, and DATABASE_URL leads through a pooler, where the service cannot drop rights. ` +
+        `The login must be a member of ${SERVING_ROLE} and of nothing else.`,
+    );
+  await requireSettings(sql, settingsFor(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
+}
+
+/** Checks the login of a command's connection through a pooler. Throws a `Failure` if it lacks settings. */
+export function requireOperatorSettings(sql: Sql): Promise<void> {
+  const { jit: _, ...affectingResults } = SETTINGS;
+  return requireSettings(sql, { ...affectingResults, default_transaction_read_only: 'off' });
+}
+
+async function requireSettings(sql: Sql, needed: Record<string, string>, otherCure = ''): Promise<void> {
+  const login = await loginOf(sql);
+  const found = await sql<{ name: string; setting: string }[]>`
+    select name, setting from pg_settings where name = any(${Object.keys(needed)}::text[])
+      -- on by default, but without effect on a server that cannot compile
+      and (name <> 'jit' or pg_jit_available())`;
+  const missing: Record<string, string> = {};
+  for (const { name, setting } of found)
+    if (!fits(name, setting, needed[name]!)) missing[name] = needed[name]!;
+  if (Object.keys(missing).length === 0) return;
+  const cure = await statementsFor(sql, login, missing);
+  throw new Failure(
+    `DATABASE_URL leads through a pooler, which passes no settings, and the login ${login} lacks ${Object.keys(missing).join(', ')}. ` +
+      `Run: ${cure.join('; ')}. Then make the pooler reconnect.${otherCure}`,
+  );
+}
+
+function fits(name: string, setting: string, needed: string): boolean {
+  if (name.endsWith('_timeout')) return setting !== '0';
+  if (name === 'extra_float_digits') return Number(setting) >= Number(needed);
+  return setting.startsWith(needed);
+}
+
+async function loginOf(sql: Sql): Promise<string> {
+  const [row] = await sql<[{ login: string }]>`select current_user as login`;
+  return row.login;
+}
+
+/** Returns true if the login may write a table by any of its rights. */
+async function mayWrite(sql: Sql | TransactionSql, login: string): Promise<boolean> {
+  const [row] = await sql<[{ may_write: boolean }]>`
+    select bool_or(has_table_privilege(${login}::name, name, 'insert, update, delete, truncate')) as may_write
+    from unnest(${TABLES}::text[]) as name`;
+  return row.may_write;
+}
+
+/** Returns the statements that give a login these settings, with names and values quoted. */
+async function statementsFor(sql: Sql, login: string, settings: Record<string, string>): Promise<string[]> {
+  const rows = await sql<{ statement: string }[]>`
+    select format('alter role %I set %s = %L', ${login}::text, name, value) as statement
+    from unnest(${Object.keys(settings)}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`;
+  return rows.map(({ statement }) => statement);
 }

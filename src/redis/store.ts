@@ -1,4 +1,5 @@
 import type { Redis as Client } from 'ioredis';
+import { random } from '../lib/clock.ts';
 import type { ReplyReader } from './reply-parser.ts';
 
 /** A value to be set, and its lifetime. */
@@ -44,6 +45,23 @@ export interface RedisStore {
   /** Uses another user and password for later connections. */
   useLogin(login: Login): void;
   close(): void;
+}
+
+/** Lifetimes of the values of a cache in Redis, and a callback for invalid values. */
+export interface RedisCacheOptions {
+  /** maximum */
+  ttlMs: number;
+  /** maximum for values that state an absence */
+  absentTtlMs: number;
+  onInvalidValue: () => void;
+}
+
+/**
+ * Returns a lifetime between half of `maxMs` and all of it; `draw` is at least 0 and below 1. Values stored together would
+ * otherwise expire together. The load of PostgreSQL is at most 1.5 times that of the maximum.
+ */
+export function lifetimeMs(maxMs: number, draw: number = random()): number {
+  return Math.floor(maxMs * (1 - draw / 2));
 }
 
 export interface Login {

@@ -2,8 +2,7 @@ import type { Sql } from 'postgres';
 import { readConfig } from '../../config/config.ts';
 import { Failure } from '../../lib/failure.ts';
 import { openDatabase } from '../../postgres/connect.ts';
-import { openDetected } from '../../postgres/pooler.ts';
-import { requireOperatorSettings } from '../../postgres/serving-login.ts';
+import { openDetected, requireOperatorSettings } from '../../postgres/pooler.ts';
 
 /**
  * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable.

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { lifetimeMs } from './lifetime.ts';
+import { lifetimeMs } from './store.ts';
 
 it('is spread evenly between half of the longest and the longest', () => {
   expect(lifetimeMs(60_000, 0)).toBe(60_000);
