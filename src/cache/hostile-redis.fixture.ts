@@ -77,7 +77,7 @@ export class HostileRedis {
   }
 
   /** Gives the next bytes of the first reply to its reader, and returns it. Throws when a wrong reply closes the connection. */
-  takeReply(taken: (by: ReplyReader) => void): void {
+  takeReply(taken: () => void): void {
     const [first] = this.#reads;
     if (!first) return;
     const { by, reply, at } = first;
@@ -92,6 +92,6 @@ export class HostileRedis {
       if (!/^Error: (Redis|the reply)/.test(`${error}`)) throw error;
       this.close();
     }
-    taken(by);
+    taken();
   }
 }

@@ -5,20 +5,19 @@ import type { CacheMemory } from './memory.ts';
 const EDGE_BYTES = 65_536;
 /** Parts of a memory (src/wasm/assembly/layout.ts) in their order. */
 const PARTS = [
-  ...(['input', 'prefix', 'scratch', 'streamed', 'command', 'pointers', 'reply', 'response'] as const),
-  ...(['window', 'hits', 'pointerCache', 'arena', 'output'] as const),
+  ...(['input', 'prefix', 'scratch', 'command', 'reply', 'response'] as const),
+  ...(['window', 'pointerCache', 'arena', 'output'] as const),
 ];
 export type Part = (typeof PARTS)[number];
 
 /** Returns a function that expects that only these parts have changed since its last call. The window is to stay as it is. */
 export function watchParts({ wasm, bytes, window }: CacheMemory): (...changed: Part[]) => void {
-  const { PREFIX, SCRATCH, STREAMED, COMMAND, POINTERS, RESPONSE, WINDOW, HITS } = wasm;
-  const reply = POINTERS.value + wasm.POINTERS_BYTES.value;
-  const pointerCache = HITS.value + wasm.HITS_BYTES.value;
+  const { PREFIX, SCRATCH, COMMAND, REPLY, RESPONSE, WINDOW } = wasm;
+  const pointerCache = WINDOW.value + window.byteLength + 56;
   const arena = pointerCache + 160 * 0x10000;
   const starts = [
-    ...[0, PREFIX.value, SCRATCH.value, STREAMED.value, COMMAND.value, POINTERS.value, reply, RESPONSE.value],
-    ...[WINDOW.value, HITS.value, pointerCache, arena, wasm.outputStart.value >>> 0, bytes.length],
+    ...[0, PREFIX.value, SCRATCH.value, COMMAND.value, REPLY.value, RESPONSE.value],
+    ...[WINDOW.value, pointerCache, arena, wasm.outputStart.value >>> 0, bytes.length],
   ];
   const edges = PARTS.flatMap((part, i) => {
     const [start, end] = [starts[i]!, starts[i + 1]!];

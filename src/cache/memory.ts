@@ -1,17 +1,12 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { type CacheWasm, openCache } from '../wasm/cache.ts';
 import { WINDOW_BUCKETS } from '../wasm/constants.ts';
-import { AddressSpace } from './redis-batch/address-space.ts';
 
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
 /** Share of the budget for the output, in addition to it, and its maximum: larger responses are read in parts. */
 const OUTPUT_SHARE = 1 / 8;
 export const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
-/** The first bytes for hits contain the bracket of a response without any. */
-const BRACKET_BYTES = 64;
-const OPEN = 0x5b;
-const COMMA = 0x2c;
 
 /** Ids of hotels, of all three kinds, by their hashes (wasm/assembly/hash.ts). */
 export interface Ids {
@@ -33,12 +28,13 @@ export class CacheMemory {
   readonly floats: Float64Array;
   /** cells of the window (log/window.ts) with which entries and absences are compared */
   readonly window: Float64Array;
-  /** space for a reply with pointers */
-  readonly pointers: Buffer;
-  /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB; at most 8 MiB of each size are kept */
-  readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 8 * 1024 * 1024);
-  /** for the hits of the local cache in batches that wait for Redis */
-  readonly #hits: AddressSpace;
+  /** space for a reply of Redis */
+  readonly reply: Buffer;
+  /**
+   * For copies. A batch of 1000 has commands and tables of 30 to 60 kB, and hits of up to 1 MB; at most 8 MiB of each size are
+   * kept.
+   */
+  readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024, 1024 ** 2], 8 * 1024 ** 2);
 
   /**
    * Takes the budget of the local cache: 0, or 1 MiB to 3.5 GiB. It bounds its resident memory: entries, keys, index, ghosts,
@@ -56,11 +52,8 @@ export class CacheMemory {
     this.bytes = Buffer.from(buffer);
     this.words = new Uint32Array(buffer);
     this.floats = new Float64Array(buffer);
-    this.pointers = this.#part(wasm.POINTERS.value, wasm.POINTERS_BYTES.value);
+    this.reply = this.#part(wasm.REPLY.value, wasm.REPLY_BYTES.value);
     this.window = new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1);
-    const { HITS, HITS_BYTES } = wasm;
-    this.bytes[HITS.value] = OPEN;
-    this.#hits = new AddressSpace(HITS.value + BRACKET_BYTES, HITS.value + HITS_BYTES.value);
   }
 
   /** Returns the i-th result of the last call beside its return value. */
@@ -81,23 +74,6 @@ export class CacheMemory {
   /** Returns a copy of the table. */
   takePending(): Buffer {
     return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
-  }
-
-  /**
-   * Copies the array of the hits of the local cache to where it can wait, with a comma in place of its last bracket. Returns
-   * undefined if too many batches wait.
-   */
-  takeHits(output: Uint8Array): Buffer | undefined {
-    const start = this.#hits.take(output.length);
-    if (start === undefined) return undefined;
-    const hits = this.#part(start, output.length);
-    hits.set(output);
-    hits[hits.length - 1] = COMMA;
-    return hits;
-  }
-
-  releaseHits(hits: Buffer): void {
-    if (hits.buffer === this.buffer) this.#hits.release(hits.byteOffset);
   }
 
   #part(start: number, length: number): Buffer {

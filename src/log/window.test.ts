@@ -3,11 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { CacheMemory } from '../cache/memory.ts';
-import { EntryStream } from '../cache/redis-batch/entry-stream.ts';
-import { requestAllMissed } from '../cache/redis-batch/missed.fixture.ts';
-import { PendingKeys } from '../cache/redis-batch/pending-keys.ts';
+import { follow, type Pointed, readEntries, requestAllMissed } from '../cache/redis-batch/missed.fixture.ts';
 import { absenceOf } from '../cache/redis-hotel-cache.ts';
-import { type Namespace, numberOf } from '../hotels/namespace.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import { replyOf } from '../redis/store.fixture.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
 import { Window, type WindowNamespace } from './window.ts';
 
@@ -93,19 +92,12 @@ describe('a window', () => {
 describe('WebAssembly', () => {
   const memory = new CacheMemory(0);
   const window = new Window(memory.window);
-  const { wasm, bytes, words } = memory;
 
   /** Writes a batch with one key, which has this value in Redis. */
-  function point(namespace: 'channel' | 'registry', key: string, value: Buffer): PendingKeys {
-    const number = numberOf(namespace);
+  function point(namespace: 'channel' | 'registry', key: string, value: Buffer): Pointed {
     const count = requestAllMissed(memory, namespace, [key]);
     expect(count).toBe(1);
-    const table = memory.takePending();
-    bytes.set(value, wasm.POINTERS.value);
-    words.set([0, value.length], wasm.PLACES.value / 4);
-    bytes.set(table, wasm.SCRATCH.value);
-    wasm.requestEntries(count, table.length, number, 0, 0, 0);
-    return new PendingKeys(namespace, count, memory.takePending());
+    return follow(memory, namespace, count, [value]);
   }
 
   /** Returns whether the window covers the label in a reply of Redis. */
@@ -114,16 +106,9 @@ describe('WebAssembly', () => {
       point(namespace, key, absenceOf(namespace, key, label));
       return memory.result(2) === 1;
     }
-    const pending = point('channel', 'ch', Buffer.from(`>${key}`));
+    const pointed = point('channel', 'ch', Buffer.from(`>${key}`));
     const entry = hotel({ id: key, channel_id: 'ch', label }).bytes;
-    let found = 0;
-    const stream = new EntryStream(memory, pending, 'full', ({ hits }) => {
-      found = hits;
-    });
-    const head = Buffer.from(`*1\r\n$${entry.length}\r\n`);
-    stream.take(Buffer.concat([head, entry, Buffer.from('\r\n')]), 0);
-    stream.complete();
-    return found === 1;
+    return readEntries(memory, pointed, replyOf([entry])).hits === 1;
   }
 
   it('uses the same buckets, for any key', () => {

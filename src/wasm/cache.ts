@@ -40,13 +40,10 @@ export interface CacheWasm {
   readonly PREFIX: Global;
   readonly PLACES: Global;
   readonly SCRATCH: Global;
-  readonly STREAMED: Global;
   readonly COMMAND: Global;
-  readonly POINTERS: Global;
-  readonly POINTERS_BYTES: Global;
+  readonly REPLY: Global;
+  readonly REPLY_BYTES: Global;
   readonly RESPONSE: Global;
-  readonly HITS: Global;
-  readonly HITS_BYTES: Global;
   readonly WINDOW: Global;
   requestPointers(misses: number, namespace: number, prefixLength: number): number;
   requestEntries(
@@ -57,19 +54,17 @@ export interface CacheWasm {
     nowMs: number,
     absentTtlMs: number,
   ): number;
-  beginStream(
+  takeEntries(
     count: number,
     namespace: number,
     view: number,
     wallMs: number,
-    hitsStart: number,
     hitsLength: number,
     storedOneOf: number,
+    nowMs: number,
     refreshMs: number,
     absentTtlMs: number,
   ): void;
-  chunkStart(): number;
-  takeChunk(length: number, nowMs: number): number;
 
   hash(namespace: number, length: number): void;
   checksum(length: number): number;

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { replyOf } from '../../redis/store.fixture.ts';
 import { CacheMemory } from '../memory.ts';
-import { EntryStream } from './entry-stream.ts';
-import { requestMissed } from './missed.fixture.ts';
+import { follow, readEntries, requestMissed } from './missed.fixture.ts';
 import { PendingKeys } from './pending-keys.ts';
 
-const CHANNEL = 1;
 /** `POINTER_SETS` sets of four, see src/wasm/assembly/layout.ts */
 const CAPACITY = 262_144;
 /** random, and the same in each run */
@@ -17,8 +16,7 @@ const SEED = [
 
 function open() {
   const memory = new CacheMemory(0);
-  const { wasm, bytes, words } = memory;
-  wasm.init(0, 0, ...SEED);
+  memory.wasm.init(0, 0, ...SEED);
   const keysOf = (command: Buffer, prefix: string) =>
     command
       .toString()
@@ -31,21 +29,13 @@ function open() {
     const count = requestMissed(memory, 'channel', keys, '7:c:');
     const requested = keysOf(memory.takeCommand(), '7:c:');
     expect(requested).toHaveLength(memory.result(2));
-    const table = memory.takePending();
     // until the pointers are there, the reader would have to load all of them
-    expect(new PendingKeys('channel', count, table).partialResponse().keys).toEqual(keys);
-    let at = 0;
-    for (const [i, key] of requested.entries()) {
-      const length = bytes.write(`>${idOf(key)}`, wasm.POINTERS.value + at);
-      words.set([at, length], wasm.PLACES.value / 4 + 2 * i);
-      at += length;
-    }
-    bytes.set(table, wasm.SCRATCH.value);
-    const named = wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0, 0);
-    const pending = new PendingKeys('channel', count, memory.takePending());
+    expect(new PendingKeys('channel', count, memory.takePending()).partialResponse().keys).toEqual(keys);
+    const values = requested.map((key) => Buffer.from(`>${idOf(key)}`));
+    const pointed = follow(memory, 'channel', count, values);
     const ids = keysOf(memory.takeCommand(), '7:h:');
-    expect(ids).toHaveLength(named);
-    return { requested, ids, pending };
+    expect(ids).toHaveLength(pointed.named);
+    return { requested, ids, pointed };
   }
   return { memory, point };
 }
@@ -107,10 +97,8 @@ describe('pointers of earlier batches', () => {
   it('are requested again after their entry was missing or invalid', () => {
     const { memory, point } = open();
     const keys = ['CH1', 'CH2', 'CH3'];
-    const { pending } = point(keys, idOf);
-    const stream = new EntryStream(memory, pending, 'full', () => {});
-    stream.take(Buffer.from('*3\r\n$-1\r\n$3\r\nxyz\r\n$-1\r\n'), 0);
-    stream.complete();
+    const { pointed } = point(keys, idOf);
+    readEntries(memory, pointed, replyOf([null, Buffer.from('xyz'), null]));
     expect(point(keys, idOf).requested).toEqual(keys);
     expect(point(keys, idOf).requested).toEqual([]);
   });

@@ -66,12 +66,3 @@ it('an absent key is counted once, and not requested again', async () => {
   expect(await leftAfter(NOBODYS)).toEqual([]);
   expect(counted).toEqual([['redis', 'absent', 3]]);
 });
-
-it('pointers too long for the memory leave all keys to the reader', async () => {
-  const huge = 'x'.repeat(600_000);
-  expect(await leftAfter(`*3\r\n$3\r\n>h0\r\n$${huge.length}\r\n${huge}\r\n$3\r\n>h1\r\n`)).toEqual([
-    'a',
-    'nobody',
-    'b',
-  ]);
-});

@@ -2,7 +2,6 @@ import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
-import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
@@ -10,12 +9,12 @@ import type { LocalCache } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
-import { EntryStream, type Streamed, type Wanted } from './entry-stream.ts';
 import { PendingKeys } from './pending-keys.ts';
-import { PointersReader } from './pointers-reader.ts';
+import { type Read, SharedReply, takeEntries, type Wanted } from './replies.ts';
 
 /** Number of keys whose entries are read at once: they fit the memory for a response, 8 MiB. */
 const KEYS_AT_ONCE = 100;
+const COMMA = 0x2c;
 
 /** Callback with the response and the number of hotels in it. The bytes are valid until the call returns. */
 type Finish = (result: Uint8Array | PartialResponse, hotels: number) => void | Promise<void>;
@@ -47,7 +46,7 @@ interface Batch {
   /** undefined: several clients wait, or none */
   client?: Client;
   /** Called once, immediately when the last reply has arrived, or with nothing found when none does. */
-  done: (streamed: Streamed) => void | Promise<void>;
+  done: (read: Read) => void | Promise<void>;
 }
 
 /**
@@ -79,11 +78,10 @@ export class RedisBatchReader {
     client?: Client,
   ): Promise<void> | undefined {
     if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
-    const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(lookup.output);
-    if (!hits) return undefined;
+    const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output);
     const known = lookup.hits;
     const pending = this.#requestPointers(namespace, lookup.misses, hits);
-    const done = ({ response, pending: left, hits: found, absent }: Streamed) => {
+    const done = ({ response, pending: left, hits: found, absent }: Read) => {
       this.#options.count('redis', 'absent', absent);
       this.#options.count('redis', 'hit', found);
       return finish(response ?? left.partialResponse(), known + found);
@@ -105,7 +103,7 @@ export class RedisBatchReader {
     const found: (Found | undefined)[] = [];
     const misses = this.#options.local.arena.missAll(namespace, part);
     const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
-    const done = ({ pending: left, hits, absent, invalid }: Streamed) => {
+    const done = ({ pending: left, hits, absent, invalid }: Read) => {
       count('redis', 'hit', hits);
       count('redis', 'absent', absent);
       count('redis', 'miss', part.length - hits - absent);
@@ -115,6 +113,13 @@ export class RedisBatchReader {
     };
     await this.#readHotels({ pending, wanted: 'entries', done });
     return found;
+  }
+
+  /** Copies the array of the local hits, with a comma in place of its last bracket. */
+  #copyHits(output: Uint8Array): Buffer {
+    const hits = this.#memory.pool.copy(output);
+    hits[hits.length - 1] = COMMA;
+    return hits;
   }
 
   #requestPointers(namespace: Namespace, misses: number, hits: Buffer): PendingKeys {
@@ -136,10 +141,8 @@ export class RedisBatchReader {
     if (requested === 0) {
       pointed = this.#requestEntries(batch);
     } else {
-      const pointers = new PointersReader(this.#memory, requested, ({ places }) => {
-        if (!isSameHistory()) return;
-        this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
-        pointed = this.#requestEntries(batch);
+      const pointers = new SharedReply(this.#memory, requested, () => {
+        if (isSameHistory()) pointed = this.#requestEntries(batch);
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
@@ -147,38 +150,39 @@ export class RedisBatchReader {
     const { absent, invalid } = pointed;
     if (pointed.named === 0) return this.#leave(pointed.pending, done, absent, invalid);
     let finished: Promise<void> | undefined;
-    // after a stop of this process a reply is older than it seems
-    const mayStore = () => mayRead() && isSameHistory();
-    const take = (streamed: Streamed) => {
-      if (isSameHistory())
-        streamed = {
-          ...streamed,
-          absent: streamed.absent + absent,
-          invalid: streamed.invalid + invalid,
-        };
-      else streamed = nothing(pending);
+    const { pending: named, command } = pointed;
+    const take = () => {
+      let read = nothing(pending);
+      if (isSameHistory()) {
+        // after a stop of this process a reply is older than it seems
+        read = takeEntries(this.#memory, named, wanted, local, mayRead());
+        read.absent += absent;
+        read.invalid += invalid;
+      }
       // its errors are no failures of Redis
-      finished = (async () => done(streamed))();
+      finished = (async () => done(read))();
     };
-    const onLarge = () => batch.client?.onLarge();
-    const stream = new EntryStream(this.#memory, pointed.pending, wanted, take, local, mayStore, onLarge);
-    const hasReply = await this.#send(pointed.command, pointed.named, stream);
+    const entries = new SharedReply(this.#memory, pointed.named, take, () => batch.client?.onLarge());
+    await this.#send(command, pointed.named, entries);
     // no entry has arrived: the caller reads and counts all of them
-    if (!hasReply) return this.#leave(pending, done);
-    // only on this path: after a timeout the late reply is still read into the tables
-    for (const { table } of [pending, pointed.pending]) this.#memory.pool.release(table);
-    this.#memory.releaseHits(pending.known);
+    if (!finished) return this.#leave(pending, done);
+    this.#release(pending);
+    this.#memory.pool.release(named.table);
     return finished;
   }
 
   /** Ends a batch without entries. A late reply is read, but no response contains it. */
   async #leave(pending: PendingKeys, done: Batch['done'], absent = 0, invalid = 0): Promise<void> {
     const finished = done({ ...nothing(pending), absent, invalid });
-    this.#memory.releaseHits(pending.known);
+    this.#release(pending);
     return finished;
   }
 
-  #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
+  #release({ table, known }: PendingKeys): void {
+    for (const buffer of [table, known]) this.#memory.pool.release(buffer);
+  }
+
+  #send(command: Buffer, keys: number, reader: SharedReply): Promise<true | undefined> {
     return this.#options.redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
   }
 
@@ -209,6 +213,6 @@ interface Pointed {
 }
 
 /** Returns the result of a batch that Redis has not resolved beyond this table. */
-function nothing(pending: PendingKeys): Streamed {
+function nothing(pending: PendingKeys): Read {
   return { response: undefined, pending, hits: 0, absent: 0, invalid: 0 };
 }

@@ -10,23 +10,20 @@ export {
   ELEMENTS,
   GAPS,
   HASHES,
-  HITS,
-  HITS_BYTES,
   INPUT,
   INPUT_BYTES,
   outputStart,
   PLACES,
-  POINTERS,
-  POINTERS_BYTES,
   PREFIX,
+  REPLY,
+  REPLY_BYTES,
   RESPONSE,
   RESULT,
   SCRATCH,
-  STREAMED,
   WINDOW,
 } from './layout';
+export { takeEntries } from './redis-batch/entries';
 export { requestEntries, requestPointers } from './redis-batch/requests';
-export { beginStream, chunkStart, takeChunk } from './redis-batch/stream';
 
 /** Writes the keyed hash of the key of `length` bytes at INPUT to RESULT. */
 export function hash(namespace: u32, length: u32): void {

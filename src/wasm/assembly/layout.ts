@@ -26,31 +26,23 @@ export const PREFIX: usize = INPUT + INPUT_BYTES + 0x100;
 /** Indexes of the missed keys by hash, u16 each, to find repetitions. */
 export const SEEN: usize = PREFIX + 0x1000;
 export const SEEN_SLOTS: u32 = 4096;
-/** Places of the pointers of a reply: i32 start and i32 length of each, length -1 for null. */
+/** Places of the values in REPLY: i32 start and i32 length of each, length -1 for null. */
 export const PLACES: usize = SEEN + 0x2000;
-/** Table (redis-batch/pending-keys.ts) of the batch that is prepared. */
+/** Table (redis-batch/pending-keys.ts) of the batch in progress. */
 export const SCRATCH: usize = PLACES + 0x2000;
-/** Table of the batch whose entries are arriving. */
-export const STREAMED: usize = SCRATCH + 0x240000;
 /** Command for Redis. */
-export const COMMAND: usize = STREAMED + 0x240000;
-/** Reply with pointers. */
-export const POINTERS: usize = COMMAND + 0x2e0000;
-export const POINTERS_BYTES: u32 = 0x140000;
-/** Unread bytes of a reply with entries: the longest value that is read, the line before it, and a chunk. */
-export const REPLY: usize = POINTERS + POINTERS_BYTES;
-const REPLY_BYTES: u32 = 0x80000;
-/** Response of the batch whose entries are arriving. */
+export const COMMAND: usize = SCRATCH + 0x240000;
+/** Reply with pointers or entries: 1000 of the longest entries have room. */
+export const REPLY: usize = COMMAND + 0x2e0000;
+export const REPLY_BYTES: u32 = 0x4400000;
+/** Response of the batch in progress. */
 export const RESPONSE: usize = REPLY + REPLY_BYTES;
 export const RESPONSE_BYTES: u32 = MAX_RESPONSE_BYTES;
 /** Buckets of the window (redis-batch/window.ts), 8 bytes each, and its floor. */
 export const WINDOW: usize = (RESPONSE + RESPONSE_BYTES + 63) & ~63;
 export const WINDOW_BUCKETS: u32 = BUCKETS;
-/** Arrays of the local hits of waiting batches, without their closing brackets: each body ends with a comma. */
-export const HITS: usize = WINDOW + 8 * WINDOW_BUCKETS + 64;
-export const HITS_BYTES: u32 = 0x4000000;
 /** Sets of redis-batch/pointer-cache.ts, 160 bytes each: 10 MiB for 262,144 pointers. */
-export const POINTER_CACHE: usize = HITS + HITS_BYTES;
+export const POINTER_CACHE: usize = WINDOW + 8 * WINDOW_BUCKETS + 64;
 export const POINTER_SETS: u32 = 0x10000;
 const FIXED_END: usize = POINTER_CACHE + 160 * POINTER_SETS;
 

@@ -4,17 +4,7 @@ import { LABEL_AT } from '../../../hotels/entry-layout';
 import { GAP_BYTES } from '../array';
 import { isSame, MAX_KEY_BYTES } from '../entry';
 import { hashOf } from '../hash';
-import {
-  ELEMENT_BYTES,
-  ELEMENTS,
-  GAPS,
-  PLACES,
-  POINTERS,
-  RESULT,
-  SCRATCH,
-  SEEN,
-  SEEN_SLOTS,
-} from '../layout';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, PLACES, REPLY, RESULT, SCRATCH, SEEN, SEEN_SLOTS } from '../layout';
 import { addKey, beginCommand, commandLength } from './command';
 import {
   keyLengthOf,
@@ -109,7 +99,7 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
 }
 
 /**
- * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
+ * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
  * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences, which were just compared
  * with the window, are stored in the local cache until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not.
  * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys, of invalid values.
@@ -141,7 +131,7 @@ export function requestEntries(
       named++;
       continue;
     }
-    const value = POINTERS + load<u32>(at);
+    const value = REPLY + load<u32>(at);
     const valueLength = load<i32>(at, 4);
     at += 8;
     if (valueLength < 0) continue;

@@ -1,0 +1,200 @@
+/** Last step of a batch: from the reply with its entries to its response. */
+
+import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
+import { MAX_ENTRY_BYTES } from '../../constants';
+import { recordOf } from '../arena/links';
+import { putEntry } from '../arena/store';
+import { closeArray, endBody, MAX_END_BYTES } from '../array';
+import { hasKey, isValid } from '../entry';
+import { hashOf, spread } from '../hash';
+import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT, SCRATCH } from '../layout';
+import {
+  GAP,
+  hitsPlaceOf,
+  idLengthOf,
+  idOf,
+  keyLengthOf,
+  keyOf,
+  NOTHING,
+  setEntry,
+  setGap,
+  setId,
+} from './pending-keys';
+import { forgetId } from './pointer-cache';
+import { isAbsence, isIntact, isValidAt, keepAbsence } from './values';
+import { isOutdated, newestChange } from './window';
+
+/** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
+const FULL: u32 = 1;
+const ENTRIES: u32 = 2;
+
+let namespace: u32 = 0;
+let view: u32 = 0;
+let now: f64 = 0;
+/** index of the present record */
+let next: u32 = 0;
+let output: usize = RESPONSE;
+/** length of the local hits, and how many of their bytes are in the response */
+let hitsLength: u32 = 0;
+let hitsTaken: u32 = 0;
+let isOutputFull: bool = false;
+let gaps: u32 = 0;
+let hits: u32 = 0;
+let absent: u32 = 0;
+let invalid: u32 = 0;
+/** one of so many entries is stored in the local cache */
+let storedOneOf: u32 = 0;
+/** entries since the last that was stored */
+let passed: u32 = 0;
+/** time at which entries are stored, negative: none is; mean time from then to their refresh */
+let storedAtMs: f64 = -1;
+let refreshMs: f64 = 0;
+let absentTtlMs: f64 = 0;
+
+/**
+ * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
+ * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
+ * cache stores entries as read at `nowMs`; negative: none. RESULT: the response's length, its gaps, hits, absent keys and
+ * invalid values. The table then has the places of gaps, and of ENTRIES.
+ */
+export function takeEntries(
+  count: u32,
+  ofNamespace: u32,
+  ofView: u32,
+  wallMs: f64,
+  ofHits: u32,
+  ofStored: u32,
+  nowMs: f64,
+  toRefreshMs: f64,
+  ofAbsentTtlMs: f64,
+): void {
+  namespace = ofNamespace;
+  view = ofView;
+  now = wallMs;
+  output = RESPONSE;
+  hitsLength = ofHits;
+  hitsTaken = 0;
+  isOutputFull = false;
+  storedOneOf = ofStored;
+  storedAtMs = nowMs;
+  refreshMs = toRefreshMs;
+  absentTtlMs = ofAbsentTtlMs;
+  gaps = 0;
+  hits = 0;
+  absent = 0;
+  invalid = 0;
+  readBuckets(count);
+  let place = PLACES;
+  for (next = 0; next < count; next++) {
+    const idLength = idLengthOf(SCRATCH, next);
+    if (idLength === GAP) addGap();
+    if (idLength >= NOTHING) continue;
+    const length = load<i32>(place, 4);
+    // the rest of a reply may be many times as long as the output
+    if (isOutputFull) addGap();
+    else if (length < 0 || !take(REPLY + load<u32>(place), length > MAX_ENTRY_BYTES ? 0 : length)) reject();
+    place += 8;
+  }
+  takeHits(hitsLength);
+  store<u32>(RESULT, view === ENTRIES ? <u32>(output - RESPONSE) : closeArray(RESPONSE, output));
+  store<u32>(RESULT, gaps, 4);
+  store<u32>(RESULT, hits, 8);
+  store<u32>(RESULT, absent, 12);
+  store<u32>(RESULT, invalid, 16);
+}
+
+/**
+ * Reads the buckets of all ids, so that they are in the processor's cache: these reads overlap, those between the bodies
+ * do not. It takes 50 us of 340 us off a batch of 1000.
+ */
+function readBuckets(count: u32): void {
+  let sum: f64 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const idLength = idLengthOf(SCRATCH, i);
+    if (idLength < NOTHING) sum += newestChange(0, idOf(SCRATCH, i), idLength);
+  }
+  // the store keeps the compiler from dropping the reads
+  store<f64>(RESULT, sum);
+}
+
+/** Adds the local hits before this place to the response. */
+function takeHits(place: u32): void {
+  if (view === ENTRIES || place === hitsTaken) return;
+  const length = place - hitsTaken;
+  // `add` leaves room for all of them, behind which is the window
+  if (place > hitsLength || length > RESPONSE_BYTES - <u32>(output - RESPONSE)) unreachable();
+  memory.copy(output, outputStart + hitsTaken, length);
+  output += length;
+  hitsTaken = place;
+}
+
+function addGap(): void {
+  takeHits(hitsPlaceOf(SCRATCH, next));
+  setGap(SCRATCH, next, <u32>(output - RESPONSE));
+  gaps++;
+}
+
+/** Leaves a gap for the present record, whose pointer may be wrong. */
+function reject(): void {
+  const hash = hashOf(namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next));
+  addGap();
+  forgetId(hash);
+}
+
+/** Takes a value as the entry or the absence of the present record. Returns false if it is not usable or space is short. */
+function take(entry: usize, length: u32): bool {
+  const id = idOf(SCRATCH, next);
+  const idLength = idLengthOf(SCRATCH, next);
+  if (isAbsence(entry, length, 0, id, idLength)) {
+    // else the pointer is outdated
+    if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+    if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, absentTtlMs);
+    setId(SCRATCH, next, 0, NOTHING);
+    absent++;
+    return true;
+  }
+  if (!isIntact(entry, length) || !isValid(entry, length) || !hasKey(entry, 0, id, idLength)) {
+    invalid++;
+    return false;
+  }
+  if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
+  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+  const isCurrent = isValidAt(entry, now);
+  if (view !== ENTRIES && !isCurrent) return false;
+  // the clock may have gone back before the midnight of its certification, which a lookup does not notice
+  if (storedAtMs >= 0 && isCurrent) storeLocally(entry, length);
+  return add(entry, length);
+}
+
+/** Stores an entry in the local cache, or a sample; of ENTRIES, which are few, also each whose key is held, at any age. */
+function storeLocally(entry: usize, length: u32): void {
+  const key = keyOf(SCRATCH, next);
+  const keyLength = keyLengthOf(SCRATCH, next);
+  const hash = hashOf(namespace, key, keyLength);
+  const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
+  if (!isHeld && ++passed < storedOneOf) return;
+  if (!isHeld) passed = 0;
+  putEntry(entry, length, storedAtMs, storedAtMs + refreshMs * spread(1, hash));
+}
+
+/** Adds an entry, or its body, to the response. Returns false if space is short. */
+function add(entry: usize, length: u32): bool {
+  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
+  const copied = view === ENTRIES ? length : view === FULL ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
+  const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
+  if (needed > RESPONSE_BYTES - <u32>(output - RESPONSE)) {
+    isOutputFull = true;
+    return false;
+  }
+  hits++;
+  if (view === ENTRIES) {
+    memory.copy(output, entry, length);
+    setEntry(SCRATCH, next, <u32>(output - RESPONSE), length);
+    output += length;
+    return true;
+  }
+  takeHits(hitsPlaceOf(SCRATCH, next));
+  memory.copy(output, entry + length - bodyLength, copied);
+  output = endBody(output + copied, view === FULL);
+  return true;
+}
