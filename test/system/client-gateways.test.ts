@@ -64,25 +64,24 @@ describe.each([
       { status: 200, body: '{"status":"ok"}' },
       ...(['cut', 'cut body', 'cut body without length'] as const),
     ];
-    // of each request that a fault meets, the repetition succeeds; the list has three pages
+    // every fault meets a batch, and one each other kind of call; the list has three pages
+    const calls: [name: string, argument?: unknown][] = [
+      ['hotel', 'h0001'],
+      ['hotels'],
+      ...faults.map((): [string, unknown] => ['hotelsByChannelIds', ['CH-7', 'CH-none', 'CH-3']]),
+    ];
+    // the repetition succeeds
     const paths = [
       ...['/hotels/h0001', '/hotels/h0001'],
-      ...['/hotels/channel/batch', '/hotels/channel/batch'],
       ...['/hotels?limit=100', '/hotels?limit=100'],
       ...['/hotels?limit=100&offset=100', '/hotels?limit=100&offset=200'],
+      ...faults.flatMap(() => ['/hotels/channel/batch', '/hotels/channel/batch']),
     ];
-    const replies = faults.flatMap((fault, i) => [1, 3, 5].map((n) => [paths.length * i + n, fault]));
-    const { results, seen } = await drive(
-      Object.fromEntries(replies),
-      faults.flatMap(() => [
-        ['hotel', 'h0001'],
-        ['hotelsByChannelIds', ['CH-7', 'CH-none', 'CH-3']],
-        ['hotels'],
-      ]),
-    );
-    const values = ['h0001', ['h0007', 'h0003'], HOTELS];
-    expect(results).toEqual(faults.flatMap(() => values.map((value) => ({ value }))));
-    expect(seen.map(({ path }) => path)).toEqual(faults.flatMap(() => paths));
+    const replies = [asHtml(502), asHtml(502), ...faults].map((fault, i) => [[1, 3][i] ?? 2 * i + 3, fault]);
+    const { results, seen } = await drive(Object.fromEntries(replies), calls);
+    const values = ['h0001', HOTELS, ...faults.map(() => ['h0007', 'h0003'])];
+    expect(results).toEqual(values.map((value) => ({ value })));
+    expect(seen.map(({ path }) => path)).toEqual(paths);
   });
 
   it('waits until the date of Retry-After', async () => {
@@ -96,25 +95,28 @@ describe.each([
     expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(1_980);
   });
 
-  it('returns a Retry-After that is too long to wait for', async () => {
-    const { results, seen } = await drive({ 1: { status: 429, retryAfterS: 3_600 } }, [['hotel', 'h0001']]);
-    expect(results).toEqual([expect.objectContaining({ status: 429, retryAfterS: 3_600 })]);
-    expect(seen).toHaveLength(1);
-  });
-
-  it('returns the last response after all retries', async () => {
-    const { results } = await drive(
-      { 1: asHtml(502), 2: asHtml(502), 3: asHtml(200), 4: asHtml(200) },
-      [
-        ['hotel', 'h0001'],
-        ['hotel', 'h0001'],
-      ],
+  it('returns a Retry-After that is too long to wait for, the last response after all retries, and what is not retried', async () => {
+    const elsewhere = await startFront(service.port, {});
+    const { results, seen } = await drive(
+      {
+        1: { status: 429, retryAfterS: 3_600 },
+        ...{ 2: asHtml(502), 3: asHtml(502), 4: asHtml(200), 5: asHtml(200), 6: asHtml(404) },
+        7: { status: 302, headers: { location: `${elsewhere.url}/hotels/h0001` }, body: '' },
+      },
+      Array.from({ length: 5 }, () => ['hotel', 'h0001']),
       { maxAttempts: 2 },
     );
+    const notOurs = (status: number) => ({ message: `${status} ${NOT_OURS}`, status, code: null, id: null });
     expect(results).toEqual([
-      { message: `502 ${NOT_OURS}`, status: 502, code: null, id: null },
+      expect.objectContaining({ status: 429, retryAfterS: 3_600 }),
+      notOurs(502),
       { message: expect.stringMatching(/the response to .* is not one of the hotel API|Expecting value/i) },
+      notOurs(404),
+      notOurs(302),
     ]);
+    expect(seen).toHaveLength(7);
+    // it sends its key to no other address
+    expect(elsewhere.seen).toEqual([]);
   });
 
   it('distinguishes a missing hotel from a wrong address', async () => {
@@ -131,18 +133,6 @@ describe.each([
     });
     for (const result of wrong.results)
       expect(result).toMatchObject({ status: 404, code: 'path_not_found', message: '404 Not found' });
-    const ofGateway = await drive({ 1: asHtml(404) }, [['hotel', 'h0001']]);
-    expect(ofGateway.results).toEqual([{ message: `404 ${NOT_OURS}`, status: 404, code: null, id: null }]);
-  });
-
-  it('sends its key to no other address', async () => {
-    const elsewhere = await startFront(service.port, {});
-    const { results } = await drive(
-      { 1: { status: 302, headers: { location: `${elsewhere.url}/hotels/h0001` }, body: '' } },
-      [['hotel', 'h0001']],
-    );
-    expect(results).toEqual([{ message: `302 ${NOT_OURS}`, status: 302, code: null, id: null }]);
-    expect(elsewhere.seen).toEqual([]);
   });
 
   it('names the invalid id of a batch, and preserves the digits of large ids', async () => {
