@@ -93,6 +93,15 @@ describe('the workers', () => {
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
+
+  // last, because no service is left
+  it('exit after their primary was killed', async () => {
+    const group = await groupOf(service.pid);
+    expect(group).toHaveLength(4);
+    process.kill(service.pid, 'SIGKILL');
+    expect(await service.exited).toEqual({ code: null, signal: 'SIGKILL', forced: false });
+    expect(await runningOf(group)).toEqual([]);
+  });
 });
 
 describe('a worker that cannot start', () => {
@@ -227,14 +236,6 @@ describe('the exit', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     process.kill(service.pid, 'SIGINT');
     expect(await service.exited).toEqual({ code: 1, signal: null, forced: false });
-    expect(await runningOf(group)).toEqual([]);
-  });
-
-  it('of a killed primary is followed by that of its workers', async () => {
-    const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
-    const group = await groupOf(service.pid);
-    process.kill(service.pid, 'SIGKILL');
-    expect(await service.exited).toEqual({ code: null, signal: 'SIGKILL', forced: false });
     expect(await runningOf(group)).toEqual([]);
   });
 
