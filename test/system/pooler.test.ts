@@ -27,6 +27,9 @@ const IGNORING = {
   ].join(),
 };
 
+/** The pooler empties a session after each transaction. */
+const RESETTING = { server_reset_query_always: '1' };
+
 let database: FreshDatabase;
 /** the database as its login for the service, directly */
 let directUrl: string;
@@ -54,7 +57,7 @@ beforeAll(async () => {
   const { stderr } = await migrate(database.ownerUrl, '--serving-login', login);
   // every login may connect to a database of the tests
   expect(stderr).toBe(`${OPEN_TO_ALL_LOGINS}\n`);
-  pooler = await startPgBouncer(directUrl, POOL_SIZE);
+  pooler = await startPgBouncer(directUrl, POOL_SIZE, RESETTING);
   service = await startService({
     database,
     redis: false,
@@ -99,6 +102,25 @@ describe('behind PgBouncer in transaction mode', () => {
     await expect(
       sql.unsafe(`set transaction read write; update hotels set name = 'Written'`).simple(),
     ).rejects.toThrow(/permission denied/);
+  });
+
+  it.each([
+    ['nothing', RESETTING, false],
+    ['tables of its own in place of the hotels, without server_reset_query_always', {}, true],
+  ])('a stolen login leaves %s in the sessions of the pooler', async (_, more, isLeft) => {
+    const { url } = await startPgBouncer(directUrl, POOL_SIZE, more);
+    const thief = postgresClient(url, { prepare: false, fetch_types: false, max: POOL_SIZE });
+    const all = Promise.withResolvers<void>();
+    let sessions = 0;
+    const take = () =>
+      thief.begin('read write', async (transaction) => {
+        await transaction`create temporary table hotels as select * from public.hotels limit 0`;
+        if (++sessions === POOL_SIZE) all.resolve();
+        await all.promise;
+      });
+    await Promise.all(Array.from({ length: POOL_SIZE }, take));
+    const other = postgresClient(url, { prepare: false, fetch_types: false });
+    expect(await other`select from hotels limit 1`).toHaveLength(isLeft ? 0 : 1);
   });
 
   it.each([
