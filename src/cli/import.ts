@@ -2,11 +2,7 @@ import { Failure } from '../lib/failure.ts';
 import { parseAmount, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
-import { withDatabase } from './common/session.ts';
-import { Source } from './common/source.ts';
-import { detectFormat } from './import/format.ts';
-import { Importer, type ImportOptions } from './import/importer.ts';
-import { describe } from './import/summary.ts';
+import { type ImportOptions, importFile } from './import/importer.ts';
 
 export function addCommand(program: CliCommand): void {
   program
@@ -16,11 +12,10 @@ export function addCommand(program: CliCommand): void {
     .option('--dry-run', 'print what would change and the first faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
     .option('--delete-at-most <n>', 'hotels that may be deleted: 500, 30% (default: 20%)', parseAmount)
-    .option('--multiline', 'accept rows of CSV over several lines with --delete-missing')
     .option('--expect-lines <n>', 'import nothing unless this many lines have a hotel', parseWhole(1, 1e12))
     .option('--no-wait', 'fail instead of waiting while another import runs')
     .json(
-      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","multiline","repeated_headers","nulls","converted_uris","failed","notes"}',
+      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","multiline","nulls","converted_uris","failed","notes"}',
     )
     .addHelpText(
       'after',
@@ -31,9 +26,9 @@ Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and a
 A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
 ignored. Of several lines with the same id, the last valid one counts. All valid lines are imported in one transaction.
 An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson for -), and makes
-the exit code 1. Other writers of the table wait while the changes are merged. A last line "# N hotels" proves that the
-file is complete, as --expect-lines does. Nothing is imported from an input without a hotel, from one that was written
-meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds of files make the exit code 2.
+the exit code 1. Other writers of the table wait while the changes are merged. Nothing is imported from an input without
+a hotel, from one that was written meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds of
+files make the exit code 2.
 `,
     )
     .examples(
@@ -41,21 +36,17 @@ meanwhile, or if more than a fifth of the hotels would be deleted. Other kinds o
       'hotel-api import hotels.csv.gz --delete-missing --delete-at-most 30%',
       'curl -sS https://example.com/hotels.ndjson.gz | hotel-api import - --json',
     )
-    .action(importHotels);
+    .action(run);
 }
 
-/** Runs `import FILE`. The exit code is 1 if a line was rejected or a deletion omitted. */
-async function importHotels(path: string, options: ImportOptions): Promise<void> {
+/** Runs `import FILE`. The exit code is 1 if a line was rejected. */
+async function run(path: string, { json, ...options }: ImportOptions & { json?: boolean }): Promise<void> {
   if (options.deleteAtMost && !options.deleteMissing)
     throw new Failure('--delete-at-most needs --delete-missing.', 2);
-  const source = await Source.open(path);
-  try {
-    const format = await detectFormat(source);
-    const work = new Importer(source, format, options);
-    const summary = await withDatabase((sql) => work.run(sql));
-    print(options.json, summary, describe(summary, options.dryRun), null);
-    if (summary.failed) process.exitCode = 1;
-  } finally {
-    await source.close();
-  }
+  const summary = await importFile(path, options);
+  const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
+  const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
+  const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
+  print(json, summary, [beginning + counts, ...notes].join('\n'), null);
+  if (summary.failed) process.exitCode = 1;
 }

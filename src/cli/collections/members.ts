@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import { BEGINNING, type Line, readLines } from '../common/lines.ts';
+import { type Line, readLines } from '../common/lines.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
 import { withDatabase } from '../common/session.ts';
 import { Source } from '../common/source.ts';
@@ -63,7 +63,7 @@ async function change(
   const rejected = new Map<number, string>();
   /** the ids, with their first lines */
   const lineOf = new Map<string, number>();
-  for await (const lines of readLines(source.read(0), BEGINNING)) {
+  for await (const lines of readLines(source.read())) {
     progress.at(source.positionBytes);
     for (const line of lines) {
       if (line.text?.trim() === '') continue;

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Maximum size of a line, and of a record of several lines. */
+/** Maximum size of a line, and of a row of several lines. */
 export const LINE_LIMIT_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 
@@ -10,11 +10,11 @@ export interface ByteRange {
   end: number;
 }
 
-/** Line of the source without its newline, and its range; or a record of several lines. */
+/** Line of the source without its newline, and its range; or a row of several lines. */
 export interface Line extends ByteRange {
-  /** line number from 1; of a record, the first */
+  /** line number from 1; of a row, the first */
   number: number;
-  /** number of lines; more than 1 for a record of several */
+  /** number of lines; more than 1 for a row of several */
   lines: number;
   /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
@@ -23,20 +23,13 @@ export interface Line extends ByteRange {
   isUnfinished: boolean;
 }
 
-/** Start of reading: behind the line with this number, at this byte. */
-export interface Mark {
-  number: number;
-  start: number;
-}
-
-export const BEGINNING: Mark = { number: 0, start: 0 };
-
 /**
- * Splits the chunks of a file, the first of which begins at the mark, into lines. Yields an array for each chunk.
- * Buffers at most 1 MiB of one line. Drops byte order marks at the beginning of lines, which joined files have.
+ * Splits the chunks of a file into lines. Yields an array for each chunk. Buffers at most 1 MiB of one line. Drops byte order
+ * marks at the beginning of lines, which joined files have.
  */
-export async function* readLines(pieces: AsyncIterable<Buffer>, mark: Mark): AsyncGenerator<Line[]> {
-  let { number, start } = mark;
+export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
+  let number = 0;
+  let start = 0;
   let begun: Buffer[] = [];
   let begunBytes = 0;
   const finish = (rest: Buffer, isUnfinished = false): Line => {

@@ -9,7 +9,7 @@ import { Failure } from '../../lib/failure.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** Source of an import: bytes that can be read again from any offset; gzip is unpacked. */
+/** Source of an import: bytes that can be read several times; gzip is unpacked. */
 export class Source {
   /** name in messages */
   readonly name: string;
@@ -57,18 +57,13 @@ export class Source {
     return now?.ino === before?.ino && now?.size === before?.size && now?.mtimeNs === before?.mtimeNs;
   }
 
-  /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
-  async *read(start: number): AsyncGenerator<Buffer> {
+  /** Yields the content. Throws a `Failure` for corrupt or truncated gzip. */
+  async *read(): AsyncGenerator<Buffer> {
     const { buffer } = await this.#handle.read(Buffer.alloc(2), 0, 2, 0);
-    const isGzip = buffer.readUInt16BE() === 0x1f8b;
-    if (!isGzip) return yield* this.#stored(start);
-    let skip = start;
+    if (buffer.readUInt16BE() !== 0x1f8b) return yield* this.#stored();
     try {
       const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
-      for await (const piece of pipeline(this.#stored(0), gunzip, () => {}) as AsyncIterable<Buffer>) {
-        if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
-        skip = Math.max(0, skip - piece.length);
-      }
+      yield* pipeline(this.#stored(), gunzip, () => {}) as AsyncIterable<Buffer>;
       // zlib ends silently at zeros, behind which more may follow
       if (gunzip.bytesWritten < this.sizeBytes)
         throw Object.assign(new Error('other bytes follow the packed ones'), { code: 'Z_DATA_ERROR' });
@@ -80,30 +75,15 @@ export class Source {
     }
   }
 
-  /** Returns the content from one byte to another, or to its end. */
-  async slice(start: number, end: number): Promise<Buffer> {
-    const pieces: Buffer[] = [];
-    let missing = end - start;
-    for await (const piece of this.read(start)) {
-      pieces.push(piece.subarray(0, missing));
-      missing -= pieces.at(-1)!.length;
-      if (missing === 0) break;
-    }
-    return Buffer.concat(pieces);
-  }
-
-  async *#stored(start: number): AsyncGenerator<Buffer> {
-    for (let at = start; ; ) {
-      const { bytesRead, buffer } = await this.#handle.read(
-        Buffer.allocUnsafe(CHUNK_BYTES),
-        0,
-        CHUNK_BYTES,
-        at,
-      );
+  // not a stream of the handle, which would close it at its end
+  async *#stored(): AsyncGenerator<Buffer> {
+    for (let at = 0; ; ) {
+      const piece = Buffer.allocUnsafe(CHUNK_BYTES);
+      const { bytesRead } = await this.#handle.read(piece, 0, CHUNK_BYTES, at);
       if (bytesRead === 0) return;
       at += bytesRead;
       this.positionBytes = at;
-      yield buffer.subarray(0, bytesRead);
+      yield piece.subarray(0, bytesRead);
     }
   }
 

@@ -1,76 +1,112 @@
-import { expect, test } from 'vitest';
-import { csvBelow } from './csv.ts';
+import { describe, expect, test } from 'vitest';
+import { type Line, readLines } from '../common/lines.ts';
+import { joinRows, readHeader, readRows } from './csv.ts';
 
-const below = (text: string) =>
-  csvBelow({ number: 1, lines: 1, start: 0, end: text.length, text, fault: '', isUnfinished: false });
+const MIB = 1024 * 1024;
+const headerOf = (text: string) => readHeader({ number: 1, text });
+const read = (header: string, rows: string[]) => readRows(rows, headerOf(header)!);
 
 test.each([
   ['id,name', ['id', 'name']],
   ['"id"; name;city', ['id', 'name', 'city']],
   ['name\tid\r', ['name', 'id']],
 ])('%j is a header row', (text, columns) => {
-  expect(below(text)).toMatchObject({
-    columns,
-    header: `${text}\n`,
-    mark: { number: 1, start: text.length + 1 },
-  });
+  expect(headerOf(text)).toMatchObject({ columns });
 });
 
 test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is no header row', (text) => {
-  expect(below(text)).toBeUndefined();
+  expect(headerOf(text)).toBeUndefined();
 });
 
 test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
-  const csv = below('id,name,latitude,room_count,images,registry_id,channel_id')!;
-  const [row, wrong] = csv.read([
+  const [row, wrong] = read('id,name,latitude,room_count,images,registry_id,channel_id', [
     '007,"A ""b"", c",-9.5,12,"[{""url"":""https://a/b""}]",9007199254740991,\r',
     'a,A,north,1e1,[,,12',
   ]);
   expect(row).toEqual({
-    id: '007',
-    name: 'A "b", c',
-    latitude: -9.5,
-    room_count: 12,
-    images: [{ url: 'https://a/b' }],
-    registry_id: '9007199254740991',
+    ...{ id: '007', name: 'A "b", c', latitude: -9.5, room_count: 12 },
+    ...{ images: [{ url: 'https://a/b' }], registry_id: '9007199254740991' },
   });
   expect(wrong).toEqual({
-    id: 'a',
-    name: 'A',
-    latitude: 'north',
-    room_count: 10,
-    images: '[',
-    channel_id: '12',
+    ...{ id: 'a', name: 'A', latitude: 'north', room_count: 10, images: '[', channel_id: '12' },
   });
 });
 
 test('cells are trimmed, the texts for null of databases are empty, and integers may have decimals', () => {
-  const csv = below('id,name,city,latitude,registry_id,images')!;
-  expect(csv.read([' a , "A, B" ,\\N,NULL,519819.0,\\N', 'b,NULL," Rome ","",7,NULL'])).toEqual([
+  const rows = [' a , "A, B" ,\\N,NULL,519819.0,\\N', 'b,NULL," Rome ","",7,NULL'];
+  expect(read('id,name,city,latitude,registry_id,images', rows)).toEqual([
     { id: 'a', name: 'A, B', city: '', latitude: '', registry_id: '519819', images: [] },
     { id: 'b', name: 'NULL', city: 'Rome', registry_id: '7', images: [] },
   ]);
 });
 
-test('a row that repeats the header is no hotel', () => {
-  const csv = below('id,name')!;
-  expect(csv.read(['"id", name', 'name,id'])).toEqual([undefined, { id: 'name', name: 'id' }]);
-});
-
-test('an invalid row of CSV does not affect its neighbours', () => {
-  const csv = below('id,name')!;
-  const rows = csv.read(['a,A', 'b,"B"x', 'c', 'd,D']);
+test('a row that repeats the header is no hotel, and an invalid row does not affect its neighbours', () => {
+  const rows = read('id,name', ['a,A', '"id", name', 'b,"B"x', 'c', 'name,id']);
   expect(rows.map((row) => (row instanceof Error ? row.message : row))).toEqual([
     { id: 'a', name: 'A' },
+    undefined,
     'not valid CSV: check its quotes',
     'it has 1 cells, the header row names 2 fields',
-    { id: 'd', name: 'D' },
+    { id: 'name', name: 'id' },
   ]);
 });
 
 test('a long cell of digits is no number, in time in proportion to its length', () => {
   const digits = `${'1'.repeat(300_000)}x`;
-  expect(below('id,name,latitude')!.read([`a,A,${digits}`])).toEqual([
-    { id: 'a', name: 'A', latitude: digits },
-  ]);
+  expect(read('id,name,latitude', [`a,A,${digits}`])).toEqual([{ id: 'a', name: 'A', latitude: digits }]);
+});
+
+describe('rows over several lines', () => {
+  async function join(content: string, pieceBytes = 64 * 1024): Promise<Line[]> {
+    const bytes = Buffer.from(`id,name\n${content}`);
+    async function* pieces(): AsyncGenerator<Buffer> {
+      for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+    }
+    const rows: Line[] = [];
+    for await (const some of joinRows(readLines(pieces()), headerOf('id,name')!)) rows.push(...some);
+    return rows;
+  }
+  const texts = async (content: string, pieceBytes?: number) =>
+    (await join(content, pieceBytes)).map(({ number, lines, text, fault }) => [number, lines, text ?? fault]);
+
+  test('end outside quotes, and have the number and bytes of their lines', async () => {
+    const content = 'a,"x\n""y"" \r\n\n",b\n"c"\n';
+    expect(await texts(content)).toEqual([
+      [2, 4, 'a,"x\n""y"" \r\n\n",b'],
+      [6, 1, '"c"'],
+    ]);
+    const [first] = await join(content);
+    expect(`id,name\n${content}`.slice(first!.start, first!.end)).toBe(first!.text);
+  });
+
+  test('do not depend on the boundaries of the chunks', async () => {
+    const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
+    expect((await join(`${rows.join('\n')}\n`)).map(({ text }) => text)).toEqual(rows);
+    const few = rows.slice(0, 99);
+    expect((await join(few.join('\n'), 7)).map(({ text }) => text)).toEqual(few);
+  });
+
+  test.each([
+    ['that is followed by lines', 'b,"B\nc,C\nd,D\n', ': it would swallow 2 lines after it', ['c,C', 'd,D']],
+    ['at the end', 'b,"B', '', []],
+    [
+      'that does not enclose a cell',
+      'b,5" wide\nc,C\nd,"D"\n',
+      ': it would swallow 2 lines after it',
+      ['c,C', 'd,"D"'],
+    ],
+  ])('an open quote %s makes its line wrong and no other', async (_, content, swallowed, others) => {
+    const [first, ...rest] = await texts(content);
+    expect(first).toEqual([2, 1, `a quote is not closed${swallowed}`]);
+    expect(rest.map(([, , text]) => text)).toEqual(others);
+  });
+
+  test('have at most 1 MiB, and a line that is not UTF-8 ends them', async () => {
+    const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
+    const found = await texts(`"open\n${rows.join('\n')}\n"`);
+    expect(found[0]![2]).toMatch(/^a quote is not closed: it would swallow 2\d,\d{3} lines after it$/);
+    expect(found.slice(1, -1).map(([, , text]) => text)).toEqual(rows);
+    const [open] = await texts(`a,"x\n${'y'.repeat(MIB + 1)}\nb"\n`);
+    expect(open![2]).toMatch(/^a quote is not closed/);
+  });
 });

@@ -1,8 +1,8 @@
 import { parse } from 'csv-parse/sync';
 import { valueSchemaOf } from '../../hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../hotels/row.ts';
-import type { Line } from '../common/lines.ts';
-import type { Format } from './records.ts';
+import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
+import { count } from '../common/progress.ts';
 
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set<string>(
@@ -17,52 +17,92 @@ const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 /** Texts of databases and spreadsheets for null. */
 const NULLS = new Set(['NULL', '\\N']);
 
-/**
- * Returns the format of rows below a header row with commas, semicolons or tabs; undefined if the line has no field `id`. A
- * row may span lines between quotes.
- */
-export function csvBelow(line: Line & { text: string }): (Format & { columns: string[] }) | undefined {
+/** Header row of CSV, with commas, semicolons or tabs. */
+export interface Header {
+  line: { number: number; text: string };
+  delimiter: string;
+  columns: string[];
+}
+
+/** Returns the header row that a line holds; undefined if it has no field `id`. */
+export function readHeader(line: { number: number; text: string }): Header | undefined {
   for (const delimiter of DELIMITERS) {
     const columns = cellsOf([line.text], delimiter)?.[0]?.map((cell) => cell.trim());
-    if (columns?.includes('id'))
-      return {
-        name: 'csv',
-        columns,
-        header: `${line.text}\n`,
-        mark: { number: line.number, start: line.end + 1 },
-        opener: 'a quote',
-        // a quote that is not closed ends at the next one, so no line is followed twice
-        maxLines: Infinity,
-        opens: (text) => (hasOddQuotes(text) ? hasOddQuotes : undefined),
-        isRecord: (text) => cellsOf([text], delimiter)?.length === 1,
-        read: (texts) => readRows(texts, delimiter, columns),
-      };
+    if (columns?.includes('id')) return { line, delimiter, columns };
   }
   return undefined;
 }
 
-const hasOddQuotes = (text: string) => text.split('"').length % 2 === 0;
+/**
+ * Joins the lines of each row below the header that spans several, of at most 1 MiB. If a quote is not closed, only its line
+ * is wrong, and reading continues at the next one: an open quote takes no other hotel with it.
+ */
+export async function* joinRows(
+  chunks: AsyncIterable<Line[]>,
+  { line: header, delimiter }: Header,
+): AsyncGenerator<Line[]> {
+  let held: Line[] = [];
+  /** Returns the rows of the held lines, and keeps the last lines if their row may continue. */
+  const join = (isEnd: boolean): Line[] => {
+    const rows: Line[] = [];
+    for (let at = 0; at < held.length; at++) {
+      const first = held[at]!;
+      if (!hasOddQuotes(first)) {
+        rows.push(first);
+        continue;
+      }
+      const fits = (line: Line) => line.text !== undefined && line.end - first.start <= LINE_LIMIT_BYTES;
+      let last = at + 1;
+      // a quote that is not closed ends at the next one, so no line is followed twice
+      while (last < held.length && fits(held[last]!) && !hasOddQuotes(held[last]!)) last++;
+      const end = held[last];
+      if (!end && !isEnd) {
+        held = held.slice(at);
+        return rows;
+      }
+      const lines = held.slice(at, last + 1);
+      const text = end && fits(end) ? lines.map((line) => line.text).join('\n') : undefined;
+      if (end && text !== undefined && cellsOf([text], delimiter)?.length === 1) {
+        rows.push({ ...end, number: first.number, start: first.start, lines: lines.length, text });
+        at = last;
+      } else {
+        const others = lines.length - 1;
+        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
+        rows.push({ ...first, text: undefined, fault: `a quote is not closed${swallowed}` });
+      }
+    }
+    held = [];
+    return rows;
+  };
+  for await (const chunk of chunks) {
+    held = [...held, ...chunk.filter(({ number }) => number > header.number)];
+    yield join(false);
+  }
+  yield join(true);
+}
 
-function readRows(texts: string[], delimiter: string, columns: string[]): unknown[] {
+const hasOddQuotes = ({ text = '' }: Line) => text.split('"').length % 2 === 0;
+
+/** Reads each row as an object, an `Error` with its fault, or undefined if it repeats the header. */
+export function readRows(texts: string[], header: Header): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
-  const rows = cellsOf(texts, delimiter);
-  if (rows?.length === texts.length) return rows.map((row) => readRow(row, columns));
+  const rows = cellsOf(texts, header.delimiter);
+  if (rows?.length === texts.length) return rows.map((row) => readRow(row, header.columns));
   if (texts.length === 1) return [new Error('not valid CSV: check its quotes')];
-  return texts.flatMap((text) => readRows([text], delimiter, columns));
+  return texts.flatMap((text) => readRows([text], header));
 }
 
 /** Reads numbers and images in their own type, the rest as trimmed text. Omits empty cells; a text for null becomes empty. */
 function readRow(cells: string[], columns: string[]): unknown {
   if (cells.length !== columns.length)
     return new Error(`it has ${cells.length} cells, the header row names ${columns.length} fields`);
+  if (cells.every((cell, i) => cell.trim() === columns[i])) return undefined;
   const hotel: Record<string, unknown> = {};
-  let isHeader = true;
   for (const [i, column] of columns.entries()) {
     const cell = cells[i]!.trim();
-    isHeader &&= cell === column;
     if (cell !== '') hotel[column] = readCell(column, cell);
   }
-  return isHeader ? undefined : hotel;
+  return hotel;
 }
 
 function readCell(column: string, cell: string): unknown {

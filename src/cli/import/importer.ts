@@ -2,57 +2,86 @@ import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { analyzeTables } from '../../postgres/analyze.ts';
 import { parseAmount } from '../common/arguments.ts';
+import { copyIn, copyRow } from '../common/copy.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import type { Source } from '../common/source.ts';
+import { withDatabase } from '../common/session.ts';
+import { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
-import { compare, write } from './merge.ts';
-import type { Format } from './records.ts';
-import { rejectedPath, removeRejected, writeRejected } from './rejects.ts';
-import { stage } from './staging.ts';
-import { type Summary, summarize } from './summary.ts';
-import { takeTurn } from './turn.ts';
+import type { Header } from './csv.ts';
+import { IMPORTED_COLUMNS } from './hotel.ts';
+import { type Counts, compare, write } from './merge.ts';
+import { detectHeader, readRecords } from './records.ts';
+import { removeRejected, writeRejected } from './rejects.ts';
 
 /** Maximum number of faults that a dry run prints. */
 const FIRST_FAULTS = 20;
 /** Source size from which steps that take long are announced. */
 const REPORT_FROM_BYTES = 1024 * 1024;
-/** Maximum part of a last line that is shown if the file may end midway. */
-const SHOWN_BYTES = 200;
-/** Last line of a complete source, with the number of its hotels. */
-const CLOSING_LINE = /^\s*#\s*(\d{1,15}) hotels?\s*$/i;
 
 export interface ImportOptions {
   dryRun?: boolean;
   deleteMissing?: boolean;
   /** returns how many of the hotels of the table may be deleted */
   deleteAtMost?: (hotels: number) => number;
-  /** rows of CSV over several lines do not prevent deletions */
-  multiline?: boolean;
   /** number of lines with hotels; another one prevents the import */
   expectLines?: number;
   /** false: fails instead of waiting for another import */
   wait: boolean;
-  json?: boolean;
+}
+
+/** Sentences about the counters that are not obvious. */
+const NOTES = {
+  superseded: ['line', 'superseded by a later one with the same id'],
+  multiline: ['row', 'over several lines'],
+  nulls: ['text', 'read as null (empty, NULL, \\N)'],
+  converted_uris: ['IRI', 'converted to URIs (percent-encoding, punycode)'],
+} as const;
+
+/** Result of an import, as `--json` prints it. */
+export type Summary = Counts &
+  Record<'rejected' | 'lines' | keyof typeof NOTES, number> & {
+    /** true: the exit code is 1 */
+    failed: boolean;
+    /** sentences about all of these, for a person */
+    notes: string[];
+  };
+
+/** Imports a file, or `-` for standard input. Throws a `Failure` if it imports nothing. `connect` gives it the database. */
+export async function importFile(
+  path: string,
+  options: ImportOptions,
+  connect = withDatabase,
+): Promise<Summary> {
+  const source = await Source.open(path);
+  try {
+    const header = await detectHeader(source);
+    return await connect((sql) => new Importer(source, header, options).run(sql));
+  } finally {
+    await source.close();
+  }
 }
 
 /**
  * Import in one transaction. The lines are read into a staging table, checked there, and merged into the hotels. The merge
  * compares sets, so a wrong line needs no savepoint, and unchanged hotels are not written.
  */
-export class Importer {
+class Importer {
   readonly #source: Source;
-  readonly #format: Format;
+  readonly #header: Header | undefined;
   readonly #options: ImportOptions;
+  readonly #read = { lines: 0, multiline: 0, nulls: 0, converted_uris: 0 };
+  /** a row of CSV that no newline follows may be cut; a cut line of NDJSON is invalid */
+  #mayBeCut = false;
   #progress: Progress;
 
-  constructor(source: Source, format: Format, options: ImportOptions) {
+  constructor(source: Source, header: Header | undefined, options: ImportOptions) {
     this.#source = source;
-    this.#format = format;
+    this.#header = header;
     this.#options = options;
     this.#progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
   }
 
-  /** Runs the import on `sql` when it is its turn. */
+  /** Runs the import when it is its turn. */
   async run(sql: Sql): Promise<Summary> {
     try {
       const summary = await sql.begin((transaction) => this.#run(transaction));
@@ -64,19 +93,13 @@ export class Importer {
   }
 
   async #run(transaction: TransactionSql): Promise<Summary> {
-    const { dryRun = false, deleteMissing: wanted = false } = this.#options;
+    const { dryRun = false, deleteMissing = false } = this.#options;
     await transaction`set local statement_timeout = 0`;
     // a transaction whose client has disconnected must not keep its locks
     await transaction`set local client_connection_check_interval = '1s'`;
     await transaction`set local work_mem = '64MB'`;
-    await takeTurn(transaction, (described) => {
-      const other = `another import is running (${described})`;
-      if (!this.#options.wait) throw new Failure(`${other}; nothing was imported. Try again after it.`);
-      this.#progress.log(`waiting: ${other}`);
-    });
-    await stage(transaction, this.#source, this.#format, () => this.#progress.at(this.#source.positionBytes));
-    const { announced, cut } = await this.#readEnd(transaction);
-    const deleteMissing = wanted && cut === undefined;
+    await this.#takeTurn(transaction);
+    await this.#stage(transaction);
     if (!dryRun) {
       await transaction`set local lock_timeout = '30s'`;
       // other writers of hotels wait until the transaction ends; readers do not
@@ -86,14 +109,12 @@ export class Importer {
       this.#progress.log('comparing the lines with the hotels');
     await rejectCollisions(transaction, deleteMissing);
     const counts = await compare(transaction, deleteMissing);
-    const summary = await summarize(transaction, counts);
+    const summary = await this.#summarize(transaction, counts);
     if (summary.rejected > 0) await this.#reject(transaction, summary);
-    if (cut) this.#progress.log(cut);
-    const why = await this.#whyRefused(transaction, { announced, ...summary }, deleteMissing);
+    const why = await this.#whyRefused(transaction, summary);
     if (why && !dryRun) throw new Failure([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
     if (why) summary.notes.push(`The import would fail: ${why}.`);
-    if (wanted && cut) summary.notes.push('No hotel is deleted: the file may end midway.');
-    summary.failed = summary.rejected > 0 || why !== undefined || wanted !== deleteMissing;
+    summary.failed = summary.rejected > 0 || why !== undefined;
     if (summary.rejected === 0) await removeRejected(this.#source);
     if (!(await this.#source.isUnchanged()))
       throw new Failure(
@@ -109,52 +130,69 @@ export class Importer {
   }
 
   /**
-   * Returns N of a last line `# N hotels`, which is no record, or a warning about the line in which the file may end midway.
-   * An expected number of lines disproves that.
+   * Waits until no other import runs on this database, so that an older one that ends last overwrites no newer hotels. The
+   * turn is a lock that ends with the transaction, so one connection suffices, also of a pooler.
    */
-  async #readEnd(transaction: TransactionSql): Promise<{ announced?: number; cut?: string }> {
-    const [last] = await transaction`
-      select line, starts_at, ends_at, is_cut from staged
-      where (fault is not null or is_cut) and line = (select max(line) from staged)`;
-    if (!last) return {};
-    const start = Math.max(last.starts_at, last.ends_at - SHOWN_BYTES);
-    const text = String(await this.#source.slice(start, last.ends_at));
-    const [, announced] = CLOSING_LINE.exec(text) ?? [];
-    if (announced !== undefined) {
-      await transaction`delete from staged where line = ${last.line}`;
-      return { announced: Number(announced) };
-    }
-    if (!last.is_cut || this.#options.expectLines !== undefined) return {};
-    return {
-      cut: `line ${last.line}: the file may end midway, no newline follows ${JSON.stringify(text)}`,
-    };
+  async #takeTurn(transaction: TransactionSql): Promise<void> {
+    const [other] = await transaction<{ described: string }[]>`
+      select format('another import is running (%s from %s since %s, backend %s)', usename,
+        coalesce(host(client_addr), 'this host'), xact_start, pid) as described
+      from pg_stat_activity join pg_locks using (pid)
+      where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted
+        and datname = current_database() and pid <> pg_backend_pid() limit 1`;
+    if (other && !this.#options.wait)
+      throw new Failure(`${other.described}; nothing was imported. Try again after it.`);
+    if (other) this.#progress.log(`waiting: ${other.described}`);
+    await transaction`lock table hotel_api_importer in exclusive mode`;
   }
 
-  /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
-  async #whyRefused(
-    transaction: TransactionSql,
-    { announced, lines, multiline, deleted }: Summary & { announced?: number },
-    deleteMissing: boolean,
-  ): Promise<string | undefined> {
-    const { name } = this.#source;
-    const { expectLines = lines, deleteAtMost = parseAmount('20%') } = this.#options;
-    if (lines === 0) return `${name}: no hotel in the input`;
-    if (lines !== expectLines)
-      return `${name} has ${lines} lines with hotels, --expect-lines says ${expectLines}`;
-    if (lines !== (announced ?? lines))
-      return `${name} has ${lines} lines with hotels, its last line says ${announced}`;
-    if (!deleteMissing) return undefined;
-    const [found] = await transaction<[{ hotels: number; withoutId: number }]>`
-      select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
-      from staged where id is null and fault is not null`;
-    const { hotels, withoutId } = found;
-    if (withoutId > 0)
-      return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
-    if (multiline > 0 && this.#format.name === 'csv' && !this.#options.multiline)
-      return `${multiline} row(s) span several lines, as if a stray quote had swallowed hotels, which --delete-missing would delete: if they are right, add --multiline`;
-    const allowed = deleteAtMost(hotels);
-    if (deleted <= allowed) return undefined;
-    return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
+  /** Reads the source into the temporary table `staged`: its checked records, of which a valid one has a null `fault`. */
+  async #stage(transaction: TransactionSql): Promise<void> {
+    await transaction.unsafe(`
+      create temporary table staged on commit drop as
+      select 0::bigint as line, 0::float8 as starts_at, 0::float8 as ends_at, null::text as fault,
+        ${IMPORTED_COLUMNS.join(', ')} from hotels with no data`);
+    await copyIn(transaction, 'copy staged from stdin', () => this.#rows());
+    await transaction`create unique index on staged (line)`;
+    await transaction`analyze staged`;
+  }
+
+  /** Yields the rows of `staged`, and counts. */
+  async *#rows(): AsyncGenerator<string> {
+    const read = this.#read;
+    for await (const records of readRecords(this.#source, this.#header)) {
+      let rows = '';
+      for (const { at, hotel, fault, nulls, convertedUris } of records) {
+        read.lines++;
+        if (at.lines > 1) read.multiline++;
+        if (fault === undefined) read.nulls += nulls;
+        if (fault === undefined) read.converted_uris += convertedUris;
+        if (at.isUnfinished && this.#header) this.#mayBeCut = true;
+        rows += copyRow([
+          at.number,
+          at.start,
+          at.end,
+          fault,
+          ...IMPORTED_COLUMNS.map((column) => hotel[column]),
+        ]);
+      }
+      this.#progress.at(this.#source.positionBytes);
+      if (rows !== '') yield rows;
+    }
+  }
+
+  async #summarize(transaction: TransactionSql, counts: Counts): Promise<Summary> {
+    const [row] = await transaction<[{ rejected: number }]>`
+      select count(fault)::float8 as rejected from staged`;
+    const { rejected } = row;
+    const superseded = this.#read.lines - rejected - counts.inserted - counts.updated - counts.unchanged;
+    const counters = { superseded, ...this.#read };
+    const notes = Object.entries(NOTES).flatMap(([name, [thing, what]]) => {
+      const number = counters[name as keyof typeof NOTES];
+      return number > 0 ? `${count(thing)(number)} ${what}.` : [];
+    });
+    if (this.#mayBeCut) notes.push('No newline follows the last row: the file may end midway.');
+    return { ...counts, rejected, ...counters, failed: false, notes };
   }
 
   /** Prints the faults of rejected lines, of a dry run the first, and writes the lines to their file. */
@@ -167,8 +205,28 @@ export class Importer {
       for (const { line, fault } of rows) this.#progress.log(`line ${line}: ${fault}`);
     if (rejected > printed)
       this.#progress.log(`${count('more line')(rejected - printed)} would be rejected.`);
-    const path = rejectedPath(this.#source, this.#format.name);
-    await writeRejected(transaction, this.#source, path, this.#format.header);
+    const path = await writeRejected(transaction, this.#source, this.#header);
     notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
+  }
+
+  /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
+  async #whyRefused(transaction: TransactionSql, { lines, deleted }: Summary): Promise<string | undefined> {
+    const { name } = this.#source;
+    const { expectLines, deleteMissing, deleteAtMost = parseAmount('20%') } = this.#options;
+    if (lines === 0) return `${name}: no hotel in the input`;
+    if (lines !== (expectLines ?? lines))
+      return `${name} has ${lines} lines with hotels, --expect-lines says ${expectLines}`;
+    if (!deleteMissing) return undefined;
+    if (this.#mayBeCut && expectLines === undefined)
+      return 'no newline follows the last row, so --delete-missing might delete the hotels of rows that are cut off: if the file is whole, add --expect-lines';
+    const [found] = await transaction<[{ hotels: number; withoutId: number }]>`
+      select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
+      from staged where id is null and fault is not null`;
+    const { hotels, withoutId } = found;
+    if (withoutId > 0)
+      return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
+    const allowed = deleteAtMost(hotels);
+    if (deleted <= allowed) return undefined;
+    return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
   }
 }

@@ -1,103 +1,107 @@
-import { LINE_LIMIT_BYTES, type Line, type Mark, readLines } from '../common/lines.ts';
+import { Failure } from '../../lib/failure.ts';
+import { type Line, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
-import { count } from '../common/progress.ts';
 import type { Source } from '../common/source.ts';
-import { type Checked, readHotel } from './hotel.ts';
+import { type Header, joinRows, readHeader, readRows } from './csv.ts';
+import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
-/** Format of a source: how its lines are joined and read. */
-export interface Format {
-  name: 'ndjson' | 'csv';
-  /** header row of CSV, verbatim with its newline */
-  header: string;
-  /** position of the first hotel */
-  mark: Mark;
-  /** what opens a record of several lines */
-  opener: string;
-  /** maximum number of lines of a record: each line that opens one is followed so far */
-  maxLines: number;
-  /** returns the test for the last line of the record that this line begins; undefined if the line is a whole record */
-  opens(text: string): ((text: string) => boolean) | undefined;
-  /** returns false for joined lines that are no record */
-  isRecord(text: string): boolean;
-  /** Returns each record as an object, an `Error` with its fault, or undefined if it has no hotel. */
-  read(texts: string[]): unknown[];
-}
+const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
+/** Kinds of files by their beginning, of which each byte is a character, with a remedy. */
+const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
+  [/^\x28\xb5\x2f\xfd/, 'compressed with zstd', 'Unpack it: zstd -dc FILE | hotel-api import -'],
+  [/^PK[\x03\x05]/, 'a zip archive or an Excel workbook', 'Unpack it, or save the sheet as CSV UTF-8.'],
+  [/^(\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/, 'UTF-16', 'Convert it: iconv -f UTF-16 -t UTF-8'],
+  [
+    /^(BZh|\xfd7zXZ|7z\xbc\xaf|\x1f\x8b)/,
+    'packed by another program than gzip, or twice',
+    'Unpack it first.',
+  ],
+  [/^\s*</, 'HTML or XML', 'It may be an error page: look at it.'],
+  [/^[^[{,;\t\n]*\|/, 'separated by pipes', 'Ask for commas, semicolons or tabs.'],
+  [/^\s*\[/, 'a JSON array', 'Write one hotel a line: jq -c ".[]" FILE | hotel-api import -'],
+  [/^\s*\{\s*\n/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
+];
 
-/** Record of the source. Neither hotel nor fault: a row that repeats the header. */
+/** Record of the source: a line of NDJSON or a row of CSV. */
 export interface ImportRecord extends Checked {
-  /** its line or lines */
   at: Line;
-  /** the file may end within it */
-  isCut: boolean;
-}
-
-/** Reads and checks the records; yields an array for each chunk of the source. */
-export async function* readRecords(source: Source, format: Format): AsyncGenerator<ImportRecord[], void> {
-  const { mark } = format;
-  const isCsv = format.name === 'csv';
-  for await (const lines of joinLines(readLines(source.read(mark.start), mark), format)) {
-    const contents = format.read(lines.flatMap(({ text }) => text ?? [])).values();
-    const records: ImportRecord[] = [];
-    for (const at of lines) {
-      const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
-      if (content === undefined && !isCsv) continue;
-      const checked = readHotel(content);
-      const fault = checked.fault && printable(checked.fault);
-      // an object of JSON that is closed is whole
-      const isCut = at.isUnfinished && (fault !== undefined || (isCsv && content !== undefined));
-      records.push({ ...checked, fault, at, isCut });
-    }
-    yield records;
-  }
 }
 
 /**
- * Joins the lines of each record that spans several, of at most 1 MiB, and omits blank lines. If a record is not closed,
- * only its first line is wrong, and reading continues at the next one: an open quote takes no other hotel with it.
+ * Returns the header row of CSV, or undefined for NDJSON. The first line that is not blank decides: a brace begins NDJSON, a header
+ * row CSV. Otherwise the name of the file decides, with NDJSON as default. Throws a `Failure` for another kind of file, and for
+ * CSV with a missing or wrong header row.
  */
-export async function* joinLines(
-  chunks: AsyncIterable<Line[]>,
-  format: Pick<Format, 'opener' | 'maxLines' | 'opens' | 'isRecord'>,
-): AsyncGenerator<Line[]> {
-  let held: Line[] = [];
-  /** Returns the records of the held lines, and keeps the last lines if their record may continue. */
-  const join = (isEnd: boolean): Line[] => {
-    const records: Line[] = [];
-    for (let at = 0; at < held.length; at++) {
-      const first = held[at]!;
-      const closes = first.text === undefined ? undefined : format.opens(first.text);
-      if (!closes) {
-        if (first.text?.trim() !== '') records.push(first);
-        continue;
-      }
-      const fits = (line: Line) =>
-        line.text !== undefined &&
-        line.end - first.start <= LINE_LIMIT_BYTES &&
-        line.number - first.number < format.maxLines;
-      let last = at + 1;
-      while (last < held.length && fits(held[last]!) && !closes(held[last]!.text!)) last++;
-      const end = held[last];
-      if (!end && !isEnd) {
-        held = held.slice(at);
-        return records;
-      }
-      const lines = held.slice(at, last + 1);
-      const text = end && fits(end) ? lines.map((line) => line.text).join('\n') : undefined;
-      if (end && text !== undefined && format.isRecord(text)) {
-        records.push({ ...first, end: end.end, isUnfinished: end.isUnfinished, lines: lines.length, text });
-        at = last;
-      } else {
-        const others = lines.length - 1;
-        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
-        records.push({ ...first, text: undefined, fault: `${format.opener} is not closed${swallowed}` });
-      }
-    }
-    held = [];
-    return records;
-  };
-  for await (const chunk of chunks) {
-    held = [...held, ...chunk];
-    yield join(false);
+export async function detectHeader(source: Source): Promise<Header | undefined> {
+  const [kind, remedy] = await wrongKind(source);
+  if (kind)
+    throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
+  const { text, number = 0 } = (await firstLine(source)) ?? {};
+  if (text === undefined || /^\s*\{/.test(text)) return undefined;
+  const header = readHeader({ number, text });
+  if (!header && /\.(csv|tsv)(\.gz)?$/i.test(source.name))
+    throw new Failure(
+      `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`,
+    );
+  const { columns = [] } = header ?? {};
+  const quoted = (name: string) => JSON.stringify(name);
+  const faults = [
+    ...columns.filter((name) => !FIELDS.has(name)).map((name) => `unknown field ${quoted(name)}`),
+    ...columns.filter((name, i) => columns.indexOf(name) < i).map((name) => `${quoted(name)} is repeated`),
+    ...(header && !columns.includes('name') ? ['"name" is missing'] : []),
+  ];
+  if (faults.length === 0) return header;
+  throw new Failure(
+    `${source.name}: the header row in line ${number} is wrong: ${faults.join('; ')}. Its fields are those of the API: ${[...FIELDS].join(', ')}.`,
+  );
+}
+
+/** Returns the kind of file that is neither NDJSON nor CSV, and what to do about it; empty for others. */
+async function wrongKind(source: Source): Promise<string[]> {
+  for await (const piece of source.read()) {
+    const beginning = piece.toString('latin1').replace(/^\xef\xbb\xbf/, '');
+    const [, ...found] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
+    return found;
   }
-  yield join(true);
+  return [];
+}
+
+async function firstLine(source: Source): Promise<Line | undefined> {
+  for await (const lines of readLines(source.read())) {
+    const first = lines.find(({ text }) => text?.trim() !== '');
+    if (first) return first;
+  }
+  return undefined;
+}
+
+/** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and repeated header rows. */
+export async function* readRecords(source: Source, header?: Header): AsyncGenerator<ImportRecord[], void> {
+  const lines = readLines(source.read());
+  for await (const chunk of header ? joinRows(lines, header) : lines) {
+    const rows = chunk.filter(({ text }) => text?.trim() !== '');
+    const texts = rows.flatMap(({ text }) => text ?? []);
+    const contents = (header ? readRows(texts, header) : texts.map(parseHotel)).values();
+    yield rows.flatMap((at) => {
+      const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
+      if (content === undefined) return [];
+      const checked = readHotel(content);
+      return { ...checked, fault: checked.fault && printable(checked.fault), at };
+    });
+  }
+}
+
+/** Parses a line of NDJSON; an `Error` is its fault. */
+export function parseHotel(line: string): unknown {
+  try {
+    return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);
+  } catch (error) {
+    return new Error(`not valid JSON: ${(error as Error).message}`);
+  }
+}
+
+/** Leaves large registry ids as text, so that one beyond the bounds is rejected instead of rounded. */
+function keepDigits(this: unknown, name: string, value: unknown, context?: { source?: string }): unknown {
+  return name === 'registry_id' && typeof value === 'number' && !Number.isSafeInteger(value)
+    ? context?.source
+    : value;
 }

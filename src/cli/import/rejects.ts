@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -7,14 +6,10 @@ import type { TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import type { ByteRange } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
+import type { Header } from './csv.ts';
 
-/**
- * Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`: they can be corrected there and
- * imported.
- */
-export function rejectedPath(source: Source, ending: string): string {
-  return `${source.path}.rejected.${ending}`;
-}
+/** Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`. */
+const rejectedPath = (source: Source, ending: string) => `${source.path}.rejected.${ending}`;
 
 /** Removes the files of rejected lines that an earlier import of this source left. */
 export async function removeRejected(source: Source): Promise<void> {
@@ -28,23 +23,23 @@ export async function removeRejected(source: Source): Promise<void> {
 }
 
 /**
- * Writes the rejected lines verbatim, in the order of the source, to a file below the header row of CSV. The
- * file replaces an earlier one, or a symbolic link, at once, and only its owner may read it. Throws a `Failure` if that
- * fails.
+ * Writes the rejected lines verbatim, in the order of the source, to a file below the header row of CSV, and returns its path. There
+ * they can be corrected and imported. The file replaces an earlier one, or a symbolic link, at once, and only its owner may
+ * read it. Throws a `Failure` if that fails.
  */
 export async function writeRejected(
   transaction: TransactionSql,
   source: Source,
-  path: string,
-  header: string,
-): Promise<void> {
+  header: Header | undefined,
+): Promise<string> {
+  const path = rejectedPath(source, header ? 'csv' : 'ndjson');
   const ranges = await transaction<ByteRange[]>`
     select starts_at as start, ends_at as "end" from staged where fault is not null order by line`;
   async function* lines(): AsyncGenerator<Buffer | string> {
-    yield header;
-    let at = ranges[0]!.start;
+    if (header) yield `${header.line.text}\n`;
+    let at = 0;
     let next = 0;
-    for await (const piece of source.read(at)) {
+    for await (const piece of source.read()) {
       const pieceEnd = at + piece.length;
       for (let range = ranges[next]; range && range.start < pieceEnd; range = ranges[next]) {
         const [from, to] = [Math.max(range.start, at), Math.min(range.end, pieceEnd)];
@@ -60,20 +55,16 @@ export async function writeRejected(
     if (next < ranges.length) throw new Error(`${source.name} became shorter while it was imported`);
   }
   const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
-  const remove = () => rmSync(unfinished, { force: true });
-  // an interruption ends the process meanwhile
-  process.once('exit', remove);
   try {
     const file = await open(unfinished, 'wx', 0o600);
     await pipeline(lines, file.createWriteStream());
     await rename(unfinished, path);
+    return path;
   } catch (error) {
-    remove();
+    await rm(unfinished, { force: true });
     throw new Failure(
       `cannot write lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
         'Free space or allow writing there, and run the same command again.',
     );
-  } finally {
-    process.removeListener('exit', remove);
   }
 }

@@ -1,0 +1,255 @@
+import { lstat, readdir, readFile, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { parseAmount } from '../../src/cli/common/arguments.ts';
+import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
+import { counts, importHere, Program, put } from './program.ts';
+
+let program: Program;
+const sql = () => program.database.sql;
+beforeAll(async () => {
+  program = await Program.set();
+});
+const run = (...args: [name: string, content: string | Buffer, options?: object]) =>
+  importHere(program, ...args);
+const read = (name: string) => readFile(join(program.folder, name), 'utf8');
+const linesOf = (hotels: object[]) => hotels.map((hotel) => `${JSON.stringify(hotel)}\n`).join('');
+
+describe('every format', () => {
+  const HOTELS = 300;
+  const made = Array.from({ length: HOTELS }, (_, i) => ({
+    ...hotelAt(i, 1, '2026-06-01'),
+    // characters that CSV must quote
+    description: i % 7 === 0 ? `"Bom dia",\r\n\n; disse\to gato\\ n.º ${i}` : null,
+    registry_id: i === 0 ? '9007199254740991' : String(500_001 + i),
+  }));
+  const multiline = made.filter(({ description }) => description).length;
+  const cell = (value: unknown) => {
+    const text = value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+    return /["\n\r,;\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const csv = (delimiter = ',', newline = '\n', columns: string[] = IMPORTED_COLUMNS) =>
+    [columns, ...made.map((hotel) => columns.map((column) => cell(hotel[column as keyof typeof hotel])))]
+      .map((cells) => cells.join(delimiter) + newline)
+      .join('');
+  const ndjson = linesOf(made);
+  const rows = () => sql()`select ${sql()(IMPORTED_COLUMNS)} from hotels order by id`;
+  let imported: Awaited<ReturnType<typeof rows>>;
+  beforeAll(async () => {
+    await sql()`truncate hotels`;
+    expect(await run('hotels.ndjson', ndjson)).toEqual(counts({ inserted: HOTELS }));
+    imported = await rows();
+  });
+  beforeEach(async () => {
+    await sql()`truncate hotels`;
+  });
+
+  test.each([
+    ['hotels.csv.gz', gzipSync(csv())],
+    ['excel.csv', `\ufeff${csv(';', '\r\n')}`],
+    ['turned.tsv', csv('\t', '\n', IMPORTED_COLUMNS.toReversed())],
+    // neither name has the extension of its format
+    ['hotels', csv()],
+    ['hotels.dat', gzipSync(ndjson)],
+  ])('%s yields the same hotels as NDJSON', async (name, content) => {
+    const lines = name.endsWith('.dat') ? 0 : multiline;
+    expect(await run(name, content)).toEqual(counts({ inserted: HOTELS, multiline: lines }));
+    expect(await rows()).toEqual(imported);
+    expect(await run(name, content)).toEqual(counts({ unchanged: HOTELS, multiline: lines }));
+  });
+
+  test('is read from standard input too, and statistics of the hotels are left', async () => {
+    await sql()`delete from pg_statistic where starelid = 'hotels'::regclass`;
+    const all = counts({ inserted: HOTELS, multiline });
+    expect(await program.json(['import', '-'], gzipSync(csv()))).toEqual(all);
+    const [found] =
+      await sql()`select n_distinct from pg_stats where tablename = 'hotels' and attname = 'id'`;
+    expect(found).toEqual({ n_distinct: -1 });
+  });
+
+  test('a dry run reports the changes and the first faults, writes no hotel, and waits for no other writer', async () => {
+    await run('hotels.ndjson', ndjson);
+    const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
+    const noted = () =>
+      sql()`select (select last_value from hotel_api_queue_number_seq) as drawn, (select count(*) from hotels) as hotels`;
+    const before = await noted();
+    const content =
+      linesOf([
+        { ...made[0], city: 'Rome' },
+        { id: 'new', name: 'N' },
+      ]) + wrong;
+    const options = { dryRun: true, deleteMissing: true, deleteAtMost: parseAmount('100%') };
+    await sql().begin(async (holder) => {
+      await holder`lock table hotels in row exclusive mode`;
+      expect(await run('dry.ndjson', content, options)).toEqual(
+        counts({ inserted: 1, updated: 1, deleted: HOTELS - 1, rejected: 30 }),
+      );
+    });
+    expect(program.printed.trimEnd().split('\n')).toEqual([
+      ...Array.from({ length: 20 }, (_, i) => expect.stringMatching(`^line ${i + 3}: name is missing`)),
+      '10 more lines would be rejected.',
+    ]);
+    expect(await noted()).toEqual(before);
+  });
+});
+
+test('invalid rows of CSV are reported by line and reason, and written as CSV that can be corrected', async () => {
+  const rows = [
+    'id,name,star_rating,images',
+    'a,A,4.3,',
+    'b,"B\nof two lines",,',
+    'c,C',
+    'd,D,vier,',
+    'e,E,,not JSON',
+    ',F,,',
+    'g,G"G,,',
+    'h,H,4.5,"[{""url"":""https://a/b""}]"\n',
+  ];
+  await sql()`truncate hotels`;
+  expect(await run('wrong.csv.gz', gzipSync(rows.join('\n')))).toEqual(
+    counts({ inserted: 2, rejected: 6, multiline: 1 }),
+  );
+  expect(program.printed.split('\n')).toEqual([
+    expect.stringMatching(/^line 2: star_rating must be/),
+    expect.stringMatching(/^line 5: it has 2 cells, the header row names 4 fields/),
+    expect.stringMatching(/^line 6: star_rating must be/),
+    expect.stringMatching(/^line 7: images must be/),
+    expect.stringMatching(/^line 8: id is missing/),
+    expect.stringMatching(/^line 9: a quote is not closed: it would swallow 1 line after it/),
+    '',
+  ]);
+  expect(await read('wrong.csv.gz.rejected.csv')).toBe(
+    `${[rows[0], rows[1], ...rows.slice(3, -1)].join('\n')}\n`,
+  );
+});
+
+describe('with few hotels', () => {
+  const A = { id: 'a', name: 'A', channel_id: 'one', registry_id: 1 };
+  const B = { id: 'b', name: 'B', channel_id: 'two', registry_id: 2 };
+  const C = { id: 'c', name: 'C', channel_id: 'three', registry_id: '0003' };
+  const take = (hotels: object[], options = {}) => run('few.ndjson', linesOf(hotels), options);
+  beforeEach(async () => {
+    await sql()`truncate hotels`;
+    await sql()`insert into hotels ${sql()([A, B, C])}`;
+  });
+  const channels = async () => {
+    const rows = await sql()`select id, channel_id from hotels order by id`;
+    return Object.fromEntries(rows.map((row) => [row.id, row.channel_id]));
+  };
+  const rejected = () => read('few.ndjson.rejected.ndjson');
+
+  test('a line replaces the whole hotel, and each hotel is counted once', async () => {
+    const hotels = [
+      { ...A, name: 'older' },
+      { ...B, city: 'Porto' },
+      { id: 'd', name: 'D' },
+      { id: 'a', name: 'A' },
+    ];
+    expect(await take(hotels)).toEqual(counts({ inserted: 1, updated: 2, superseded: 1 }));
+    expect(await channels()).toEqual({ a: null, b: 'two', c: 'three', d: null });
+  });
+
+  test('delete-missing frees the ids of deleted hotels, and keeps a hotel with an invalid line', async () => {
+    const hotels = [
+      { ...A, latitude: 91 },
+      { id: 'd', name: 'D', channel_id: 'two' },
+    ];
+    const options = { deleteMissing: true, deleteAtMost: parseAmount('70%') };
+    expect(await take(hotels, options)).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
+    expect(await channels()).toEqual({ a: 'one', d: 'two' });
+  });
+
+  test('hotels exchange ids within one import', async () => {
+    const refreshed = [
+      { ...A, channel_id: 'two', registry_id: 3 },
+      { ...B, channel_id: 'three', registry_id: 1 },
+      { ...C, channel_id: null, registry_id: 2 },
+      { id: 'd', name: 'D', channel_id: 'one' },
+    ];
+    expect(await take(refreshed)).toEqual(counts({ inserted: 1, updated: 3 }));
+    expect(await channels()).toEqual({ a: 'two', b: 'three', c: null, d: 'one' });
+    expect(await take(refreshed)).toEqual(counts({ unchanged: 4 }));
+  });
+
+  test('an id that another hotel keeps is rejected, and so are lines that depended on the rejected one', async () => {
+    const taken = { ...A, channel_id: 'three' };
+    const dependent = { ...B, channel_id: 'one' };
+    expect(await take([dependent, taken, { id: 'd', name: 'D' }])).toEqual(
+      counts({ inserted: 1, rejected: 2 }),
+    );
+    expect(await channels()).toEqual({ a: 'one', b: 'two', c: 'three', d: null });
+    expect(await rejected()).toBe(linesOf([dependent, taken]));
+  });
+
+  test('a chain of many lines that depend on a rejected one imports nothing, and holds no writer up', async () => {
+    const chain = Array.from({ length: 30 }, (_, i) => ({ id: `n${i}`, name: 'N', channel_id: `c${i}` }));
+    expect(await take(chain)).toEqual(counts({ inserted: 30 }));
+    const moved = chain.map((hotel, i) => ({ ...hotel, channel_id: i < 29 ? `c${i + 1}` : 'three' }));
+    const { failure } = await take(moved);
+    expect(failure).toContain('over 20 hotels pass channel or registry ids on');
+    expect(await channels()).toMatchObject({ n0: 'c0', n29: 'c29' });
+  });
+
+  test('a hotel keeps its own id against an earlier line that claims it', async () => {
+    const claimant = { id: 'd', name: 'D', registry_id: 1 };
+    expect(await take([claimant, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
+    expect(await rejected()).toBe(linesOf([claimant]));
+  });
+
+  test('a line with control sequences, and one with NULs, are rejected, and no control character is printed', async () => {
+    const lines = [`{"id":\x1b[2J`, '\0'.repeat(5), JSON.stringify({ id: 'x', name: 'X', '\x9b31m': 1 })];
+    const content = `${linesOf([{ id: 'd', name: 'D' }])}${lines.join('\n')}\n`;
+    expect(await run('few.ndjson', content)).toEqual(counts({ inserted: 1, rejected: 3 }));
+    expect(program.printed).toMatch(/^line 2: .*\\u001b.*\nline 3: .*\\u0000.*\nline 4: .*\\u009b/m);
+    expect(program.printed).not.toMatch(/[\0-\x08\x0b-\x1f\x7f-\x9f]/);
+    expect(await rejected()).toBe(`${lines.join('\n')}\n`);
+  });
+
+  test('a hotel whose JSON is larger than 64 KiB is rejected, and the line is named', async () => {
+    const hotel = (id: string, size: number) => ({ id, name: 'A', description: 'x'.repeat(size) });
+    expect(await take([hotel('x', 60_000), hotel('y', 70_000)])).toMatchObject({ inserted: 1, rejected: 1 });
+    expect(program.printed).toBe('line 2: violates the constraint hotels_json_is_at_most_64_kib\n');
+  });
+
+  test('rejected lines replace a symbolic link, not its target, and only their owner can read them', async () => {
+    const path = join(program.folder, 'linked.ndjson.rejected.ndjson');
+    await symlink(await put(program, 'precious', 'precious'), path);
+    expect((await run('linked.ndjson', '{"id"\n')).code).toBe(1);
+    expect(await read('precious')).toBe('precious');
+    expect(await readFile(path, 'utf8')).toBe('{"id"\n');
+    const { mode } = await lstat(path);
+    expect(mode.toString(8)).toBe('100600');
+    expect((await readdir(program.folder)).filter((name) => name.startsWith('.rejected'))).toEqual([]);
+  });
+
+  test('an import without the rejected lines removes those of an earlier one', async () => {
+    expect((await run('nightly.csv', 'id,name\n,Nameless\n')).code).toBe(1);
+    expect(await read('nightly.csv.rejected.csv')).toBe('id,name\n,Nameless\n');
+    await put(program, 'nightly.csv.rejected.ndjson', '{}\n');
+    expect((await run('nightly.csv', 'id,name\na,A\n')).code).toBe(0);
+    expect((await readdir(program.folder)).filter((name) => name.startsWith('nightly'))).toEqual([
+      'nightly.csv',
+    ]);
+  });
+
+  test('nothing is imported if the rejected lines cannot be written', async () => {
+    const { failure } = await run('x'.repeat(245), `${linesOf([{ id: 'd', name: 'D' }])}{\n`);
+    expect(failure).toContain('Nothing was imported');
+    expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+  });
+});
+
+test('a person and --json get the same summary, with every counter', async () => {
+  await sql()`truncate hotels`;
+  const path = await put(program, 'all.csv', 'id,name,city\na,"A\n1",NULL\na,A,\nb,B,\n,C,\n');
+  const args = ['import', path, '--dry-run'];
+  const printed = await program.json(args);
+  expect(printed).toEqual(counts({ inserted: 2, rejected: 1, superseded: 1, multiline: 1, nulls: 1 }));
+  expect(printed.notes).toHaveLength(4);
+  const { code, stdout } = await program.run(args);
+  const first =
+    'Dry run, nothing was changed. An import would be: 2 inserted, 0 updated, 0 unchanged, 0 deleted, 1 rejected';
+  expect({ code, stdout }).toEqual({ code: 1, stdout: [first, ...printed.notes, ''].join('\n') });
+});
