@@ -1,11 +1,5 @@
-import { once } from 'node:events';
-import * as http from 'node:http';
-import * as https from 'node:https';
-import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { hashOf } from '../auth/key.ts';
-import { writeToken } from '../changes/token.ts';
 import { encodeHotel } from '../hotels/encode.ts';
 import { VIEWS } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
@@ -19,47 +13,32 @@ import { databaseUrl } from './common/session.ts';
 
 /** Longer than any deadline of the service, which responds with 503 after it. */
 const DEADLINE_MS = 30_000;
-/** Connections to the API: several per worker, so that each worker is checked. */
+/** Requests for a hotel at once, each on a connection: several per worker, so that each worker is checked. */
 const CONNECTIONS = 32;
 /** Hotels compared in a round at random, and changed hotels followed at once. */
 const SAMPLE = 5;
 const FOLLOWED = 3;
 const ROUND_MS = 250;
-/** Interval between reads of the log, and the rows read at once. */
+/** Interval between reads of the log. */
 const WATCH_MS = 5;
-const MAX_ROWS = 20;
 /** Maximum pause between looks at a change that is not visible yet. */
 const MAX_PAUSE_MS = 50;
 /** Maximum number of faults that are printed. */
 const SHOWN = 10;
 
-/** Rows of changed hotels after a position, and the last row of the log, with whether changes have committed that it lacks. */
-const LOG_AFTER = `
-  select last.position::float8 as last, last.transaction::text as "lastTransaction", row.position::float8, row.ids,
-    row.transaction::text, extract(epoch from clock_timestamp() - row.at)::float8 * 1000 as "ageMs", exists (
-      select from hotel_api_ranges((last.state).snapshot, pg_current_snapshot())
-        join hotel_api_queue queue on queue.transaction between low and high
-    ) as "isUnread"
-  from (select * from hotel_api_log order by position desc limit 1) as last
-  left join lateral (
-    select * from hotel_api_log where position > $1 and kind = 'hotels' order by position limit ${MAX_ROWS}
-  ) as row on true`;
-
 export function addCommand(program: CliCommand): void {
   program
     .command('check-freshness')
-    .description(
-      'compare a running deployment, GET /changes included, with PostgreSQL while both change; read-only',
-    )
+    .description('compare a running deployment with PostgreSQL while both change; read-only')
     .requiredOption('--url <url>', 'base address of the API, including BASE_PATH')
     .option('--for <duration>', 'duration of the check: 10m, 1h (default: 30s)', parseDuration)
     .option('--promise-ms <ms>', 'maximum age of a response', parseWhole(1, 3_600_000), 1_000)
-    .json('{"answers","changes","lag_ms","mirror_changes","mirror_lag_ms","stale"}')
+    .json('{"answers","changes","lag_ms","stale"}')
     .addHelpText(
       'after',
       `
-HOTEL_API_KEY is an API key that sees all hotels. Lag is the time from the position of a change until a connection, or GET /changes,
-returns it. The exit code is 1 if a response was older than promised, or nothing could be compared.`,
+HOTEL_API_KEY is an API key that sees all hotels. Lag is the time from the position of a change until a connection returns
+it. The exit code is 1 if a response was older than promised, or nothing could be compared.`,
     )
     .examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m')
     .action(checkFreshness);
@@ -76,22 +55,19 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
   const address = databaseUrl();
   const open = (pooled: boolean) => openDatabase(address, 4, { kind: 'serve', deadlineMs: 5_000, pooled });
   const { sql } = await openDetected(open);
-  const connections = Array.from({ length: CONNECTIONS }, () => connectTo(url, key));
-  const checker = new Checker(sql, connections, connectTo(url, key), promiseMs, durationS * 1_000);
+  const checker = new Checker(sql, requester(url, key), promiseMs, AbortSignal.timeout(durationS * 1_000));
   try {
-    await checker.run(key);
+    await Promise.all([checker.sample(), checker.watchLog()]);
   } finally {
     await sql.end({ timeout: 2 });
   }
-  const { changes, lagsMs, mirrorLagsMs, stale } = checker;
-  const { answers, rejected } = checker.responses;
-  const [lag, mirrorLag] = [lagOf(lagsMs), lagOf(mirrorLagsMs)];
+  const { answers, rejected, changes, stale } = checker;
+  const lag = checker.lag();
   const measured =
     changes === 0
       ? 'no change reached every connection meanwhile, so there is no lag to report'
-      : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms; in GET /changes: longest ${mirrorLag.max} ms`;
-  const lags = { lag_ms: lag, mirror_changes: mirrorLagsMs.length, mirror_lag_ms: mirrorLag };
-  print(json, { answers, changes, ...lags, stale }, `${answers} answers compared; ${measured}.`, null);
+      : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms`;
+  print(json, { answers, changes, lag_ms: lag, stale }, `${answers} answers compared; ${measured}.`, null);
   if (stale.length > 0)
     throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
   if (answers > 0) return;
@@ -101,40 +77,30 @@ async function checkFreshness({ url, for: durationS = 30, promiseMs, json }: Opt
   );
 }
 
-/** Returns the median, the 99th percentile and the maximum, rounded to a ms; null without values. */
-function lagOf(lagsMs: number[]): Record<'median' | 'p99' | 'max', number | null> {
-  const sorted = lagsMs.toSorted((a, b) => a - b).map(Math.round);
-  const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))] ?? null;
-  return { median: at(0.5), p99: at(0.99), max: at(1) };
-}
-
-/** JSON of a hotel in a response; null: no such hotel; undefined: no response about it. */
+/** JSON of a hotel in a response; null: no such hotel; undefined: the request was rejected. */
 type State = string | null | undefined;
 
-/** Requests a path of the service; returns null for 404 and 410, and undefined for 503. */
-type Get = (path: string) => Promise<State>;
-
-/** Returns a client with one connection to the service, and so to one worker. It throws a `Failure` for other statuses. */
-function connectTo(baseUrl: string, key: string): Get {
-  const { request, Agent } = baseUrl.startsWith('https:') ? https : http;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: 5_000 });
+/** Returns a function that requests a hotel. It throws a `Failure` for statuses other than 200, 404 and 503. */
+function requester(baseUrl: string, key: string): (id: string) => Promise<State> {
   const headers = { 'x-api-key': key, 'accept-encoding': 'identity' };
-  return async (path) => {
-    const url = `${baseUrl.replace(/\/$/, '')}/${path}`;
+  return async (id) => {
+    const url = `${baseUrl.replace(/\/$/, '')}/hotels/${encodeURIComponent(id)}`;
     const signal = AbortSignal.timeout(DEADLINE_MS);
     const failed = (why: string) => new Failure(`${new URL(url).origin} ${why}`);
-    const [status, body] = await once(request(url, { agent, headers, signal }).end(), 'response')
-      .then(
-        async ([response]: http.IncomingMessage[]) => [response!.statusCode, await text(response!)] as const,
-      )
-      .catch(({ message }: Error) => {
-        throw failed(signal.aborted ? `did not respond within ${DEADLINE_MS} ms` : `failed: ${message}`);
-      });
-    if (status === 200) return body;
-    if (status === 404 || status === 410) return null;
-    if (status === 503) return undefined;
-    const advice = status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : '';
-    throw failed(`responded with ${status}${advice}`);
+    try {
+      const response = await fetch(url, { headers, signal });
+      const body = await response.text();
+      if (response.ok) return body;
+      if (response.status === 404) return null;
+      if (response.status === 503) return undefined;
+      const advice = response.status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : '';
+      throw failed(`responded with ${response.status}${advice}`);
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      const { cause = error } = error as { cause?: Error };
+      if (signal.aborted) throw failed(`did not respond within ${DEADLINE_MS} ms`);
+      throw failed(`failed: ${(cause as Error).message}`);
+    }
   };
 }
 
@@ -143,37 +109,35 @@ function connectTo(baseUrl: string, key: string): Get {
  * the log like a cache, reads hotels in PostgreSQL, changed and unchanged, and requests them over many connections.
  */
 class Checker {
-  readonly responses = { answers: 0, rejected: 0 };
+  answers = 0;
+  rejected = 0;
   /** changes that became visible on every connection */
   changes = 0;
-  /** time from its position until each change was visible on each connection, and in `GET /changes` */
-  readonly lagsMs: number[] = [];
-  readonly mirrorLagsMs: number[] = [];
   /** a message for each response older than promised */
   readonly stale: string[] = [];
+  /** time from its position until each change was visible on each connection */
+  readonly #lagsMs: number[] = [];
   readonly #sql: Sql;
-  readonly #connections: Get[];
-  readonly #mirror: Get;
+  readonly #get: (id: string) => Promise<State>;
   readonly #promiseMs: number;
   readonly #end: AbortSignal;
-  readonly #following = new Set<Promise<unknown>>();
 
-  constructor(sql: Sql, connections: Get[], mirror: Get, promiseMs: number, durationMs: number) {
+  constructor(sql: Sql, get: (id: string) => Promise<State>, promiseMs: number, end: AbortSignal) {
     this.#sql = sql;
-    this.#connections = connections;
-    this.#mirror = mirror;
+    this.#get = get;
     this.#promiseMs = promiseMs;
-    this.#end = AbortSignal.timeout(durationMs);
+    this.#end = end;
   }
 
-  /** Runs for the given duration. Throws a `Failure` if the service does not respond as expected. */
-  async run(key: string): Promise<void> {
-    await Promise.all([this.#sample(), this.#watchLog(await this.#tokens(key))]);
-    await Promise.all(this.#following);
+  /** Returns the median, the 99th percentile and the maximum, rounded to a ms; null without values. */
+  lag(): Record<'median' | 'p99' | 'max', number | null> {
+    const sorted = this.#lagsMs.toSorted((a, b) => a - b).map(Math.round);
+    const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))] ?? null;
+    return { median: at(0.5), p99: at(0.99), max: at(1) };
   }
 
   /** Compares a few random hotels on every connection, round by round. */
-  async #sample(): Promise<void> {
+  async sample(): Promise<void> {
     while (!this.#end.aborted) {
       const endsAtMs = performance.now() + ROUND_MS;
       const [row] = await this.#sql<{ percent: number }[]>`
@@ -182,80 +146,56 @@ class Checker {
       const sample = await this.#sql<{ id: string }[]>`
         select id from (select id from hotels tablesample system (${row!.percent}) limit 10000) as sampled
         order by random() limit ${SAMPLE}`;
-      for (const { id } of sample) {
-        const states = await this.#read(id);
-        const readAtMs = performance.now();
-        await Promise.all(this.#connections.map((get) => this.#lookAt(get, id, states, readAtMs)));
-      }
+      for (const { id } of sample) await this.#compare(id);
       await sleep(Math.max(0, endsAtMs - performance.now()));
     }
   }
 
-  /** Follows the log. A change counts from its position, which it gets within a poll of an instance after its commit. */
-  async #watchLog(tokenAt: (position: number, transaction: string) => string): Promise<void> {
-    let [position, token] = [Number.MAX_SAFE_INTEGER, ''];
-    let unreadSinceMs: number | undefined;
+  /** Follows changed hotels. A change counts from its position, which it gets within a poll of an instance after its commit. */
+  async watchLog(): Promise<void> {
+    let seen: number | undefined;
     while (!this.#end.aborted) {
-      const watchedAtMs = performance.now();
-      const rows = await this.#sql.unsafe(LOG_AFTER, [position]);
-      const { isUnread, last, lastTransaction } = rows[0]!;
-      unreadSinceMs = isUnread ? (unreadSinceMs ?? watchedAtMs) : undefined;
-      if (watchedAtMs - (unreadSinceMs ?? watchedAtMs) > this.#promiseMs) {
-        this.stale.push(`a committed change was not in the log within ${this.#promiseMs} ms`);
-        unreadSinceMs = undefined;
-      }
-      for (const { position: at, ids, ageMs } of rows)
-        if (at !== null) this.#changed(ids, performance.now() - ageMs, token);
-      const end = rows.length < MAX_ROWS ? undefined : rows.at(-1);
-      position = end?.position ?? last;
-      token = tokenAt(position, end?.transaction ?? lastTransaction);
-      await sleep(WATCH_MS);
+      const [row] = await this.#sql<{ position: number; ids: string[]; ageMs: number }[]>`
+        select position::float8, ids, extract(epoch from clock_timestamp() - at)::float8 * 1000 as "ageMs"
+        from hotel_api_log where kind = 'hotels' order by position desc limit 1`;
+      const readAtMs = performance.now();
+      const isNew = row !== undefined && seen !== undefined && row.position > seen;
+      // the changes meanwhile are left out: their lags would include the wait for these
+      seen = isNew ? undefined : (row?.position ?? -1);
+      if (!isNew) await sleep(WATCH_MS);
+      else await Promise.all(row.ids.slice(0, FOLLOWED).map((id) => this.#follow(id, readAtMs - row.ageMs)));
     }
   }
 
-  /** Follows hotels that have changed since the token. */
-  #changed(ids: string[], positionedAtMs: number, token: string): void {
-    // more at once would wait for each other's requests, and their lags would be those of this queue
-    if (this.#end.aborted || this.#following.size >= FOLLOWED) return;
-    for (const id of ids.slice(0, FOLLOWED)) {
-      const following = this.#follow(id, positionedAtMs, token);
-      this.#following.add(following);
-      // a failed one is thrown at the end
-      following.then(() => this.#following.delete(following)).catch(() => {});
-    }
-  }
-
-  async #follow(id: string, positionedAtMs: number, token: string): Promise<void> {
-    const states = await this.#read(id);
-    const [mirrorLagMs, ...lagsMs] = await Promise.all([
-      token === '' ? undefined : this.#lookAt(this.#mirror, id, states, positionedAtMs, token),
-      ...this.#connections.map((get) => this.#lookAt(get, id, states, positionedAtMs)),
-    ]);
-    if (mirrorLagMs !== undefined) this.mirrorLagsMs.push(mirrorLagMs);
+  async #follow(id: string, positionedAtMs: number): Promise<void> {
+    const lagsMs = await this.#compare(id, positionedAtMs);
     const shown = lagsMs.filter((lagMs) => lagMs !== undefined);
-    this.lagsMs.push(...shown);
+    this.#lagsMs.push(...shown);
     if (shown.length === lagsMs.length) this.changes++;
   }
 
+  /** Compares a hotel on every connection; returns how long after `sinceMs`, by default now, each showed a state since then. */
+  async #compare(id: string, sinceMs?: number): Promise<(number | undefined)[]> {
+    const states = await this.#read(id);
+    const fromMs = sinceMs ?? performance.now();
+    return Promise.all(Array.from({ length: CONNECTIONS }, () => this.#lookAt(id, states, fromMs)));
+  }
+
   /**
-   * Requests a hotel, or with a token the changes since then, until a response shows a state of PostgreSQL since `sinceMs`.
-   * It ends without one if the request is rejected, the check ends, or the response is too old, which is reported.
+   * Requests a hotel until the response shows a state of PostgreSQL since `sinceMs`. Returns undefined if the request is
+   * rejected, the check ends, or the response is too old, which is reported.
    */
-  async #lookAt(get: Get, id: string, states: Set<State>, sinceMs: number, token = '') {
-    const isMirror = token !== '';
+  async #lookAt(id: string, states: Set<State>, sinceMs: number): Promise<number | undefined> {
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       const sentAtMs = performance.now();
-      const state = await (isMirror
-        ? stateInChanges(get, id, token)
-        : get(`hotels/${encodeURIComponent(id)}`));
+      const state = await this.#get(id);
       const lagMs = performance.now() - sinceMs;
-      if (!isMirror) this.responses[state === undefined ? 'rejected' : 'answers']++;
-      if (state === undefined && !isMirror) return undefined;
-      if (state !== undefined && (states.has(state) || (await this.#read(id, states)).has(state)))
-        return lagMs;
+      if (state === undefined) this.rejected++;
+      else this.answers++;
+      if (state === undefined) return undefined;
+      if (states.has(state) || (await this.#read(id, states)).has(state)) return lagMs;
       if (sentAtMs - sinceMs > this.#promiseMs) {
-        const where = isMirror ? 'GET /changes: ' : '';
-        this.stale.push(`${where}hotel ${id}: older than ${Math.round(sentAtMs - sinceMs)} ms`);
+        this.stale.push(`hotel ${id}: older than ${Math.round(sentAtMs - sinceMs)} ms`);
         return undefined;
       }
       if (this.#end.aborted) return undefined;
@@ -270,31 +210,5 @@ class Checker {
     const entry = row && encodeHotel(row, 0, Date.now());
     for (const view of VIEWS) states.add(entry ? entry.body(view).toString() : null);
     return states;
-  }
-
-  /** Returns a function for tokens of positions; they are empty for a key that is unknown or sees a collection only. */
-  async #tokens(key: string): Promise<(position: number, transaction: string) => string> {
-    const [row] = await this.#sql<{ history: string; isFull: boolean }[]>`
-      select (log.state).history, 'registry' = any(scopes) as "isFull"
-      from (select state from hotel_api_log order by position desc limit 1) as log, api_keys
-      where key_sha256 = decode(${hashOf(key)}, 'hex') and collection_id is null`;
-    if (!row) return () => '';
-    const { history, isFull } = row;
-    const other = { walkedTo: null, collection: null, isOrphaned: false, isWhole: false };
-    return (position, transaction) =>
-      writeToken({ history, position, transaction, view: isFull ? 'full' : 'narrow', ...other });
-  }
-}
-
-/** Returns the state of a hotel in `GET /changes` after a token; undefined if it is not there. */
-async function stateInChanges(get: Get, id: string, token: string): Promise<State> {
-  for (let next = token; ; ) {
-    const body = await get(`changes?limit=1000&after=${next}`);
-    if (!body) return undefined;
-    const page = JSON.parse(body);
-    const found = page.changes.find((change: { id: string }) => change.id === id);
-    if (found) return found.hotel && JSON.stringify(found.hotel);
-    if (!page.more) return undefined;
-    next = page.next;
   }
 }

@@ -1,10 +1,19 @@
-import type { Sql } from 'postgres';
+import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { changeMembers, requireCollection } from './collections/members.ts';
 import { parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
+import { type Line, readLines } from './common/lines.ts';
 import { print } from './common/print.ts';
+import { bytes, count, Progress } from './common/progress.ts';
 import { withDatabase } from './common/session.ts';
+import { Source } from './common/source.ts';
+
+const MAX_ID_CHARACTERS = 255;
+/** Maximum number of printed lines of each kind. */
+const FIRST_LINES = 20;
+/** Number of changes from which the statistics of the table are outdated. */
+const MANY_MEMBERS = 1_000;
+const FORM = '{"id","name","hotels","unknown","keys"}';
 
 interface Options {
   json?: boolean;
@@ -27,22 +36,25 @@ export function addCommand(program: CliCommand): void {
     .requiredOption('--name <name>', 'name of the collection', parseText(200))
     .json('{"id","name"}')
     .examples('hotel-api collections create acme --name "Acme Travel"')
-    .action(create);
+    .action(async (id, { name, json }) => {
+      await withDatabase((sql) => createCollection(sql, id, name));
+      print(json, { id, name });
+    });
 
   collections
     .command('list')
     .description('list all collections with the number of their hotels and valid keys')
-    .json('an array of {"id","name","hotels","unknown","keys"}')
+    .json(`an array of ${FORM}`)
     .examples('hotel-api collections list', 'hotel-api collections list --json')
-    .action(list);
+    .action(async ({ json }: Options) => print(json, await withDatabase((sql) => read(sql))));
 
   collections
     .command('show')
     .description('show a collection with the number of its hotels and valid keys')
     .argument('<id>', 'id of the collection')
-    .json('{"id","name","hotels","unknown","keys"}')
+    .json(FORM)
     .examples('hotel-api collections show acme')
-    .action(show);
+    .action(async (id, { json }: Options) => print(json, await withDatabase((sql) => readOne(sql, id))));
 
   for (const action of ['add', 'remove'] as const) {
     const [done, preposition] = action === 'add' ? ['added', 'to'] : ['removed', 'from'];
@@ -64,21 +76,27 @@ any other. A line without an id is rejected, and makes the exit code 1.`,
         `hotel-api collections ${action} acme hotels.txt`,
         `hotel-api export | grep '"country_code":"PT"' | hotel-api collections ${action} portugal -`,
       )
-      .action((id, file, options) => change(action, id, file, options));
+      .action(async (id, file, { json }: Options) => {
+        const { changed, ...counts } = await changeMembers(id, file, action);
+        print(json, { id, [done]: changed, ...counts });
+        if (counts.rejected > 0) process.exitCode = 1;
+      });
   }
 
   collections
     .command('delete')
     .description('delete a collection; its keys see no hotels from then on')
     .argument('<id>', 'id of the collection')
-    .json('{"id","name","hotels","unknown","keys"}')
+    .json(FORM)
     .examples('hotel-api collections delete acme')
-    .action(remove);
-}
-
-async function create(id: string, { name, json }: { name: string; json?: boolean }): Promise<void> {
-  await withDatabase((sql) => createCollection(sql, id, name));
-  print(json, { id, name });
+    .action(async (id, { json }: Options) => {
+      const last = await withDatabase(async (sql) => {
+        const collection = await readOne(sql, id);
+        await sql`delete from collections where id = ${id}`;
+        return collection;
+      });
+      print(json, last);
+    });
 }
 
 /** Creates a collection without hotels. Throws a `Failure` if the id exists. */
@@ -91,35 +109,21 @@ export async function createCollection(sql: Sql, id: string, name: string): Prom
   );
 }
 
-async function list({ json }: Options): Promise<void> {
-  print(json, await withDatabase((sql) => read(sql)));
-}
-
-async function show(id: string, { json }: Options): Promise<void> {
-  print(json, await withDatabase((sql) => readOne(sql, id)));
-}
-
-/** Runs `collections add ID FILE` and `collections remove ID FILE`. The exit code is 1 if a line was rejected. */
-async function change(action: 'add' | 'remove', id: string, path: string, { json }: Options): Promise<void> {
-  const { changed, unchanged, unknown, rejected } = await changeMembers(id, path, action);
-  const done = action === 'add' ? 'added' : 'removed';
-  print(json, { id, [done]: changed, unchanged, unknown, rejected });
-  if (rejected > 0) process.exitCode = 1;
-}
-
-/** The keys of the deleted collection see no hotels afterwards. */
-async function remove(id: string, { json }: Options): Promise<void> {
-  const collection = await withDatabase(async (sql) => {
-    const last = await readOne(sql, id);
-    await sql`delete from collections where id = ${id}`;
-    return last;
-  });
-  print(json, collection);
+/**
+ * Throws a `Failure` if there is no collection with this id. It remains until the transaction of `sql` ends, if there is
+ * one.
+ */
+export async function requireCollection(sql: Sql | TransactionSql, id: string): Promise<void> {
+  const [found] = await sql`select from collections where id = ${id} for key share`;
+  if (found) return;
+  throw new Failure(
+    `There is no collection with the id ${JSON.stringify(id)}. List them: hotel-api collections list`,
+  );
 }
 
 /** Returns all collections, or the one with this id, ordered by id. */
 async function read(sql: Sql, id: string | null = null): Promise<object[]> {
-  const rows = await sql`
+  return sql`
     select id, name, hotels::float8, (members - hotels)::float8 as unknown, keys::float8
     from collections,
       lateral (
@@ -132,10 +136,90 @@ async function read(sql: Sql, id: string | null = null): Promise<object[]> {
       ) as of_keys
     where ${id}::text is null or id = ${id}
     order by id collate "C"`;
-  return rows;
 }
 
 async function readOne(sql: Sql, id: string): Promise<object> {
   await requireCollection(sql, id);
   return (await read(sql, id))[0]!;
+}
+
+/**
+ * Adds the hotels in a file to a collection, or removes them, in one transaction; each counts once. An id without a hotel is
+ * treated like any other, and reported. Throws a `Failure` if the collection or the file is unknown.
+ */
+async function changeMembers(collection: string, path: string, action: 'add' | 'remove') {
+  const source = await Source.open(path);
+  const progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
+  try {
+    const { lineOf, rejected } = await readIds(source, progress);
+    const ids = [...lineOf.keys()];
+    return await withDatabase(async (sql) => {
+      const outcome = await sql.begin(async (transaction) => {
+        await transaction`set local statement_timeout = 0`;
+        await requireCollection(transaction, collection);
+        const unknown = await transaction<{ id: string }[]>`
+          select id from unnest(${ids}::text[]) as named (id)
+          where not exists (select from hotels where hotels.id = named.id)`;
+        const { count: changed } = await (action === 'add'
+          ? transaction`
+              insert into collection_hotels (collection_id, hotel_id)
+              select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
+          : transaction`
+              delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
+        report(progress, rejected);
+        const named = unknown.map(
+          ({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`,
+        );
+        report(progress, named);
+        const counts = { unknown: unknown.length, rejected: rejected.length };
+        return { changed, unchanged: ids.length - changed, ...counts };
+      });
+      // until it is analyzed, lists of a large new collection sort all of its members
+      if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
+      return outcome;
+    });
+  } finally {
+    progress.stop();
+    await source.close();
+  }
+}
+
+/** Returns the ids with their first lines, and the faults of lines without one. */
+async function readIds(source: Source, progress: Progress) {
+  const lineOf = new Map<string, number>();
+  const rejected: string[] = [];
+  for await (const lines of readLines(source.read())) {
+    progress.at(source.positionBytes);
+    for (const line of lines) {
+      if (line.text?.trim() === '') continue;
+      const { id, fault } = readId(line);
+      if (id === undefined) rejected.push(`line ${line.number}: ${fault}`);
+      else if (!lineOf.has(id)) lineOf.set(id, line.number);
+    }
+  }
+  return { lineOf, rejected };
+}
+
+/** Prints the first faults, and how many there are besides. */
+function report(progress: Progress, faults: string[]): void {
+  for (const fault of faults.slice(0, FIRST_LINES)) progress.log(fault);
+  if (faults.length > FIRST_LINES) progress.log(`and ${count('more line')(faults.length - FIRST_LINES)}`);
+}
+
+/** Reads the id of a hotel, which is the `id` of a JSON object or the trimmed line itself, or the fault of the line. */
+function readId({ text, fault }: Line): { id?: string; fault?: string } {
+  if (text === undefined) return { fault };
+  let id = text.trim();
+  if (id.startsWith('{')) {
+    try {
+      id = JSON.parse(text).id;
+    } catch {
+      return { fault: 'the line is neither JSON nor a hotel id' };
+    }
+    if (typeof id !== 'string') return { fault: '"id" must be a string' };
+  }
+  const length = [...id].length;
+  if (length < 1 || length > MAX_ID_CHARACTERS || id.includes('\0') || !id.isWellFormed())
+    return { fault: `an id must have 1 to ${MAX_ID_CHARACTERS} characters` };
+  return { id };
 }

@@ -5,15 +5,22 @@ import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
 import { isoTime } from '../lib/iso-time.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
-import { requireCollection } from './collections/members.ts';
-import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } from './common/arguments.ts';
+import { requireCollection } from './collections.ts';
+import {
+  collectScope,
+  parseDuration,
+  parseExpiry,
+  parseRateLimit,
+  parseText,
+  parseWhole,
+} from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
-import { unknownKey } from './keys/unknown-key.ts';
-import { addUsageCommand } from './keys/usage.ts';
 
 const DAY_S = 86_400;
+/** Days for which the use of keys is kept. */
+const MAX_DAYS = 90;
 const SHOWN_ONCE = 'The key is shown only now: only its hash is stored.';
 
 /** New key as printed once. `expires_at` is an ISO time in UTC or null. */
@@ -68,8 +75,7 @@ export function addCommand(program: CliCommand): void {
     .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
     .examples(
       'hotel-api keys create --name "Acme Travel"',
-      'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
-      'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
+      'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31 --json',
       'hotel-api keys create --name trial --rate-limit 200/s --note "ticket 4711"',
       'hotel-api keys create --name "Acme Travel" --collection acme',
     )
@@ -116,7 +122,20 @@ export function addCommand(program: CliCommand): void {
     .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')
     .action(rotate);
 
-  addUsageCommand(keys);
+  keys
+    .command('usage')
+    .description('requests, hotels and bytes served, by day (UTC) and key, the last day first')
+    .argument('[id]', 'the id that create and list print (default: all keys)')
+    .option('--days <n>', `the last days, today included, at most ${MAX_DAYS}`, parseWhole(1, MAX_DAYS), 30)
+    .json('an array of {"day","id","name","requests","hotels","bytes"}')
+    .addHelpText(
+      'after',
+      `
+Instances write what they have served once a minute. Responses 429 and 5xx do not count. Bytes are those of bodies as
+sent.`,
+    )
+    .examples('hotel-api keys usage', 'hotel-api keys usage key_Ab3dEf6hIj9k --days 7 --json')
+    .action(usage);
 }
 
 async function create({
@@ -240,4 +259,25 @@ async function rotate(
     }),
   );
   print(json, created, `${SHOWN_ONCE}\nThe old key ${id} remains valid until ${validUntil}.`);
+}
+
+async function usage(
+  id: string | undefined,
+  { days, json }: { days: number; json?: boolean },
+): Promise<void> {
+  const rows = await withDatabase(async (sql) => {
+    const found = await sql`
+      select day::text, key_id as id, name, requests::float8, hotels::float8, bytes::float8
+      from hotel_api_usage left join api_keys on api_keys.id = key_id
+      where day > (now() at time zone 'UTC')::date - ${days}::integer and key_id = coalesce(${id ?? null}, key_id)
+      order by day desc, key_id collate "C"`;
+    const known =
+      id === undefined || found.length > 0 || (await sql`select from api_keys where id = ${id}`).length > 0;
+    return known ? found : unknownKey(id);
+  });
+  print(json, rows);
+}
+
+function unknownKey(id: string): never {
+  throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
 }

@@ -11,9 +11,10 @@ export function parseExpiry(text: string, nowMs = Date.now()): string {
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:\d{2})?)?$/i.exec(text);
   const [, day, time = '00:00', zone = 'Z'] = parts ?? [];
   const at = new Date(`${day}T${time}${zone.toUpperCase()}`);
-  if (!parts || Number.isNaN(at.getTime()) || !isRealDay(day!)) {
+  // 30 February would become a day of March
+  const isRealDay = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day!);
+  if (!parts || Number.isNaN(at.getTime()) || !isRealDay)
     throw new InvalidArgumentError('Give a date or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z.');
-  }
   if (at.getTime() <= nowMs) throw new InvalidArgumentError('The time must be in the future.');
   return at.toISOString();
 }
@@ -75,10 +76,4 @@ export function parseText(maximum: number): (text: string) => string {
 export function collectScope(text: string, before: string[]): string[] {
   if (text !== 'registry') throw new InvalidArgumentError('The only scope is registry.');
   return before.includes(text) ? before : [...before, text];
-}
-
-function isRealDay(text: string): boolean {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
-  const at = new Date(`${text}T00:00:00Z`);
-  return !Number.isNaN(at.getTime()) && at.toISOString().startsWith(text);
 }
