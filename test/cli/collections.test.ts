@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { insertHotels } from '../support/rows.ts';
-import { Program } from './program.ts';
+import { Program, put } from './program.ts';
 
 let program: Program;
 
@@ -10,15 +10,15 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await program.database.sql`delete from collections`;
-  expect(await program.json(['collections', 'create', 'acme', '--name', 'Acme'])).toEqual({
+  expect(await program.jsonHere(['collections', 'create', 'acme', '--name', 'Acme'])).toEqual({
     code: 0,
     id: 'acme',
     name: 'Acme',
   });
 });
 
-const change = (action: string) => (input: string) =>
-  program.json(['collections', action, 'acme', '-'], input);
+const change = (action: string) => async (lines: string) =>
+  program.jsonHere(['collections', action, 'acme', await put(program, 'ids', lines)]);
 const [add, remove] = [change('add'), change('remove')];
 const members = async () => {
   const rows = await program.database
@@ -38,22 +38,20 @@ describe('collections', () => {
   });
 
   test('keep and report ids without a hotel, which do not fail the command', async () => {
-    const args = ['collections', 'add', 'acme', '-'];
-    const { code, stdout, stderr } = await program.run(args, 'later\na\nlater\n');
+    const path = await put(program, 'ids', 'later\na\nlater\n');
+    const { code, stdout, stderr } = await program.here(['collections', 'add', 'acme', path]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^added +2\nunchanged +0\nunknown +1\nrejected +0$/m);
     expect(stderr).toContain('line 1: no hotel has the id "later"');
     expect(await members()).toEqual(['a', 'later']);
-    expect(await program.json(['collections', 'show', 'acme'])).toMatchObject({ hotels: 1, unknown: 1 });
+    expect(await program.jsonHere(['collections', 'show', 'acme'])).toMatchObject({ hotels: 1, unknown: 1 });
   });
 
   test('reject lines without an id, and accept the others', async () => {
     const lines = `{"id":"a"}\n{"id":5}\n{"name":"x"}\n{broken\n{"id":"${'x'.repeat(256)}"}\n{"id":"b"}\n{"id":"{odd"}\n`;
     expect(await add(lines)).toEqual({ ...none, code: 1, added: 3, rejected: 4 });
-    const { stderr } = await program.run(
-      ['collections', 'add', 'acme', '-'],
-      'x'.repeat(256).concat('\n').repeat(30),
-    );
+    const path = await put(program, 'ids', 'x'.repeat(256).concat('\n').repeat(30));
+    const { stderr } = await program.here(['collections', 'add', 'acme', path]);
     expect(stderr).toMatch(
       /^line 1: an id must have 1 to 255 characters\n(line .*\n){19}and 10 more lines\n$/,
     );
@@ -61,23 +59,23 @@ describe('collections', () => {
 
   test('are listed, shown and deleted, with their keys', async () => {
     await add('a\nb\n');
-    const key = await program.json(['keys', 'create', '--name', 'of acme', '--collection', 'acme']);
+    const key = await program.jsonHere(['keys', 'create', '--name', 'of acme', '--collection', 'acme']);
     expect(key).toMatchObject({ code: 0, collection: 'acme' });
-    const next = await program.json(['keys', 'rotate', key.id, '--grace', '1h']);
+    const next = await program.jsonHere(['keys', 'rotate', key.id, '--grace', '1h']);
     expect(next).toMatchObject({ code: 0, collection: 'acme' });
-    const { stdout } = await program.run(['keys', 'list', '--json']);
+    const { stdout } = await program.here(['keys', 'list', '--json']);
     expect(JSON.parse(stdout)).toMatchObject([{ collection: 'acme' }, { collection: 'acme' }]);
-    const all = await program.json(['keys', 'create', '--name', 'of none']);
+    const all = await program.jsonHere(['keys', 'create', '--name', 'of none']);
     expect(all).not.toHaveProperty('collection');
-    expect((await program.run(['keys', 'list'])).stdout).toMatch(
+    expect((await program.here(['keys', 'list'])).stdout).toMatch(
       / acme .*\n.* acme .*\n.* of none +- +- +- /,
     );
     const acme = { id: 'acme', name: 'Acme', hotels: 2, unknown: 0, keys: 2 };
-    expect(JSON.parse((await program.run(['collections', 'list', '--json'])).stdout)).toEqual([acme]);
-    expect((await program.run(['collections', 'list'])).stdout).toBe(
+    expect(JSON.parse((await program.here(['collections', 'list', '--json'])).stdout)).toEqual([acme]);
+    expect((await program.here(['collections', 'list'])).stdout).toBe(
       'id    name  hotels  unknown  keys\nacme  Acme  2       0        2\n',
     );
-    expect(await program.json(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
+    expect(await program.jsonHere(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
     expect(await members()).toEqual([]);
     // the keys do not become unrestricted
     const [row] = await program.database.sql`select count(*)::int from api_keys where collection_id = 'acme'`;
@@ -86,13 +84,15 @@ describe('collections', () => {
 
   test.each([
     [['collections', 'show', 'none'], /no collection with the id "none"/],
-    [['collections', 'add', 'none', '-'], /no collection with the id "none"/],
+    [['collections', 'add', 'none', import.meta.filename], /no collection with the id "none"/],
     [['keys', 'create', '--name', 'n', '--collection', 'none'], /no collection with the id "none"/],
     [['collections', 'create', 'acme', '--name', 'again'], /A collection with the id "acme" exists already/],
     [['collections', 'add', 'acme', 'no-such-file'], /cannot read no-such-file/],
   ])('%j fails with a message', async (args, sentence) => {
-    const { code, stderr, stdout } = await program.run(args, 'a\n');
-    expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(sentence);
+    await expect(program.here(args)).rejects.toThrow(sentence);
+  });
+
+  test('are filled from standard input', async () => {
+    expect(await program.json(['collections', 'add', 'acme', '-'], 'a\n')).toEqual({ ...none, added: 1 });
   });
 });

@@ -19,17 +19,19 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   };
   const { promise: lost, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
-  // `work` has failed for the same reason; so the listener stays
+  // `work` has failed for the same reason; so the listener stays after a failure
   const connectionLost = Object.assign(new Error('write to a closed connection'), {
     code: 'CONNECTION_CLOSED',
   });
-  process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost : error));
+  const report = (error: Error) => reject(isWriteAfterLoss(error) ? connectionLost : error);
+  process.on('uncaughtException', report);
   const interrupt = () => reject(new Failure('Interrupted: uncommitted changes were rolled back.'));
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   let graceS = 0;
   try {
     const result = await Promise.race([connectAndWork(), lost]);
     graceS = 2;
+    process.removeListener('uncaughtException', report);
     return result;
   } finally {
     // after a failure the grace time is 0, because a lost connection would not close by itself
