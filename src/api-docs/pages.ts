@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { StaticPage } from '../http/static-page.ts';
-import { ASSETS, EXAMPLES, OWN, readExample, readLibraryFile } from './assets.ts';
+import { ASSETS, EXAMPLES, readExample } from './assets.ts';
 import type { Documents } from './documents.ts';
 
 /** Content security policy: everything is loaded from, sent to and framed by the service itself. */
@@ -18,6 +19,10 @@ const HEADERS = '\r\ncache-control: public, no-cache\r\nx-content-type-options: 
 const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
+/** Folders of the own files of the page, and of the library that shows the reference. */
+const OWN = new URL('page/', import.meta.url).href;
+const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
+
 type Entry = [path: string, page: StaticPage];
 
 /** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
@@ -31,10 +36,10 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
     ['/openapi.json', new StaticPage('application/json', HEADERS, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
-    asset('page.css', CSS, () => OWN['page.css']),
-    asset('page.js', JAVASCRIPT, () => OWN['page.js']),
-    asset('swagger-ui.css', CSS, () => readLibraryFile('swagger-ui.css')),
-    asset('swagger-ui-bundle.js', JAVASCRIPT, () => readLibraryFile('swagger-ui-bundle.js')),
+    asset(OWN, 'page.css', CSS),
+    asset(OWN, 'page.js', JAVASCRIPT),
+    asset(LIBRARY, 'swagger-ui.css', CSS),
+    asset(LIBRARY, 'swagger-ui-bundle.js', JAVASCRIPT),
     ...EXAMPLES.map(
       (name): Entry => [
         `/docs/examples/${name}`,
@@ -44,6 +49,6 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
   ]);
 }
 
-function asset(name: string, type: string, read: () => Buffer | Promise<Buffer>): Entry {
-  return [`${ASSETS}/${name}`, new StaticPage(type, HEADERS, read)];
+function asset(folder: string, name: string, type: string): Entry {
+  return [`${ASSETS}/${name}`, new StaticPage(type, HEADERS, () => readFile(new URL(name, folder)))];
 }

@@ -1,16 +1,36 @@
+import { randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
+import { createCollection } from '../cli/collections.ts';
 import { parseWhole } from '../cli/common/arguments.ts';
+import { count } from '../cli/common/progress.ts';
+import { createKey } from '../cli/keys.ts';
+import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import { Shutdown } from '../lib/shutdown.ts';
-import { runDemo } from './run.ts';
+import { openDatabase } from '../postgres/connect.ts';
+import { migrate } from '../postgres/migrate.ts';
+import { type Examples, screen } from './screen.ts';
+import { choosePort } from './servers/port.ts';
+import { type PostgresServer, startPostgres } from './servers/postgres.ts';
+import { findRedis } from './servers/redis.ts';
+import { startService } from './service.ts';
+import { makeTools } from './tools.ts';
 
-const port = parseWhole(1, 65_535);
+const DATABASE = 'hotels';
+/** The collection that the third key sees. */
+const COLLECTION = 'demo';
+const LOGIN = 'hotel_api';
+/** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
+const CONNECTIONS_PER_WORKER = 12;
+const STOP_DEADLINE_MS = 12_000;
+
+const parsePort = parseWhole(1, 65_535);
 
 const program = new Command('npm run demo --')
   .description('run the service with PostgreSQL, Redis and generated hotels, without prior installation')
   .option('--hotels <n>', 'number of hotels', parseWhole(10, 10_000_000), 20_000)
-  .option('--port <port>', 'public port (default: 8080, or a free port if it is in use)', port)
-  .option('--admin-port <port>', 'admin port (default: 9090, or a free port if it is in use)', port)
+  .option('--port <port>', 'public port (default: 8080, or a free port if it is in use)', parsePort)
+  .option('--admin-port <port>', 'admin port (default: 9090, or a free port if it is in use)', parsePort)
   .option('--workers <n>', 'worker processes', parseWhole(1, 64), Math.min(8, availableParallelism()))
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
   .parse();
@@ -39,7 +59,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 // the terminal or the reader of a pipe may close first
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-runDemo(program.opts(), shutdown, log).then(
+run().then(
   (sentence) => end({ code: 1, sentence }),
   (error: Error) => end({ code: 1, sentence: `The demo failed: ${error.message}` }),
 );
@@ -47,3 +67,89 @@ const { code, sentence } = await ending;
 (code === 0 ? console.log : console.error)(`\n${sentence}`);
 for (const fault of await shutdown.close()) console.error(`not closed cleanly: ${fault}`);
 process.exit(code);
+
+/**
+ * Starts everything and prints how to use it. Each part is pushed to `shutdown` before it runs, so the demo may be closed
+ * at any time. Resolves with a message when the service has exited by itself.
+ */
+async function run(): Promise<string> {
+  const options = program.opts<{ hotels: number; workers: number; port?: number; adminPort?: number }>();
+  const startedAtMs = performance.now();
+  if (options.port !== undefined && options.port === options.adminPort)
+    throw new Error('--port and --admin-port must differ');
+  const port = await choosePort(options.port, 8080, 'port', options.adminPort, log);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, log);
+
+  log('Starting PostgreSQL and Redis …');
+  const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
+  shutdown.push(
+    'PostgreSQL',
+    async () => (await startingPostgres.catch(() => undefined))?.stop(),
+    STOP_DEADLINE_MS,
+  );
+  const fetching = new AbortController();
+  const findingRedis = findRedis(log, fetching.signal);
+  shutdown.push(
+    'Redis',
+    async () => {
+      fetching.abort();
+      return (await findingRedis.catch(() => undefined))?.server?.stop();
+    },
+    STOP_DEADLINE_MS,
+  );
+  const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
+  if (!redis) log('Continuing without Redis: local caches and PostgreSQL.');
+
+  log(`Generating ${options.hotels} hotels …`);
+  const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels);
+
+  log(`Starting the service with ${count('worker')(options.workers)} …`);
+  const tools = await makeTools({ ownerUrl, ...examples });
+  const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
+  const service = await startService({ ...addresses, workers: options.workers, folder: tools, shutdown });
+
+  log(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
+  log(
+    `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C stops it and removes all its files.`,
+  );
+
+  postgres.exited.then(() => log('PostgreSQL has exited: cached hotels are still served.'));
+  redis?.server?.exited.then(() => log('Redis has exited: the service continues without it.'));
+  const { code, signal } = await service.exited;
+  return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
+}
+
+/** Creates the database, the login of the service, hotels and three keys. */
+async function fill(
+  server: PostgresServer,
+  hotelCount: number,
+): Promise<Examples & { serviceUrl: string; ownerUrl: string }> {
+  const ownerUrl = server.url(DATABASE);
+  const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
+  const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });
+  const close = () => Promise.all([admin.end({ timeout: 0 }), owner.end({ timeout: 0 })]);
+  shutdown.push('connections to PostgreSQL', close);
+  await admin`create database ${admin(DATABASE)}`;
+  await migrate(owner);
+  const password = randomBytes(16).toString('hex');
+  await admin.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
+  await seed(owner, hotelCount, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
+  const full = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'] });
+  const narrow = await createKey(owner, { name: 'demo, without' });
+  const hotels = await owner<Examples['hotels']>`
+    select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
+    where channel_id is not null and registry_id is not null order by id collate "C" limit 3`;
+  await createCollection(owner, COLLECTION, 'Demo');
+  await owner`insert into collection_hotels select ${COLLECTION}, unnest(${hotels.map(({ id }) => id)}::text[])`;
+  const ofCollection = await createKey(owner, { name: 'demo, of a collection', collection: COLLECTION });
+  await close();
+  const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
+  return {
+    serviceUrl,
+    ownerUrl,
+    fullKey: full.key,
+    narrowKey: narrow.key,
+    collectionKey: ofCollection.key,
+    hotels: [...hotels],
+  };
+}

@@ -1,11 +1,9 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, cp, mkdtemp, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import type { Guarded, Order } from './guarded.ts';
 import { startOnFreePort } from './server.ts';
 
@@ -57,7 +55,7 @@ export async function orderPostgres(
     programs = process.env.TEST_POSTGRES,
   }: { maxConnections: number; password: string; programs?: string | undefined },
 ): Promise<Order & { folder: string }> {
-  const user = process.getuid?.() === 0 ? await unprivilegedUser() : undefined;
+  const user = process.getuid?.() === 0 ? NOBODY : undefined;
   const folder = await makeFolder(user);
   const { initdb, postgres } = programs
     ? { initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
@@ -91,25 +89,9 @@ export async function orderPostgres(
   };
 }
 
-interface User {
-  uid: number;
-  gid: number;
-}
-
-/** PostgreSQL does not run as root. */
-async function unprivilegedUser(): Promise<User> {
-  for (const name of ['postgres', 'nobody']) {
-    try {
-      const [uid, gid] = await Promise.all(
-        ['-u', '-g'].map(async (part) => Number((await run('id', [part, name])).stdout)),
-      );
-      return { uid: uid!, gid: gid! };
-    } catch {
-      // no such user
-    }
-  }
-  throw new Error('PostgreSQL does not run as root, and there is no user postgres or nobody to run it as');
-}
+/** PostgreSQL does not run as root: it runs as nobody, who has this number in every distribution. */
+const NOBODY = { uid: 65_534, gid: 65_534 };
+type User = typeof NOBODY;
 
 async function makeFolder(user: User | undefined): Promise<string> {
   const parent = user && !(await othersReach(tmpdir())) ? '/tmp' : tmpdir();
@@ -140,5 +122,3 @@ export async function othersReach(folder: string): Promise<boolean> {
   if ((mode & 0o001) === 0) return false;
   return dirname(folder) === folder || othersReach(dirname(folder));
 }
-
-const run = promisify(execFile);
