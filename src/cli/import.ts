@@ -2,7 +2,10 @@ import { Failure } from '../lib/failure.ts';
 import { parseAmount, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
-import { type ImportOptions, importFile } from './import/importer.ts';
+import { withDatabase } from './common/session.ts';
+import { Source } from './common/source.ts';
+import { Importer, type ImportOptions, type Summary } from './import/importer.ts';
+import { detectHeader } from './import/records.ts';
 
 export function addCommand(program: CliCommand): void {
   program
@@ -43,10 +46,19 @@ files make the exit code 2.
 async function run(path: string, { json, ...options }: ImportOptions & { json?: boolean }): Promise<void> {
   if (options.deleteAtMost && !options.deleteMissing)
     throw new Failure('--delete-at-most needs --delete-missing.', 2);
-  const summary = await importFile(path, options);
+  const source = await Source.open(path);
+  try {
+    const importer = new Importer(source, await detectHeader(source), options);
+    show(await withDatabase((sql) => importer.run(sql)), options.dryRun, json);
+  } finally {
+    await source.close();
+  }
+}
+
+function show(summary: Summary, isDryRun = false, json = false): void {
   const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
   const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
-  const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
+  const beginning = isDryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
   print(json, summary, [beginning + counts, ...notes].join('\n'), null);
   if (summary.failed) process.exitCode = 1;
 }

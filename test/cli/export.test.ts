@@ -35,7 +35,7 @@ describe('export', () => {
     expect(lines.map((line) => JSON.parse(line).id)).toEqual(['a', 'b', 'z', 'Ä" \\ \t']);
     expect(lines.join()).toContain('"registry_id":9007199254740991}');
     const whole = counts({ unchanged: HOTELS });
-    expect(await importHere(program, file, exported, { deleteMissing: true })).toEqual(whole);
+    expect(await importHere(program, file, exported, '--delete-missing')).toEqual(whole);
     await sql()`truncate hotels`;
     expect(await importHere(program, file, exported)).toEqual(counts({ inserted: HOTELS }));
   });

@@ -2,7 +2,6 @@ import { lstat, readdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { parseAmount } from '../../src/cli/common/arguments.ts';
 import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, importHere, Program, put } from './program.ts';
@@ -12,7 +11,7 @@ const sql = () => program.database.sql;
 beforeAll(async () => {
   program = await Program.set();
 });
-const run = (...args: [name: string, content: string | Buffer, options?: object]) =>
+const run = (...args: [name: string, content: string | Buffer, ...options: string[]]) =>
   importHere(program, ...args);
 const read = (name: string) => readFile(join(program.folder, name), 'utf8');
 const linesOf = (hotels: object[]) => hotels.map((hotel) => `${JSON.stringify(hotel)}\n`).join('');
@@ -80,10 +79,10 @@ describe('every format', () => {
         { ...made[0], city: 'Rome' },
         { id: 'new', name: 'N' },
       ]) + wrong;
-    const options = { dryRun: true, deleteMissing: true, deleteAtMost: parseAmount('100%') };
+    const options = ['--dry-run', '--delete-missing', '--delete-at-most', '100%'];
     await sql().begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
-      expect(await run('dry.ndjson', content, options)).toEqual(
+      expect(await run('dry.ndjson', content, ...options)).toEqual(
         counts({ inserted: 1, updated: 1, deleted: HOTELS - 1, rejected: 30 }),
       );
     });
@@ -129,7 +128,7 @@ describe('with few hotels', () => {
   const A = { id: 'a', name: 'A', channel_id: 'one', registry_id: 1 };
   const B = { id: 'b', name: 'B', channel_id: 'two', registry_id: 2 };
   const C = { id: 'c', name: 'C', channel_id: 'three', registry_id: '0003' };
-  const take = (hotels: object[], options = {}) => run('few.ndjson', linesOf(hotels), options);
+  const take = (hotels: object[], ...options: string[]) => run('few.ndjson', linesOf(hotels), ...options);
   beforeEach(async () => {
     await sql()`truncate hotels`;
     await sql()`insert into hotels ${sql()([A, B, C])}`;
@@ -156,8 +155,8 @@ describe('with few hotels', () => {
       { ...A, latitude: 91 },
       { id: 'd', name: 'D', channel_id: 'two' },
     ];
-    const options = { deleteMissing: true, deleteAtMost: parseAmount('70%') };
-    expect(await take(hotels, options)).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
+    const options = ['--delete-missing', '--delete-at-most', '70%'];
+    expect(await take(hotels, ...options)).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
     expect(await channels()).toEqual({ a: 'one', d: 'two' });
   });
 

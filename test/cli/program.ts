@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url';
 import { expect, vi } from 'vitest';
 import { addCommands } from '../../src/cli/commands.ts';
 import { CliCommand } from '../../src/cli/common/help.ts';
-import { type ImportOptions, importFile } from '../../src/cli/import/importer.ts';
 import { Failure } from '../../src/lib/failure.ts';
 import { BUNDLED } from '../support/bundle.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
@@ -121,31 +120,24 @@ export async function put(program: Program, name: string, content: string | Buff
 }
 
 /**
- * Imports a file with this content in this process, which starts faster than the program. Returns what `json` returns, or the
- * message and the exit code of a failure.
+ * Imports a file with this content in this process. Returns what `json` returns, or the message and the exit code of a
+ * failure.
  */
 export async function importHere(
   program: Program,
   name: string,
   content: string | Buffer,
-  options: Partial<ImportOptions> = {},
+  ...options: string[]
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 ): Promise<any> {
   const path = await put(program, name, content);
-  program.printed = '';
-  const write = vi.spyOn(process.stderr, 'write').mockImplementation((chunk) => {
-    program.printed += chunk;
-    return true;
-  });
   try {
-    const connect: Parameters<typeof importFile>[2] = (work) => work(program.database.sql);
-    const summary = await importFile(path, { wait: true, ...options }, connect);
-    return { code: summary.failed ? 1 : 0, ...summary };
+    const outcome = await program.here(['import', path, '--json', ...options]);
+    program.printed = outcome.stderr;
+    return documentOf(outcome);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return { code: error.exitCode, failure: error.message };
-  } finally {
-    write.mockRestore();
   }
 }
 

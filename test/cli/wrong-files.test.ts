@@ -3,7 +3,6 @@ import { appendFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { parseAmount } from '../../src/cli/common/arguments.ts';
 import { waitingForHotels } from '../support/postgres-client.ts';
 import { counts, importHere, Program, put } from './program.ts';
 
@@ -31,8 +30,8 @@ const csv = (first: number, last: number) =>
     .map((i) => `h${i},Hotel ${i},\n`)
     .join('');
 const HEADER = 'id,name,city\n';
-const DELETE = { deleteMissing: true };
-const run = (...args: [name: string, content: string | Buffer, options?: object]) =>
+const DELETE = '--delete-missing';
+const run = (...args: [name: string, content: string | Buffer, ...options: string[]]) =>
   importHere(program, ...args);
 const hotel = async (id: string) => (await sql()`select * from hotels where id = ${id}`)[0];
 
@@ -69,7 +68,8 @@ describe('a file that is still being written', () => {
   });
 
   test('is whole with the expected number of lines only', async () => {
-    const expecting = (expectLines: number) => run('half.ndjson', json(1, 900), { ...DELETE, expectLines });
+    const expecting = (expectLines: number) =>
+      run('half.ndjson', json(1, 900), DELETE, '--expect-lines', String(expectLines));
     await expectNothing(
       expecting(1_000),
       'has 900 lines with hotels, --expect-lines says 1000; nothing was imported',
@@ -80,7 +80,7 @@ describe('a file that is still being written', () => {
   test('is imported without deletions if its last row may be cut', async () => {
     const cut = `${HEADER}${csv(1, 998)}h999,Hotel 999,Lond`;
     await expectNothing(run('cut.csv', cut, DELETE), /no newline follows the last row.*nothing was imported/);
-    expect(await run('cut.csv', cut, { ...DELETE, expectLines: 999 })).toMatchObject({ code: 0, deleted: 1 });
+    expect(await run('cut.csv', cut, DELETE, '--expect-lines', '999')).toMatchObject({ code: 0, deleted: 1 });
     expect(await run('cut.csv', cut)).toMatchObject({
       unchanged: 999,
       notes: ['No newline follows the last row: the file may end midway.'],
@@ -100,7 +100,7 @@ describe('mass deletion', () => {
   test('more than a fifth of the hotels is not deleted, and both numbers are named', async () => {
     const why = '997 of 1000 hotels would be deleted, at most 200 may be (--delete-at-most)';
     await expectNothing(run('three.ndjson', json(1, 3), DELETE), `${why}; nothing was imported`);
-    const dry = await run('three.ndjson', json(1, 3), { ...DELETE, dryRun: true });
+    const dry = await run('three.ndjson', json(1, 3), DELETE, '--dry-run');
     expect(dry).toMatchObject({ code: 1, deleted: 997, notes: [`The import would fail: ${why}.`] });
   });
 
@@ -108,7 +108,7 @@ describe('mass deletion', () => {
     await expectNothing(run('most.ndjson', json(1, 799), DELETE), '201 of 1000');
     expect(await run('most.ndjson', json(1, 800), DELETE)).toMatchObject({ code: 0, deleted: 200 });
     const take = (last: number, amount: string) =>
-      run('few.ndjson', json(1, last), { ...DELETE, deleteAtMost: parseAmount(amount) });
+      run('few.ndjson', json(1, last), DELETE, '--delete-at-most', amount);
     expect(await take(400, '49%')).toMatchObject({ code: 1, failure: expect.anything() });
     expect(await take(400, '50%')).toMatchObject({ code: 0, deleted: 400 });
     expect(await take(3, '396')).toMatchObject({ code: 1, failure: expect.anything() });
@@ -150,7 +150,7 @@ test.each([
   ['nothing.gz', gzipSync('')],
 ])('%s has no hotel, and fails', async (name, content) => {
   await expectNothing(run(name, content), 'no hotel in the input');
-  const dry = await run(name, content, { dryRun: true });
+  const dry = await run(name, content, '--dry-run');
   expect(dry).toMatchObject({ code: 1, notes: [expect.stringMatching(/would fail: .*no hotel/)] });
 });
 
@@ -198,7 +198,7 @@ test.each(['SIGINT', 'SIGKILL'] as const)(
       child.kill(signal);
       // the server looks for its client every second
       await expect.poll(() => waitingForHotels(sql())).toHaveLength(0);
-      expect((await run('new.ndjson', content, { wait: false, dryRun: true })).code).toBe(0);
+      expect((await run('new.ndjson', content, '--no-wait', '--dry-run')).code).toBe(0);
     });
     const { code, stderr, stdout } = await started.outcome;
     expect([code, stdout]).toEqual([signal === 'SIGINT' ? 1 : null, '']);
@@ -241,10 +241,7 @@ test('of two imports at once the second waits, or fails with --no-wait, and says
   const old = await put(program, 'old.ndjson', '{"id":"h1","name":"old"}\n');
   const fresh = '{"id":"h1","name":"new"}\n';
   const { started, result } = await whileWaiting(old, async () => {
-    await expectNothing(
-      run('new.ndjson', fresh, { wait: false }),
-      new RegExp(`^${RUNS}; nothing was imported`),
-    );
+    await expectNothing(run('new.ndjson', fresh, '--no-wait'), new RegExp(`^${RUNS}; nothing was imported`));
     const second = program.start(['import', 'new.ndjson']);
     await once(second.child.stderr!, 'data');
     return second;

@@ -4,13 +4,12 @@ import { analyzeTables } from '../../postgres/analyze.ts';
 import { parseAmount } from '../common/arguments.ts';
 import { copyIn, copyRow } from '../common/copy.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import { withDatabase } from '../common/session.ts';
-import { Source } from '../common/source.ts';
+import type { Source } from '../common/source.ts';
 import { rejectCollisions } from './collisions.ts';
 import type { Header } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import { type Counts, compare, write } from './merge.ts';
-import { detectHeader, readRecords } from './records.ts';
+import { readRecords } from './records.ts';
 import { removeRejected, writeRejected } from './rejects.ts';
 
 /** Maximum number of faults that a dry run prints. */
@@ -46,26 +45,11 @@ export type Summary = Counts &
     notes: string[];
   };
 
-/** Imports a file, or `-` for standard input. Throws a `Failure` if it imports nothing. `connect` gives it the database. */
-export async function importFile(
-  path: string,
-  options: ImportOptions,
-  connect = withDatabase,
-): Promise<Summary> {
-  const source = await Source.open(path);
-  try {
-    const header = await detectHeader(source);
-    return await connect((sql) => new Importer(source, header, options).run(sql));
-  } finally {
-    await source.close();
-  }
-}
-
 /**
  * Import in one transaction. The lines are read into a staging table, checked there, and merged into the hotels. The merge
  * compares sets, so a wrong line needs no savepoint, and unchanged hotels are not written.
  */
-class Importer {
+export class Importer {
   readonly #source: Source;
   readonly #header: Header | undefined;
   readonly #options: ImportOptions;
