@@ -53,8 +53,8 @@ async function settingsArrive(sql: Sql): Promise<boolean> {
 
 /**
  * Gives an existing login what the service needs behind a pooler: membership of the serving role, and the settings that
- * the service cannot send there. Throws a `Failure` if the login may write by other rights, or if this connection may not
- * change it; that one says what to run.
+ * the service cannot send there. Throws a `Failure` if the login may write or create temporary tables by other rights, or if this
+ * connection may not change it; each says what to run.
  */
 export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
   const found = await sql`select from pg_roles where rolname = ${login} and rolcanlogin`;
@@ -66,10 +66,7 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
   await sql
     .begin(async (transaction) => {
       await transaction.unsafe(statements).simple();
-      if (await mayWrite(transaction, login))
-        throw new Failure(
-          `The login ${login} may write by other rights. The service needs one that is a member of ${SERVING_ROLE} and of nothing else.`,
-        );
+      await requireReadOnly(transaction, login);
     })
     .catch((error: Error & { code?: string }) => {
       if (error.code !== '42501') throw error;
@@ -81,15 +78,11 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
 
 /**
  * Checks the login of a connection of the service through a pooler, where it can neither drop rights nor send settings.
- * Throws a `Failure` if the login may write, or lacks settings. `timeoutMs`: deadline of its queries.
+ * Throws a `Failure` if the login may write or create temporary tables, or lacks settings. `timeoutMs`: deadline of its queries.
  */
 export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
   const login = await loginOf(sql);
-  if (await mayWrite(sql, login))
-    throw new Failure(
-      `The login ${login} of DATABASE_URL may write, and DATABASE_URL leads through a pooler, where the service cannot drop rights. ` +
-        `The login must be a member of ${SERVING_ROLE} and of nothing else.`,
-    );
+  await requireReadOnly(sql, login);
   await requireSettings(sql, settingsFor(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
 }
 
@@ -127,12 +120,23 @@ async function loginOf(sql: Sql): Promise<string> {
   return row.login;
 }
 
-/** Returns true if the login may write a table by any of its rights. */
-async function mayWrite(sql: Sql | TransactionSql, login: string): Promise<boolean> {
-  const [row] = await sql<[{ may_write: boolean }]>`
-    select bool_or(has_table_privilege(${login}::name, name, 'insert, update, delete, truncate')) as may_write
+/** Throws a `Failure` if the login may write a table by any of its rights, or create one that is read in its place. */
+async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
+  const [row] = await sql<[{ may_write: boolean; may_replace: boolean; cure: string }]>`
+    select bool_or(has_table_privilege(${login}::name, name, 'insert, update, delete, truncate')) as may_write,
+      has_database_privilege(${login}::name, current_database(), 'temporary') as may_replace,
+      format('revoke temporary on database %I from public', current_database()) as cure
     from unnest(${TABLES}::text[]) as name`;
-  return row.may_write;
+  if (row.may_write)
+    throw new Failure(
+      `The login ${login} may write by other rights, which the service cannot drop behind a pooler. ` +
+        `It needs a login that is a member of ${SERVING_ROLE} and of nothing else.`,
+    );
+  if (row.may_replace)
+    throw new Failure(
+      `The login ${login} may create temporary tables. A pooler keeps them for its next client, and PostgreSQL would read them ` +
+        `in place of the hotels. Run, as the owner of the database: ${row.cure}. Grant the right to logins that need it.`,
+    );
 }
 
 /** Returns the statements that give a login these settings, with names and values quoted. */
