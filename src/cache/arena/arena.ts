@@ -162,8 +162,7 @@ export class CacheArena {
   }
 
   /**
-   * Offers a compressed form, empty if compression does not pay. It is stored at the second request, and dropped with
-   * its entry. The call invalidates all refs.
+   * Offers a compressed form, empty if compression does not pay. It is stored at the second request. The call invalidates all refs.
    */
   offerForm(ref: number, view: View, coding: Coding, bytes: Uint8Array): void {
     if (bytes.length > this.#maxEntryBytes) return;

@@ -15,10 +15,8 @@ export const HASHES: usize = GAPS + 0x2000;
 /** Space for one 64-bit integer an element, for numbers written with a fraction or an exponent. */
 export const NUMBERS: usize = HASHES + 0x2000;
 export const NUMBER_BYTES: usize = 20;
-/** Space for the key of a compressed form. */
-export const FORM_KEY: usize = NUMBERS + 0x5000;
 /** Keys and request bodies that the caller writes: the longest body, and the vector of zeros that ends it. */
-export const INPUT: usize = FORM_KEY + 0x500;
+export const INPUT: usize = NUMBERS + 0x5500;
 export const INPUT_BYTES: u32 = 0x100000;
 
 /** Prefix of every key of a command. */

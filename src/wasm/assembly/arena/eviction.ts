@@ -22,7 +22,6 @@ import {
   ENTRY,
   frequencyOf,
   kindOf,
-  markDead,
   RECORD_HEADER_BYTES,
   setFrequency,
   sizeOf,
@@ -71,11 +70,7 @@ function evictFromSmall(): void {
   if (kind === DEAD) return;
   if (kind !== ABSENCE) {
     if (frequencyOf(record) > 1 || hasRoomInMain()) {
-      const size = sizeOf(record);
-      const to = claimMain(size);
-      // the claim may have evicted an entry and, with it, this form of it
-      if (kindOf(record) === DEAD) markDead(to, size);
-      else move(record, to, 0);
+      move(record, claimMain(sizeOf(record)), 0);
       return;
     }
     if (kind === ENTRY) {

@@ -1,20 +1,42 @@
 /**
  * Compressed forms of entries. They are records of their own in the rings, so they count in the budget and are evicted
- * like hotels. A form is stored from the second request for any form of its entry on, and dropped with the entry. Behind the record header:
- * u32 key length, the key, the compressed bytes. An empty form states that compression does not pay.
+ * like hotels. A form is stored from the second request for any form of its entry on. Behind the record header: u32 key length,
+ * the key, the compressed bytes. An empty form states that compression does not pay.
+ *
+ * The key is the number of the form, then the bytes of the entry from the tags to the end of the id. Tags differ where the
+ * bytes of a view differ. A changed hotel has other tags, so an outdated form is never found, and is evicted unused.
  */
 
+import { HEADER_BYTES, NARROW_TAG_AT } from '../../../hotels/entry-layout';
+import { entryKeyLength } from '../entry';
 import { hashOf } from '../hash';
 import { INPUT, outputStart } from '../layout';
 import { claimSmall, relieveIndex } from './eviction';
-import { HAS_FORMS, WAS_REQUESTED, writeFormKey } from './form-key';
-import { forget, formOf, linkForm, recordOf } from './links';
+import { forget, linkForm, recordOf } from './links';
 import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';
 import { maxEntryBytes, touch } from './store';
 
+/** Flag of an entry's record: a compressed form was requested. */
+const WAS_REQUESTED: u32 = 0x40;
+const NUMBER_BYTES: u32 = 8;
+
+/** Writes the key of a form of an entry's record to INPUT; returns its length in bytes. */
+function writeKey(record: usize, form: u32): u32 {
+  const entry = record + RECORD_HEADER_BYTES;
+  const length = HEADER_BYTES - <u32>NARROW_TAG_AT + entryKeyLength(entry, 0);
+  store<u64>(INPUT, form);
+  memory.copy(INPUT + NUMBER_BYTES, entry + NARROW_TAG_AT, length);
+  return NUMBER_BYTES + length;
+}
+
+/** Returns the form whose key is at INPUT, or 0. */
+function formAt(keyLength: u32): usize {
+  return recordOf(<u32>(hashOf(FORMS, INPUT, keyLength) >> 32), FORMS, INPUT, keyLength);
+}
+
 /** Returns the ref of a compressed form of the entry at `ref`, or 0. */
 export function findForm(ref: u32, form: u32): u32 {
-  const held = formOf((<usize>ref) << 3, form, INPUT);
+  const held = formAt(writeKey((<usize>ref) << 3, form));
   if (held === 0) return 0;
   touch(held);
   return <u32>(held >> 3);
@@ -27,12 +49,11 @@ export function putForm(ref: u32, form: u32, length: u32): void {
     setLinks(record, linksOf(record) | WAS_REQUESTED);
     return;
   }
-  const keyLength = writeFormKey(record, form, INPUT);
+  const keyLength = writeKey(record, form);
   const contentLength: u32 = 4 + keyLength + length;
   if (contentLength > maxEntryBytes()) return;
-  const held = recordOf(<u32>(hashOf(FORMS, INPUT, keyLength) >> 32), FORMS, INPUT, keyLength);
+  const held = formAt(keyLength);
   if (held !== 0) forget(held);
-  setLinks(record, linksOf(record) | HAS_FORMS);
   relieveIndex();
   const size = sizeFor(contentLength);
   const target = claimSmall(size);

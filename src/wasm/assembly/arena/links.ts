@@ -1,8 +1,6 @@
 /** Links between the index and the records: which keys lead to a record. */
 import { entryKey, entryKeyLength } from '../entry';
 import { hashOf } from '../hash';
-import { FORM_KEY } from '../layout';
-import { FORM_COUNT, HAS_FORMS, writeFormKey } from './form-key';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
 import {
   ABSENCE,
@@ -91,10 +89,7 @@ export function unlink(record: usize): void {
   const kind = kindOf(record);
   if (kind === ABSENCE) absences--;
   else if (kind === FORM) forms--;
-  else {
-    entries--;
-    if (links & HAS_FORMS) forgetForms(record);
-  }
+  else entries--;
 }
 
 /** Links the keys of the record at `from` to its copy at `to`. */
@@ -115,19 +110,6 @@ export function linkForm(record: usize): void {
   setLinks(record, 1 << FORMS);
   insert(hashOfKey(record, FORMS), record);
   forms++;
-}
-
-/** Returns the compressed form of an entry's record, or 0, and writes its key to `key`. */
-export function formOf(record: usize, form: u32, key: usize): usize {
-  const length = writeFormKey(record, form, key);
-  return recordOf(<u32>(hashOf(FORMS, key, length) >> 32), FORMS, key, length);
-}
-
-function forgetForms(record: usize): void {
-  for (let form: u32 = 0; form < FORM_COUNT; form++) {
-    const held = formOf(record, form, FORM_KEY);
-    if (held !== 0) forget(held);
-  }
 }
 
 export function forgetCounts(): void {

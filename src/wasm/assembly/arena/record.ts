@@ -5,7 +5,7 @@
  *     4  u8   kind; if DEAD, the bytes behind it have no meaning
  *     5  u8   frequency: hits since it entered its ring, at most 3
  *     6  u8   links: bit n is set while the index holds its key of namespace n. Of an entry also bit 6: a compressed
- *             form was requested, and bit 7: a form was stored
+ *             form was requested
  *     7  u8   0
  *     8  f64  time of storing, monotonic ms
  *    16  f64  soft expiry, monotonic ms; of an absence its expiry
