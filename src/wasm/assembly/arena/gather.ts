@@ -21,7 +21,7 @@ import {
   softUntilOf,
   stampOf,
 } from './record';
-import { unstampAll } from './ring';
+import { dropSince } from './ring';
 import { ABSENT, MISS, refIfValid, touch } from './store';
 
 /** Ref of an element that adds nothing to the response: absent, or a repetition. */
@@ -95,7 +95,7 @@ function nextBatch(): void {
   batch++;
   if (batch === 0) {
     // the number wraps after 2^32 batches, and old stamps would match
-    unstampAll();
+    dropSince(-Infinity);
     batch = 1;
   }
 }

@@ -3,7 +3,7 @@
  * becomes a dead record. Fields at the ring's address: start, end, head, tail, used, peak.
  */
 import { forget } from './links';
-import { ABSENCE, DEAD, ENTRY, kindOf, markDead, setStamp, sizeOf, storedAtOf } from './record';
+import { ABSENCE, ENTRY, kindOf, markDead, sizeOf, storedAtOf } from './record';
 
 @unmanaged
 export class Ring {
@@ -72,26 +72,6 @@ export function pop(ring: Ring): usize {
   return record;
 }
 
-/** Returns the next record of the ring. */
-function nextIn(ring: Ring, record: usize): usize {
-  const next = record + sizeOf(record);
-  return next === ring.end ? ring.start : next;
-}
-
-/** Clears the stamps of all records. */
-export function unstampAll(): void {
-  unstamp(SMALL);
-  unstamp(MAIN);
-}
-
-function unstamp(ring: Ring): void {
-  let record = ring.tail;
-  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    // a dead record may be 8 bytes long and have no stamp
-    if (kindOf(record) !== DEAD) setStamp(record, 0);
-  }
-}
-
 /** Drops the entries and absences that were stored at this time or later. */
 export function dropSince(sinceMs: f64): void {
   dropSinceIn(SMALL, sinceMs);
@@ -100,8 +80,11 @@ export function dropSince(sinceMs: f64): void {
 
 function dropSinceIn(ring: Ring, sinceMs: f64): void {
   let record = ring.tail;
-  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+  for (let left = ring.used; left > 0; ) {
     const kind = kindOf(record);
     if ((kind === ENTRY || kind === ABSENCE) && storedAtOf(record) >= sinceMs) forget(record);
+    left -= sizeOf(record);
+    record += sizeOf(record);
+    if (record === ring.end) record = ring.start;
   }
 }
