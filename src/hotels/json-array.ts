@@ -70,27 +70,22 @@ export function fillGaps(
   found: readonly (Found | undefined)[],
   view: View,
 ): Body {
-  let length = hits.length;
-  for (const entry of found) if (entry) length += entry.bodyLength(view) + 1;
-  if (length > MAX_RESPONSE_BYTES) return new LargeBody(partsOf(hits, places, found), view);
-  if (length > area.length) area = Buffer.allocUnsafe(Math.min(MAX_RESPONSE_BYTES, 2 * length));
-  // each piece ends with a comma; the bracket replaces the last one
-  const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
+  const parts = partsOf(hits, places, found);
+  const body = new LargeBody(parts, view);
+  if (body.length > MAX_RESPONSE_BYTES) return body;
+  if (body.length >= area.length)
+    area = Buffer.allocUnsafe(Math.min(MAX_RESPONSE_BYTES, 2 * body.length) + 1);
   let at = 0;
-  let taken = 0;
-  const takeHits = (end: number) => {
-    if (end === taken) return;
-    at += hits.copy(area, at, taken, end);
-    taken = end;
-    if (end === hits.length) area[at - 1] = COMMA;
-  };
-  for (const [i, entry] of found.entries()) {
-    if (!entry) continue;
-    takeHits(places[i]!);
-    at = entry.copyBody(view, area, at);
-    area[at++] = COMMA;
+  for (const part of parts) {
+    if (part instanceof Entry) {
+      at = part.copyBody(view, area, at);
+      area[at++] = COMMA;
+    } else {
+      area.set(part, at);
+      at += part.length;
+    }
   }
-  takeHits(hitsEnd);
+  // the bracket replaces the last comma; an empty array has none
   if (at === 1) at++;
   area[at - 1] = CLOSE;
   return area.subarray(0, at);
