@@ -1,12 +1,17 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
+import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 import { CacheMemory, type Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
 import { writeKey, writeKeys } from './key-bytes.ts';
-import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
 import { StoredTag, tagStart } from './tag.ts';
+
+/** Fields of the entry of a record, in words of four bytes, or doubles, from the record's start. */
+const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
+const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
+const VALID_UNTIL_DOUBLE = (RECORD_HEADER_BYTES + VALID_UNTIL_AT) / 8;
 
 /** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
