@@ -16,7 +16,7 @@ export class UsageWriter {
   /** by day and key */
   #kept = new Map<string, KeyUsage & { day: string }>();
   #isAllowed = true;
-  #writing: Promise<void> | undefined;
+  #writing = Promise.resolve();
   readonly #timer: Timer;
 
   /** `open`: opens a connection for a moment. `onFailure`: called when nothing could be written. */
@@ -31,13 +31,9 @@ export class UsageWriter {
   }
 
   /** Writes what is kept. What could not be written is kept; what may have been written is not. */
-  async write(): Promise<void> {
-    await this.#writing;
-    if (this.#kept.size === 0) return;
-    this.#writing = this.#write().finally(() => {
-      this.#writing = undefined;
-    });
-    await this.#writing;
+  write(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
   }
 
   async close(): Promise<void> {
@@ -47,6 +43,7 @@ export class UsageWriter {
 
   async #write(): Promise<void> {
     const counted = [...this.#kept.values()];
+    if (counted.length === 0) return;
     this.#kept = new Map();
     let isSent = false;
     let sql: Sql | undefined;
