@@ -13,15 +13,11 @@ beforeEach(() => {
   answers = false;
   probes = 0;
   announced = [];
-  breaker = new CircuitBreaker({
-    probe: async () => {
-      probes++;
-      if (!answers) throw new Error('unavailable');
-    },
-    failuresToOpen: 3,
-    probeEveryMs: PROBE_EVERY_MS,
-    onChange: (open, reason) => announced.push([open, reason]),
-  });
+  const probe = async () => {
+    probes++;
+    if (!answers) throw new Error('unavailable');
+  };
+  breaker = new CircuitBreaker(probe, (open, reason) => announced.push([open, reason]));
 });
 afterEach(() => {
   breaker.close();
@@ -32,17 +28,14 @@ const fail = (times: number) => {
   for (let i = 0; i < times; i++) breaker.failed(`failure ${i + 1}`);
 };
 
-/** Opens on the first failure; every probe waits for `answer`. */
-const breakerThatWaits = (answer: Promise<void>) =>
-  new CircuitBreaker({
-    probe: () => {
-      probes++;
-      return answer;
-    },
-    failuresToOpen: 1,
-    probeEveryMs: PROBE_EVERY_MS,
-    onChange: () => {},
-  });
+/** Every probe waits for `answer`. */
+const breakerThatWaits = (answer: Promise<void>) => {
+  const probe = () => {
+    probes++;
+    return answer;
+  };
+  return new CircuitBreaker(probe, () => {});
+};
 
 describe('a circuit breaker', () => {
   it('opens on the third failure in a row, and reports the reason once', () => {
@@ -53,8 +46,8 @@ describe('a circuit breaker', () => {
     expect(announced).toEqual([[true, 'failure 1']]);
   });
 
-  it('opens at once on a failure that counts as several', () => {
-    breaker.failed('no reply on any connection', 3);
+  it('opens at once on a failure that is certain', () => {
+    breaker.failed('no reply on any connection', true);
     expect(announced).toEqual([[true, 'no reply on any connection']]);
   });
 
@@ -80,7 +73,7 @@ describe('a circuit breaker', () => {
   it('continues the regular probes after a wrong recovery hint', async () => {
     const { promise: silence, reject } = Promise.withResolvers<void>();
     const silent = breakerThatWaits(silence);
-    silent.failed('unavailable');
+    silent.failed('unavailable', true);
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
     silent.probeNow();
     expect(probes).toBe(2);
@@ -116,7 +109,7 @@ describe('a circuit breaker', () => {
     breaker.close();
     const { promise, resolve } = Promise.withResolvers<void>();
     const slow = breakerThatWaits(promise);
-    slow.failed('once');
+    slow.failed('once', true);
     await vi.advanceTimersByTimeAsync(10 * PROBE_EVERY_MS);
     expect([probes, slow.open]).toEqual([1, true]);
     resolve();

@@ -3,19 +3,20 @@ import { clearTimer, setTimer, type Timer } from './clock.ts';
 /** Callback after each call of a dependency, probes included. */
 export type OnCall = (seconds: number, succeeded: boolean) => void;
 
-interface BreakerOptions {
-  probe: () => Promise<unknown>;
-  failuresToOpen: number;
-  probeEveryMs: number;
-  onChange: (open: boolean, reason: string) => void;
-}
+/**
+ * Number of failed calls in a row after which a breaker opens. One late response is not an outage, and while PostgreSQL is
+ * unavailable Redis is the only tier.
+ */
+const FAILURES_TO_OPEN = 3;
+const PROBE_EVERY_MS = 200;
 
 /**
- * Circuit breaker. It opens after `failuresToOpen` failures without a success between them. While it is open, a probe
- * runs every `probeEveryMs`, so that no client request is spent on detecting the recovery.
+ * Circuit breaker. It opens after three failures without a success between them. While it is open, a probe runs five times a
+ * second, so that no client request is spent on detecting the recovery.
  */
 export class CircuitBreaker {
-  readonly #options: BreakerOptions;
+  readonly #probe: () => Promise<unknown>;
+  readonly #onChange: (open: boolean, reason: string) => void;
   #failures = 0;
   #open = false;
   #timer: Timer | undefined;
@@ -23,8 +24,9 @@ export class CircuitBreaker {
   #probes = 0;
   #closed = false;
 
-  constructor(options: BreakerOptions) {
-    this.#options = options;
+  constructor(probe: () => Promise<unknown>, onChange: (open: boolean, reason: string) => void) {
+    this.#probe = probe;
+    this.#onChange = onChange;
   }
 
   get open(): boolean {
@@ -35,13 +37,13 @@ export class CircuitBreaker {
     this.#failures = 0;
   }
 
-  /** Counts a failed call, as `weight` failures. */
-  failed(reason: string, weight = 1): void {
-    this.#failures += weight;
-    if (this.#failures < this.#options.failuresToOpen || this.#open || this.#closed) return;
+  /** Counts a failed call. `isCertain`: no other would succeed, so it opens at once. */
+  failed(reason: string, isCertain = false): void {
+    this.#failures++;
+    if ((this.#failures < FAILURES_TO_OPEN && !isCertain) || this.#open || this.#closed) return;
     this.#open = true;
-    this.#timer = setTimer(this.#runProbe, this.#options.probeEveryMs);
-    this.#options.onChange(true, reason);
+    this.#timer = setTimer(this.#runProbe, PROBE_EVERY_MS);
+    this.#onChange(true, reason);
   }
 
   /** Handles a recovery hint: probes at once if the breaker is open. */
@@ -58,15 +60,15 @@ export class CircuitBreaker {
     clearTimer(this.#timer);
     const number = ++this.#probes;
     try {
-      await this.#options.probe();
+      await this.#probe();
       if (!this.#open || this.#closed) return;
       clearTimer(this.#timer);
       this.#open = false;
       this.#failures = 0;
-      this.#options.onChange(false, 'probe succeeded');
+      this.#onChange(false, 'probe succeeded');
     } catch {
       if (number === this.#probes && this.#open && !this.#closed)
-        this.#timer = setTimer(this.#runProbe, this.#options.probeEveryMs);
+        this.#timer = setTimer(this.#runProbe, PROBE_EVERY_MS);
     }
   };
 }

@@ -7,8 +7,6 @@ import { completed } from './connect.ts';
 import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
 import { type Lane, openLanes, Queries } from './lanes.ts';
 
-/** Consecutive failures that open the circuit breaker. */
-const FAILURES_TO_OPEN = 3;
 /** Query that checks whether hotels can be read. */
 const PROBE = 'select from hotels limit 1';
 
@@ -69,12 +67,7 @@ export class Postgres {
     this.#all = new Queries(limits.connections);
     this.#lanes = openLanes(limits.connections);
     this.#queues = [this.#all, ...Object.values(this.#lanes)];
-    this.#breaker = new CircuitBreaker({
-      probe: () => this.#probe(),
-      failuresToOpen: FAILURES_TO_OPEN,
-      probeEveryMs: 250,
-      onChange: onBreaker,
-    });
+    this.#breaker = new CircuitBreaker(() => this.#probe(), onBreaker);
   }
 
   get waiting(): number {
@@ -182,8 +175,7 @@ export class Postgres {
       // a response, be it an error, shows that the server is available
       if (error instanceof Unavailable && error.cause) {
         // a server that answered nothing for a whole deadline would not answer the next query
-        const silent = error.cause instanceof DeadlineExceeded;
-        this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
+        this.#breaker.failed(error.message, error.cause instanceof DeadlineExceeded);
       }
       throw error;
     }

@@ -27,11 +27,6 @@ const READ_ONLY = /READONLY/;
 const MOVED = /^MOVED /;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
-/**
- * Number of failed calls in a row after which the circuit breaker opens. One late response is not an outage, and while
- * PostgreSQL is unavailable Redis is the only tier.
- */
-const FAILURES_TO_OPEN = 3;
 /** Any key that the service may read. */
 const PROBE = 'probe';
 
@@ -92,12 +87,7 @@ export class Redis implements RedisStore {
     this.#clients = [this.#client, reader];
     for (const client of this.#clients) boundReplies(client);
     this.#disconnection = disconnectionOf(this.#client);
-    this.#breaker = new CircuitBreaker({
-      probe: () => this.#probe(),
-      failuresToOpen: FAILURES_TO_OPEN,
-      probeEveryMs: 200,
-      onChange: onBreaker,
-    });
+    this.#breaker = new CircuitBreaker(() => this.#probe(), onBreaker);
   }
 
   /** Returns true if it is connected for reading and writing. */
