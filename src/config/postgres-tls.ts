@@ -39,29 +39,23 @@ interface Tls {
   database: string;
 }
 
-/** TLS of a connection. */
-interface PostgresTls {
-  /** the address without its TLS parameters, which postgres.js would send to the server as settings */
-  url: string;
-  /** name of the database, which postgres.js would not decode; '': not in the address */
-  database: string;
-  /** option of postgres.js */
-  ssl: ConnectionOptions | 'prefer' | false;
-}
-
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
  * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
  * `verify-full` gives the same protection. The files are read for each connection; while they are unusable, what they last
- * contained is used. Throws if they never were usable.
+ * contained is used. Throws if they never were usable. Returns the option `ssl` of postgres.js, and what that would send or
+ * decode wrongly: the address without these parameters, and the name of its database.
  */
-export function postgresTlsOf(address: string): PostgresTls {
-  const { mode, files, hosts, url, database } = parse(address);
+export function postgresTlsOf(
+  address: string,
+): Pick<Tls, 'url' | 'database'> & { ssl: ConnectionOptions | 'prefer' | false } {
+  const tls = parse(address);
+  const { mode, files, hosts, url, database } = tls;
   if (mode === undefined || mode === 'disable') return { url, database, ssl: false };
   if (mode === 'prefer') return { url, database, ssl: 'prefer' };
   contextOf(files);
   const ssl: ConnectionOptions = {
-    rejectUnauthorized: verifies(address),
+    rejectUnauthorized: verifies(tls),
     checkServerIdentity: mode === 'verify-full' ? identityCheck(hosts) : () => undefined,
     // postgres.js copies the options for each connection
     get secureContext() {
@@ -71,13 +65,8 @@ export function postgresTlsOf(address: string): PostgresTls {
   return { url, database, ssl };
 }
 
-interface UsableFiles {
-  contents: SecureContextOptions;
-  context: SecureContext;
-}
-
 /** Files of an address when they were last usable, by their names. */
-const usable = new Map<string, UsableFiles>();
+const usable = new Map<string, { contents: SecureContextOptions; context: SecureContext }>();
 
 /** Reads the files of an address together: an old certificate does not fit a new key. Undefined: it names no file. */
 function contextOf(files: Tls['files']): SecureContext | undefined {
@@ -126,13 +115,13 @@ export function faultOfPostgresTls(address: string): string | undefined {
  * verified, the operator has disabled TLS, or the server is on this machine.
  */
 export function unverifiedModeOf(address: string): string | undefined {
-  const { mode = 'unset', hosts } = parse(address);
+  const tls = parse(address);
+  const { mode = 'unset', hosts } = tls;
   const isLocal = hosts.every((host) => /^(localhost|127\..*|::1|)$/.test(host));
-  return mode === 'disable' || isLocal || verifies(address) ? undefined : mode;
+  return mode === 'disable' || isLocal || verifies(tls) ? undefined : mode;
 }
 
-function verifies(address: string): boolean {
-  const { mode, files } = parse(address);
+function verifies({ mode, files }: Tls): boolean {
   return (
     mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && files.sslrootcert !== undefined)
   );
