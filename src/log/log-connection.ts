@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
+import { LOG_KINDS } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 import { SERVER } from '../postgres/label.ts';
-import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */

@@ -1,4 +1,4 @@
-import type { LogKind } from '../postgres/log-kinds.ts';
+import type { LogKind } from '../observability/metrics.ts';
 
 /** Row of the log that caches apply. */
 export interface LogRow {

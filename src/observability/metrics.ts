@@ -1,7 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
 import { systemMs } from '../lib/clock.ts';
-import { LOG_KINDS } from '../postgres/log-kinds.ts';
 import { UNLOGGED } from './access-log.ts';
 import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
@@ -13,6 +12,20 @@ const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5];
 const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/**
+ * Kinds of rows of the log that caches apply; see sql/005-log.sql. `all_…`: anything of that table may have changed.
+ */
+export const LOG_KINDS = [
+  'hotels',
+  'keys',
+  'members',
+  'collections',
+  'all_hotels',
+  'all_keys',
+  'all_collections',
+] as const;
+export type LogKind = (typeof LOG_KINDS)[number];
 
 export type Dependency = (typeof DEPENDENCIES)[number];
 
