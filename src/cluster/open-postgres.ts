@@ -28,14 +28,13 @@ export function openPostgres(
     onPrimary: { onAnswer?: Options['onAnswer']; onLocked?: () => void } = {},
   ) => {
     const { DATABASE_POOL_SIZE: connections, DATABASE_QUEUE_LIMIT: queueLimit } = config;
-    return new Postgres(
-      () => openDatabase(url(), connections, { kind: 'serve', deadlineMs: timeoutMs, pooled }),
-      { connections, queueLimit, timeoutMs },
-      context.onBreaker(dependency),
-      (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
-      onPrimary.onAnswer,
-      onPrimary.onLocked,
-    );
+    return new Postgres({
+      open: () => openDatabase(url(), connections, { kind: 'serve', deadlineMs: timeoutMs, pooled }),
+      ...{ connections, queueLimit, timeoutMs },
+      onBreaker: context.onBreaker(dependency),
+      onCall: (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
+      ...onPrimary,
+    });
   };
   const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
     onAnswer,

@@ -15,14 +15,13 @@ function clientOf(run: () => Promise<unknown>, connections = 1) {
   const breaker: boolean[] = [];
   const locked: object[] = [];
   const sql = Object.assign(run, { unsafe: run, end: async () => {} }) as unknown as Sql;
-  const postgres = new Postgres(
-    () => sql,
-    { connections, queueLimit: 1_000, timeoutMs: 60_000 },
-    (isOpen) => breaker.push(isOpen),
-    () => {},
-    (atMs) => answersMs.push(atMs),
-    () => locked.push({}),
-  );
+  const postgres = new Postgres({
+    open: () => sql,
+    ...{ connections, queueLimit: 1_000, timeoutMs: 60_000 },
+    onBreaker: (isOpen) => breaker.push(isOpen),
+    onAnswer: (atMs) => answersMs.push(atMs),
+    onLocked: () => locked.push({}),
+  });
   return { postgres, answersMs, breaker, locked };
 }
 

@@ -20,6 +20,19 @@ const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
 
+interface PostgresOptions {
+  open: () => Sql;
+  connections: number;
+  queueLimit: number;
+  timeoutMs: number;
+  onBreaker: (open: boolean, reason: string) => void;
+  onCall?: OnCall;
+  /** called whenever the server has answered, with the time of `monotonicMs` */
+  onAnswer?: ((atMs: number) => void) | undefined;
+  /** called whenever a query has waited for the lock of a table in vain */
+  onLocked?: (() => void) | undefined;
+}
+
 /**
  * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
  * and running, one circuit breaker. Queries that cannot be done in time throw `Unavailable`; other errors are thrown
@@ -27,12 +40,8 @@ const PING_AFTER = 1 / 4;
  * queries, or a probe, are answered. Neither does a query of a locked table, which leaves other tables readable.
  */
 export class Postgres {
-  readonly #open: () => Sql;
-  readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
+  readonly #options: PostgresOptions;
   readonly #breaker: CircuitBreaker;
-  readonly #onCall: OnCall;
-  readonly #onAnswer: (atMs: number) => void;
-  readonly #onLocked: () => void;
   #sql: Sql;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
@@ -46,28 +55,13 @@ export class Postgres {
   #checking = false;
   #closed = false;
 
-  /**
-   * `onAnswer`: called whenever the server has answered, with the time of `monotonicMs`. `onLocked`: called whenever a query
-   * has waited for the lock of a table in vain.
-   */
-  constructor(
-    open: () => Sql,
-    limits: { connections: number; queueLimit: number; timeoutMs: number },
-    onBreaker: (open: boolean, reason: string) => void,
-    onCall: OnCall = () => {},
-    onAnswer: (atMs: number) => void = () => {},
-    onLocked: () => void = () => {},
-  ) {
-    this.#onCall = onCall;
-    this.#onAnswer = onAnswer;
-    this.#onLocked = onLocked;
-    this.#open = open;
-    this.#limits = limits;
-    this.#sql = open();
-    this.#all = new Queries(limits.connections);
-    this.#lanes = openLanes(limits.connections);
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+    this.#sql = options.open();
+    this.#all = new Queries(options.connections);
+    this.#lanes = openLanes(options.connections);
     this.#queues = [this.#all, ...Object.values(this.#lanes)];
-    this.#breaker = new CircuitBreaker(() => this.#probe(), onBreaker);
+    this.#breaker = new CircuitBreaker(() => this.#probe(), options.onBreaker);
   }
 
   get waiting(): number {
@@ -90,7 +84,7 @@ export class Postgres {
    */
   reachable(): void {
     const isQuiet = monotonicMs() - this.#repliedAtMs > QUIET_MS;
-    if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
+    if (isQuiet) this.reconnect(this.#options.timeoutMs / 1_000);
     this.#breaker.probeNow();
   }
 
@@ -111,7 +105,7 @@ export class Postgres {
     const beganMs = monotonicMs();
     const lane = this.#lanes[kind];
     lane.requireUnlocked(lane.running);
-    const { queueLimit } = this.#limits;
+    const { queueLimit } = this.#options;
     if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
     const queryAndUse = async () => {
@@ -125,7 +119,7 @@ export class Postgres {
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
   async connected(timeoutMs: number): Promise<void> {
-    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
+    const asked = Array.from({ length: this.#options.connections }, () => this.#sql`select`);
     await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
@@ -147,7 +141,7 @@ export class Postgres {
 
   /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
   get #maxWaitMs(): number {
-    return 0.75 * this.#limits.timeoutMs;
+    return 0.75 * this.#options.timeoutMs;
   }
 
   async #queryInTime<Row>(
@@ -195,7 +189,7 @@ export class Postgres {
     } catch (error) {
       if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
-      if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
+      if (sql === this.#sql) this.reconnect(this.#options.timeoutMs / 1_000);
       return await attempt();
     }
   }
@@ -207,7 +201,7 @@ export class Postgres {
   async #attempt<Row>(text: string, parameters: unknown[], beganMs: number, isShort = true): Promise<Row[]> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
-    const leftMs = beganMs + this.#limits.timeoutMs - startedAtMs;
+    const leftMs = beganMs + this.#options.timeoutMs - startedAtMs;
     this.#watch();
     let succeeded = false;
     try {
@@ -225,20 +219,20 @@ export class Postgres {
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       const isOutage = isSilent || failure.isOutage;
       if (failure.isReply) this.#noteReply();
-      if (isLocked) this.#onLocked();
+      if (isLocked) this.#options.onLocked?.();
       if (!isOutage && !isLate && !isLocked) throw error;
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
         ...(isOutage && { cause: error }),
         rejection: isLocked ? 'postgres_locked' : isLate ? 'postgres_timeout' : 'postgres_unavailable',
       });
     } finally {
-      this.#onCall((monotonicMs() - startedAtMs) / 1000, succeeded);
+      this.#options.onCall?.((monotonicMs() - startedAtMs) / 1000, succeeded);
     }
   }
 
   #noteReply(): void {
     this.#repliedAtMs = monotonicMs();
-    this.#onAnswer(this.#repliedAtMs);
+    this.#options.onAnswer?.(this.#repliedAtMs);
   }
 
   /** Probes the server while queries run and none was answered recently. */
@@ -246,10 +240,10 @@ export class Postgres {
     this.#watching ??= setTimer(() => {
       this.#watching = undefined;
       if (this.running === 0) return;
-      const isQuiet = monotonicMs() - this.#repliedAtMs > PING_AFTER * this.#limits.timeoutMs;
+      const isQuiet = monotonicMs() - this.#repliedAtMs > PING_AFTER * this.#options.timeoutMs;
       if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
       this.#watch();
-    }, PING_AFTER * this.#limits.timeoutMs).unref();
+    }, PING_AFTER * this.#options.timeoutMs).unref();
   }
 
   async #ping(): Promise<void> {
@@ -269,7 +263,7 @@ export class Postgres {
   reconnect(finishWithinS = 0): void {
     const old = this.#sql;
     try {
-      this.#sql = this.#open();
+      this.#sql = this.#options.open();
     } catch {
       // a file named by the address cannot be read at the moment
       return;

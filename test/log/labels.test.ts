@@ -20,7 +20,11 @@ it('what was read from a copy is rejected while the log of the original is follo
   await copy.sql`update hotels set name = 'Changed'`;
   const read = async (url: string, followed: string) => {
     const connect = () => openDatabase(url, 1, { kind: 'follow', pooled: false });
-    const postgres = new Postgres(connect, { connections: 1, queueLimit: 10, timeoutMs: 60_000 }, () => {});
+    const postgres = new Postgres({
+      open: connect,
+      ...{ connections: 1, queueLimit: 10, timeoutMs: 60_000 },
+      onBreaker: () => {},
+    });
     closeAtEnd('PostgreSQL', () => postgres.close());
     const applied = { history, server: followed, position };
     const pages = new ChangeLog(postgres, () => followed, new EventLoop());
