@@ -11,44 +11,20 @@ const ATTEMPTS = 20;
 /** Idle time after which new connections are opened: the server closes idle ones after 8 s, perhaps beside a request. */
 const IDLE_MS = 4_000;
 
-/** Connections to one instance that reach each of its workers. */
-class Instance {
-  readonly #connect: () => Client;
-  readonly #port: number;
-  readonly #workers: number;
-  clients: Client[] = [];
-
-  constructor(service: Service, keys: { full: string; narrow: string }, workers: number) {
-    this.#port = service.port;
-    this.#connect = () => new Client(service.port, keys);
-    this.#workers = workers;
+/** Opens connections to an instance until each worker has one; the kernel distributes them. */
+async function reachAll(connect: () => Client, workers: number): Promise<Client[]> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const clients = Array.from({ length: PER_WORKER * workers }, connect);
+    const responses = await Promise.all(clients.map((client) => client.request('/nowhere', { key: 'none' })));
+    const byWorker = Map.groupBy(clients, (_, i) => workerOf(responses[i]!));
+    const isDone = byWorker.size >= workers;
+    const kept = new Set(
+      isDone ? [...byWorker.values()].flatMap((same) => same.slice(0, KEPT_PER_WORKER)) : [],
+    );
+    for (const client of clients) if (!kept.has(client)) client.close();
+    if (isDone) return [...kept];
   }
-
-  /** Opens connections until each worker has one; the kernel distributes them. */
-  async reachAll(): Promise<void> {
-    let reached = 0;
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      this.close();
-      this.clients = Array.from({ length: PER_WORKER * this.#workers }, this.#connect);
-      const responses = await Promise.all(
-        this.clients.map((client) => client.request('/nowhere', { key: 'none' })),
-      );
-      const byWorker = Map.groupBy(this.clients, (_, i) => workerOf(responses[i]!));
-      reached = byWorker.size;
-      if (reached >= this.#workers) return this.#keep([...byWorker.values()]);
-    }
-    throw new Error(`on port ${this.#port} only ${reached} of ${this.#workers} workers respond`);
-  }
-
-  close(): void {
-    for (const client of this.clients.splice(0)) client.close();
-  }
-
-  #keep(byWorker: Client[][]): void {
-    const kept = new Set(byWorker.flatMap((clients) => clients.slice(0, KEPT_PER_WORKER)));
-    for (const client of this.clients) if (!kept.has(client)) client.close();
-    this.clients = [...kept];
-  }
+  throw new Error(`${ATTEMPTS} times, not all of ${workers} workers responded`);
 }
 
 /** Returns the process that responded, by the start of its request id. */
@@ -58,21 +34,23 @@ export function workerOf({ headers }: Pick<HttpResponse, 'headers'>): string {
 
 /** Sends requests to every worker of services over separate connections. */
 export class AllWorkers {
-  readonly #instances: Instance[];
+  readonly #instances: { connect: () => Client; workers: number }[];
+  #open: Client[] = [];
   #usedAtMs = -Infinity;
   #inProgress = 0;
   /** set while connections are opened, which concurrent requests share */
   #reaching: Promise<unknown> | undefined;
 
-  private constructor(instances: Instance[]) {
+  private constructor(instances: { connect: () => Client; workers: number }[]) {
     this.#instances = instances;
   }
 
   static async of(...services: Service[]): Promise<AllWorkers> {
     const keys = { full: services[0]!.fullKey, narrow: services[0]!.narrowKey };
-    const instances = services.map(
-      async (service) => new Instance(service, keys, (await service.workerPids()).length),
-    );
+    const instances = services.map(async (service) => {
+      const connect = () => new Client(service.port, keys);
+      return { connect, workers: (await service.workerPids()).length };
+    });
     const all = new AllWorkers(await Promise.all(instances));
     closeAtEnd('connections to every worker', async () => all.close());
     await all.#clients();
@@ -80,7 +58,7 @@ export class AllWorkers {
   }
 
   close(): void {
-    for (const instance of this.#instances) instance.close();
+    for (const client of this.#open.splice(0)) client.close();
   }
 
   /** Returns the response of each connection. */
@@ -116,11 +94,17 @@ export class AllWorkers {
 
   async #clients(): Promise<Client[]> {
     if (this.#inProgress === 0 && performance.now() - this.#usedAtMs > IDLE_MS)
-      this.#reaching ??= Promise.all(this.#instances.map((instance) => instance.reachAll())).finally(() => {
+      this.#reaching ??= this.#reachAll().finally(() => {
         this.#reaching = undefined;
       });
     await this.#reaching;
-    return this.#instances.flatMap(({ clients }) => clients);
+    return this.#open;
+  }
+
+  async #reachAll(): Promise<void> {
+    this.close();
+    const reached = this.#instances.map(({ connect, workers }) => reachAll(connect, workers));
+    this.#open = (await Promise.all(reached)).flat();
   }
 }
 

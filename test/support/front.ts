@@ -41,14 +41,7 @@ export async function startFront(
     for await (const chunk of incoming) chunks.push(chunk);
     const body = Buffer.concat(chunks);
     const { method, url: path, headers } = incoming as IncomingMessage & { method: string; url: string };
-    const record: FrontRequest = {
-      atMs: performance.now(),
-      method,
-      path,
-      headers,
-      body: body.toString(),
-      status: 0,
-    };
+    const record = { atMs: performance.now(), method, path, headers, body: body.toString(), status: 0 };
     seen.push(record);
     const rejection = errorReplies[seen.length];
     if (rejection === 'silent') {

@@ -16,8 +16,6 @@ export class Mirror {
   readonly hotels = new Map<string, MirroredHotel>();
   /** ids of all hotels it has received */
   readonly announced = new Set<string>();
-  /** changes as received */
-  readonly tokens: string[] = [];
   next: string | undefined;
   more = true;
   requests = 0;
@@ -43,7 +41,6 @@ export class Mirror {
     }
     this.next = page.next;
     this.more = page.more;
-    this.tokens.push(page.next);
     return page;
   }
 

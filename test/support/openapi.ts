@@ -36,17 +36,15 @@ export class ApiDocument {
   find(method: string, target: string): { pointer: string; operation: Json } | undefined {
     const path = target.split('?')[0]!;
     const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
-    const matches = (template: string) =>
-      new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path) &&
-      wanted in this.json.paths[template];
-    const template =
-      Object.keys(this.json.paths).find((each) => each === path && matches(each)) ??
-      Object.keys(this.json.paths).find(matches);
+    const matching = Object.keys(this.json.paths).filter(
+      (template) =>
+        new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path) &&
+        wanted in this.json.paths[template],
+    );
+    const template = matching.includes(path) ? path : matching[0];
     if (!template) return undefined;
-    return {
-      pointer: `#/paths/${pointerPart(template)}/${wanted}`,
-      operation: this.json.paths[template][wanted],
-    };
+    const pointer = `#/paths/${pointerPart(template)}/${wanted}`;
+    return { pointer, operation: this.json.paths[template][wanted] };
   }
 
   /** Fails if the response's status, headers or body differ from the document. */
@@ -57,21 +55,15 @@ export class ApiDocument {
     expect(described, `${said} is documented`).toBeDefined();
     this.seen.add(`${operation.operationId} ${response.status}`);
 
-    const documented = new Map(
-      Object.entries<Json>(described.headers).map(([name, header]) => [
-        name.toLowerCase(),
-        this.#deref(header),
-      ]),
-    );
+    const headers = Object.entries<Json>(described.headers);
+    const documented = new Map(headers.map(([name, header]) => [name.toLowerCase(), this.#deref(header)]));
     for (const [name, header] of documented) {
       const value = response.headers[name];
       if (value === undefined) expect(header.required, `${said}: ${name} may be missing`).toBe(false);
-      else
-        this.#validate(
-          header.schema,
-          header.schema.type === 'integer' ? Number(value) : value,
-          `${said}: ${name}`,
-        );
+      else {
+        const typed = header.schema.type === 'integer' ? Number(value) : value;
+        this.#validate(header.schema, typed, `${said}: ${name}`);
+      }
     }
     const others = Object.keys(response.headers).filter(
       (name) => !OF_HTTP.includes(name) && !documented.has(name),
@@ -85,11 +77,8 @@ export class ApiDocument {
     const type = String(response.headers['content-type']);
     expect(Object.keys(described.content), `${said}: content type`).toContain(type);
     const body = response.json();
-    this.#validate(
-      `${pointer}/responses/${response.status}/content/${pointerPart(type)}/schema`,
-      body,
-      `${said}: body`,
-    );
+    const schema = `${pointer}/responses/${response.status}/content/${pointerPart(type)}/schema`;
+    this.#validate(schema, body, `${said}: body`);
     if (response.status < 400) return;
     const { examples } = described.content[type];
     expect(Object.keys(examples), `${said}: code`).toContain(response.headers['x-error-code']);
@@ -107,11 +96,10 @@ export class ApiDocument {
   /** Validates against a schema or a pointer to one in the document. */
   #validate(schema: object | string, value: unknown, what: string): void {
     const name = JSON.stringify(schema);
-    let validator = this.#validators.get(name);
-    if (!validator) {
-      validator = this.#ajv.compile(typeof schema === 'string' ? { $ref: `document${schema}` } : schema);
-      this.#validators.set(name, validator);
-    }
+    const validator =
+      this.#validators.get(name) ??
+      this.#ajv.compile(typeof schema === 'string' ? { $ref: `document${schema}` } : schema);
+    this.#validators.set(name, validator);
     validator(value);
     expect(validator.errors ?? [], what).toEqual([]);
   }

@@ -2,13 +2,12 @@ import { execFile } from 'node:child_process';
 import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import postgres from 'postgres';
 import { orderPostgres } from '../../src/demo/servers/postgres.ts';
 import { OwnServer } from './own-server.ts';
+import { postgresClient } from './postgres-client.ts';
 
 /** Once promoted, it restarts as a primary. */
 const READY = /database system is ready to accept (read-only )?connections/;
-const run = promisify(execFile);
 
 /**
  * Starts a streaming replica of the server at `ownerUrl`, whose files must be on this machine. It uses PostgreSQL's backup
@@ -37,15 +36,12 @@ export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
 }
 
 async function backUp(ownerUrl: string, to: string): Promise<Record<string, string>> {
-  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
-  try {
-    const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
-    await sql`select pg_backup_start('test', true)`;
-    await run('cp', ['-a', at!.data_directory, to]);
-    await Promise.all(['postmaster.pid', 'postmaster.opts'].map((name) => rm(join(to, name))));
-    const [stop] = await sql<{ labelfile: string }[]>`select labelfile from pg_backup_stop(false)`;
-    return { backup_label: stop!.labelfile };
-  } finally {
-    await sql.end();
-  }
+  const sql = postgresClient(ownerUrl);
+  const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
+  await sql`select pg_backup_start('test', true)`;
+  await promisify(execFile)('cp', ['-a', at!.data_directory, to]);
+  await Promise.all(['postmaster.pid', 'postmaster.opts'].map((name) => rm(join(to, name))));
+  const [stop] = await sql<{ labelfile: string }[]>`select labelfile from pg_backup_stop(false)`;
+  await sql.end();
+  return { backup_label: stop!.labelfile };
 }

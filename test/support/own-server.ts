@@ -3,7 +3,6 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import postgres from 'postgres';
 import { inject } from 'vitest';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/demo/servers/postgres.ts';
@@ -122,19 +121,13 @@ export function ownProgram(
   }, ready);
 }
 
-/** Returns the program of Redis, in a file that declared `needs('redis-server')`. */
-function redisProgram(): string {
-  const program = inject('servers').redisProgram;
-  if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
-  return program;
-}
-
 /** Starts a Redis for one test file; further options replace those of `orderRedis`. */
 export async function ownRedis(
   options: (port: number, folder: string) => string[] | Promise<string[]> = () => [],
-  program = redisProgram(),
+  program = inject('servers').redisProgram,
 ): Promise<{ server: OwnServer; url: string }> {
   const server = await OwnServer.start(async (port) => {
+    if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
     const order = await orderRedis(program, port);
     order.command.push(...(await options(port, order.folder)));
     return order;
@@ -186,12 +179,9 @@ export async function ownPostgres(
     return order;
   }, POSTGRES_READY);
   const ownerUrl = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
-  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
-  try {
-    await migrate(sql);
-    await sql.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
-  } finally {
-    await sql.end();
-  }
+  const sql = postgresClient(ownerUrl);
+  await migrate(sql);
+  await sql.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
+  await sql.end();
   return { server, ownerUrl, url: Object.assign(new URL(ownerUrl), { username: 'service' }).href };
 }

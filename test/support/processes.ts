@@ -55,35 +55,6 @@ export async function peakOf(pid: number): Promise<number> {
   }
 }
 
-/** TCP connection of this machine with both ends open. */
-interface TcpConnection {
-  localPort: number;
-  remotePort: number;
-  /** received by the kernel, and not read by the process */
-  unreadBytes: number;
-  /** name in `descriptorsOf` its process */
-  descriptor: string;
-}
-
-/** State of a connection with both ends open, as the kernel prints it. */
-const ESTABLISHED = '01';
-
-/** Returns the TCP connections with both ends open. Requires Linux; columns as in proc(5). */
-async function tcpConnections(): Promise<TcpConnection[]> {
-  const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
-  return tables
-    .flatMap((table) => table.trim().split('\n').slice(1))
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, , , state]) => state === ESTABLISHED)
-    .map(([, local, remote, , queues, , , , , inode]) => {
-      // each is two hexadecimal numbers: address and port, bytes to send and bytes to read
-      const [localPort, remotePort, unreadBytes] = [local, remote, queues].map((pair) =>
-        Number.parseInt(pair!.split(':')[1]!, 16),
-      ) as [number, number, number];
-      return { localPort, remotePort, unreadBytes, descriptor: `socket:[${inode}]` };
-    });
-}
-
 /** Returns what the open descriptors of a process refer to. Requires Linux. */
 export async function descriptorsOf(pid: number): Promise<string[]> {
   const folder = `/proc/${pid}/fd`;
@@ -93,14 +64,24 @@ export async function descriptorsOf(pid: number): Promise<string[]> {
   return targets.filter((target) => target !== undefined);
 }
 
+/** State of a connection with both ends open, as the kernel prints it. */
+const ESTABLISHED = '01';
+
 /**
  * Returns the bytes that a process has not read of its connections with this port at either end; undefined without one,
  * as while it has not accepted any.
  */
 export async function unreadBytes(pid: number, port: number): Promise<number | undefined> {
-  const [connections, descriptors] = await Promise.all([tcpConnections(), descriptorsOf(pid)]);
-  const found = connections
-    .filter(({ localPort, remotePort }) => localPort === port || remotePort === port)
-    .filter(({ descriptor }) => descriptors.includes(descriptor));
-  return found.length === 0 ? undefined : found.reduce((sum, connection) => sum + connection.unreadBytes, 0);
+  const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
+  const descriptors = await descriptorsOf(pid);
+  // columns as in proc(5); address and port, and the bytes to send and to read, are pairs of hexadecimal numbers
+  const unread = tables
+    .flatMap((table) => table.split('\n').map((line) => line.trim().split(/\s+/)))
+    .filter(
+      ([, , , state, , , , , , inode]) => state === ESTABLISHED && descriptors.includes(`socket:[${inode}]`),
+    )
+    .map(([, ...pairs]) => pairs.map((pair) => Number.parseInt(pair.split(':')[1]!, 16)))
+    .filter(([localPort, remotePort]) => localPort === port || remotePort === port)
+    .map(([, , , bytes]) => bytes!);
+  return unread.length === 0 ? undefined : unread.reduce((sum, bytes) => sum + bytes);
 }
