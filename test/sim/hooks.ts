@@ -9,7 +9,7 @@ export interface Replacement {
 
 const HERE = new URL('.', import.meta.url).href;
 
-/** What a simulation has another of: connections, child processes and the HTTP library. */
+/** What a simulation has another of, or none: connections, child processes, the HTTP library, and registers of a process. */
 const OWN: Replacement[] = [
   {
     file: 'src/postgres/connect.ts',
@@ -22,6 +22,12 @@ const OWN: Replacement[] = [
     to: `import type { Worker } from 'node:cluster';\nimport { cluster } from '${HERE}instance.ts';`,
   },
   { file: 'src/http/pace.ts', from: 'checking ??= every(check, PACE_CHECK_EVERY_MS);', to: '' },
+  // what a killed worker has not released would count for all others, and keep its whole world
+  {
+    file: 'src/http/body.ts',
+    from: 'const unfinished = new HeldBytes<() => void>();',
+    to: 'const unfinished = { total: 0, set() {}, delete() {} };',
+  },
 ];
 
 /** Modules that are replaced as a whole. */

@@ -86,10 +86,8 @@ class Context {
   }
 }
 
-export interface Server {
-  operations: Parameters<typeof import('../../src/http/server.ts').openServer>[0];
-  pipeline: Parameters<typeof import('../../src/http/server.ts').openServer>[1];
-}
+type Opened = Parameters<typeof import('../../src/http/server.ts').openServer>;
+export type Server = { operations: Opened[0]; pipeline: Opened[1] };
 
 /** Copies a message as the pipe does: it is plain data. */
 function copyOf<Value>(value: Value): Value {
@@ -193,7 +191,7 @@ export class Instance {
   }
 
   get processes(): Process[] {
-    return [this.primary, ...[...this.workers].map(({ process }) => process)].filter((each) => !!each);
+    return [this.primary ?? [], [...this.workers].map(({ process }) => process)].flat();
   }
 
   /** Starts the primary process, which starts workers once it follows the log. */

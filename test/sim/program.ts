@@ -1,6 +1,4 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Command } from 'commander';
 import { Episode, type EpisodeOptions } from './episode.ts';
 import { shrink } from './shrink.ts';
@@ -10,17 +8,11 @@ import { watch } from './watchdog.ts';
 /** Time of the wall clock between two lines of progress. */
 const PROGRESS_MS = 60_000;
 
-// the heap of an episode is small, its WebAssembly memories are not: without this, V8 keeps those of many episodes
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
 let running: Episode | undefined;
 process.on('unhandledRejection', (error) => running?.world.fail(error));
 
 /** Runs one episode; an error of the service or of the simulation ends it. */
 async function runOne(options: EpisodeOptions): Promise<{ episode: Episode; error: unknown }> {
-  running = undefined;
-  collectGarbage();
   const episode = new Episode(options);
   running = episode;
   const error = await episode.run(watch(options.seed)).then(
@@ -33,28 +25,20 @@ async function runOne(options: EpisodeOptions): Promise<{ episode: Episode; erro
 const numberOf = (text: string) => Number.parseFloat(text);
 const command = new Command('node test/sim/main.ts')
   .description(
-    'run the service in virtual time; exit code 0: every promise was kept, 1: one was broken, 2: wrong options',
+    'run the service in virtual time; exit code 0: promises were kept, 1: one was not, 2: wrong options',
   )
   .option('--seed <n>', 'seed of the first episode', numberOf, 1)
   .option('--episodes <k>', 'number of episodes, each with the next seed (default: 1)', numberOf)
-  .option(
-    '--for <time>',
-    'instead: episodes until this time of the wall clock is over, such as 30s',
-    numberOf,
-  )
+  .option('--for <time>', 'instead: episodes until this time of the wall clock is over, as 30s', numberOf)
   .option(
     '--seconds <s>',
-    'simulated seconds of an episode; a longer one has quiet times, which cost little',
+    'simulated seconds of an episode; over 60, some are quiet, and cheap',
     numberOf,
     60,
   )
   .option('--keepgoing', 'go on after an episode that has failed')
   .option('--trace', 'print everything that happens')
-  .option(
-    '--shrink <time>',
-    'look for fewer steps after which a failure is still found, for this time',
-    numberOf,
-  )
+  .option('--shrink <time>', 'look for fewer steps that still fail, for this time', numberOf)
   .option('--save <file>', 'write these steps')
   .option('--steps <file>', 'run these steps instead of those that the seed draws')
   .option('--mutations', 'instead: hold the simulation to its mutations of the service, each with its seed')
@@ -79,12 +63,7 @@ export async function main(args: string[]): Promise<void> {
     console.log(`${progress()}; now seed ${seed} at ${(nowMs / 1_000).toFixed(0)} s`);
   }, PROGRESS_MS);
   for (let seed = first; seed < first + count && Date.now() < endMs; seed++) {
-    const { episode, error } = await runOne({
-      seed: String(seed),
-      untilMs: 1_000 * seconds,
-      isTraced,
-      steps,
-    });
+    const { episode, error } = await runOne({ seed: `${seed}`, untilMs: 1_000 * seconds, isTraced, steps });
     done++;
     if (isTraced) process.stdout.write(`${episode.world.lines!.join('\n')}\n`);
     const { violations, counts } = episode.checker;
