@@ -6,7 +6,6 @@ import { VARIABLES } from '../../src/config/config.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
 import { program, TABLES } from './tables.ts';
 
-const readme = read('README.md');
 const everything = documents.map(read).join('\n');
 const code = codeOf(everything);
 const commands = blocksOf(everything)
@@ -25,12 +24,7 @@ function anchorsOf(path: string): string[] {
 
 describe('README.md', () => {
   it('has at most 220 lines', () => {
-    expect(readme.split('\n').length).toBeLessThanOrEqual(220);
-  });
-
-  it('shows the two commands', () => {
-    expect(readme).toContain('npm ci && npm run demo');
-    expect(readme).toContain('npm ci && npm test');
+    expect(read('README.md').split('\n').length).toBeLessThanOrEqual(220);
   });
 
   it('links every document, directly or through another', () => {
@@ -75,8 +69,7 @@ describe('the documents name existing', () => {
       if (/^https?:/.test(target)) return false;
       const [file, anchor] = target.split('#') as [string, string | undefined];
       const linked = file === '' ? path : join(dirname(path), file);
-      if (!existsSync(ROOT + linked)) return true;
-      return anchor !== undefined && !anchorsOf(linked).includes(anchor);
+      return !existsSync(ROOT + linked) || (anchor !== undefined && !anchorsOf(linked).includes(anchor));
     });
     expect(missing).toEqual([]);
   });

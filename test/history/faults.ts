@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { rename, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { type Fault, faultsOf } from '../support/faulty-system.ts';
+import { type Fault, faultsOf, type Reached } from '../support/faulty-system.ts';
 import { readLogState } from '../support/log-state.ts';
 import type { Random, System } from './system.ts';
 
@@ -48,15 +48,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-const KINDS = [
-  'is frozen',
-  'is killed',
-  'responds late',
-  'is unreachable: connections stay open and no byte passes',
-  'is behind a proxy that accepts connections and ends them',
-  'has lost the far end of every connection',
-  'has reset every connection',
-] as const;
+const KINDS = Object.keys(faultsOf({} as Reached)) as (keyof ReturnType<typeof faultsOf>)[];
 
 const DISTURBANCES: Record<string, Disturbance> = {
   ...Object.fromEntries(

@@ -20,7 +20,7 @@ import { HANG_MS } from '../support/projects.ts';
 
 await needs('faketime', 'redis-server');
 
-/** `node test/history/main.ts` runs others, and more. */
+/** .ci/nightly runs others, and more. */
 const SEED = Number(process.env.HISTORY_SEED ?? 1);
 const HISTORIES = Number(process.env.HISTORIES ?? 1);
 const WRITERS = 3;
