@@ -1,10 +1,11 @@
+import { hashOf } from '../../src/auth/key.ts';
 import type { Asked, Rights } from './checker.ts';
 import type { Episode } from './episode.ts';
 import { type HttpAnswer, type HttpRequest, request } from './http.ts';
 import type { Instance, Worker } from './instance.ts';
 import type { Random } from './random.ts';
 import type { ApiKey } from './sequencer.ts';
-import { hashOf, keyNumber } from './writes.ts';
+import { keyNumber } from './writes.ts';
 
 /** A request without an answer after this time is judged. */
 const LATE_MS = 3_000;
@@ -56,10 +57,8 @@ export class Clients {
 
   constructor(episode: Episode) {
     this.#episode = episode;
-    this.#keys = Array.from({ length: episode.names.keys + 1 }, (_, n) => keyNumber(n)).map((key) => ({
-      key,
-      sha256: hashOf(key),
-    }));
+    const keys = Array.from({ length: episode.names.keys + 1 }, (_, n) => keyNumber(n));
+    this.#keys = keys.map((key) => ({ key, sha256: hashOf(key) }));
   }
 
   start(untilMs: number): void {

@@ -1,3 +1,4 @@
+import { hashOf } from '../../src/auth/key.ts';
 import { Checker } from './checker.ts';
 import { Clients } from './clients.ts';
 import { Instance } from './instance.ts';
@@ -14,7 +15,6 @@ import { World } from './world.ts';
 import {
   beginWrites,
   COLLECTIONS,
-  hashOf,
   hotelOf,
   keyNumber,
   type Names,

@@ -3,6 +3,7 @@ import type { Start, ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import type { ProcessContext } from '../../src/cluster/process-context.ts';
 import { runWorker } from '../../src/cluster/run-worker.ts';
 import { startWorkers } from '../../src/cluster/start-workers.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { clearTimer, every } from '../../src/lib/clock.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
@@ -27,13 +28,11 @@ export interface InstanceOptions {
 
 function configOf(options: InstanceOptions) {
   return {
-    DATABASE_URL: 'postgres://service@primary/hotels',
+    ...readConfig({ DATABASE_URL: 'postgres://service@primary/hotels' }),
     DATABASE_REPLICA_URLS: options.hasReplica ? 'postgres://service@replica/hotels' : '',
     DATABASE_POOL_SIZE: options.poolSize,
     DATABASE_QUEUE_LIMIT: 100,
-    DATABASE_TIMEOUT_MS: 500,
     REDIS_URL: options.redisUrl,
-    REDIS_TIMEOUT_MS: 100,
     REDIS_TTL_S: 3_600,
     ABSENT_TTL_S: 10,
     L1_MAX_BYTES: options.localBytes,
@@ -41,12 +40,6 @@ function configOf(options: InstanceOptions) {
     WORKERS: options.workers,
     WARMUP_TIMEOUT_MS: options.warmUpMs,
     DRAIN_TIMEOUT_MS: 1_000,
-    RATE_LIMIT_SCOPE: 'instance',
-    HOST: '::',
-    PORT: 8080,
-    PUBLIC_URL: 'http://api',
-    BASE_PATH: '',
-    SUPPORT_EMAIL: '',
     COMPRESSION: 'off',
     ACCESS_LOG_SAMPLE: 0,
     ACCESS_LOG_SLOW_MS: 60_000,

@@ -112,16 +112,12 @@ export class Redis extends EventEmitter {
   async call(...words: Word[]): Promise<Reply> {
     if (this.status !== 'ready')
       throw new Error("Stream isn't writeable and enableOfflineQueue options is false");
-    const command = words.map((word) =>
-      typeof word === 'object' ? Buffer.from(word) : Buffer.from(String(word)),
-    );
+    const command = words.map((word) => Buffer.from(typeof word === 'number' ? `${word}` : (word as string)));
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
     this.#pending.add(reject);
     const { socketTimeout } = this.options;
-    const timer =
-      socketTimeout === undefined
-        ? undefined
-        : this.#process.setTimer(() => this.stream.destroy(), socketTimeout);
+    const destroy = () => this.stream.destroy();
+    const timer = socketTimeout === undefined ? undefined : this.#process.setTimer(destroy, socketTimeout);
     this.#send([command], ([reply]) => {
       if (reply instanceof Error) reject(reply);
       else resolve(reply!);
@@ -161,27 +157,22 @@ export class Redis extends EventEmitter {
     const process = this.#process;
     const server = redis.resolve(this.options.host, process.host.name);
     this.status = 'connecting';
-    this.#giveUp = Connection.dial(
-      network,
-      process,
-      server,
-      this.options.connectTimeout!,
-      (connection, code) => {
-        if (!connection) {
-          this.emit('error', new Error(`connect ${code}`));
-          this.#closed(true);
-          return;
-        }
-        this.#connection = connection;
-        this.#attempt = 0;
-        connection.onLost = () => {
-          if (this.#connection === connection) this.#closed(true);
-        };
-        this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
-        this.status = 'ready';
-        this.emit('ready');
-      },
-    );
+    const opened = (connection: Connection | undefined, code: string) => {
+      if (!connection) {
+        this.emit('error', new Error(`connect ${code}`));
+        this.#closed(true);
+        return;
+      }
+      this.#connection = connection;
+      this.#attempt = 0;
+      connection.onLost = () => {
+        if (this.#connection === connection) this.#closed(true);
+      };
+      this.stream = new Stream(connection, (commands, answered) => this.#send(commands, answered));
+      this.status = 'ready';
+      this.emit('ready');
+    };
+    this.#giveUp = Connection.dial(network, process, server, this.options.connectTimeout!, opened);
   }
 
   #closed(mayRetry: boolean): void {

@@ -41,27 +41,20 @@ export class RedisServer extends Server {
   execute([name, ...words]: readonly Buffer[]): Reply {
     const command = String(name).toLowerCase();
     if (command === 'cluster') return this.#servers.slotMap;
-    const keys = command === 'eval' ? this.#keysOf(words) : command === 'mget' ? words : words.slice(0, 1);
+    const ofScript = () => words.slice(2, 2 + Number(words[1]));
+    const keys = command === 'eval' ? ofScript() : command === 'mget' ? words : words.slice(0, 1);
     const moved = this.#movedOf(keys);
     if (moved) return moved;
     if (this.rejectsWrites && command !== 'mget')
       return replyError("READONLY You can't write against a read only replica.");
-    switch (command) {
-      case 'mget':
-        return words.map((key) => this.#get(String(key)) ?? null);
-      case 'set': {
-        const [key, value, , ttlMs] = words;
-        this.#set(String(key), value!, Number(ttlMs));
-        return 'OK';
-      }
-      case 'eval':
-        return this.#setEach(keys, words);
+    if (command === 'mget') return words.map((key) => this.#get(String(key)) ?? null);
+    if (command === 'eval') return this.#setEach(keys, words);
+    if (command === 'set') {
+      const [key, value, , ttlMs] = words;
+      this.#set(String(key), value!, Number(ttlMs));
+      return 'OK';
     }
     return replyError(`ERR unknown command '${command}'`);
-  }
-
-  #keysOf(words: readonly Buffer[]): readonly Buffer[] {
-    return words.slice(2, 2 + Number(words[1]));
   }
 
   /** `SET_EACH` of src/redis/scripts.ts. Limits are counted by each instance here. */
@@ -123,11 +116,8 @@ export class RedisServers {
 
   constructor(world: World, count: number, isCluster: boolean) {
     this.servers = Array.from({ length: count }, (_, i) => new RedisServer(this, world, `redis${i}`));
-    if (isCluster)
-      this.owners = Array.from(
-        { length: SLOTS },
-        (_, slot) => this.servers[Math.floor((slot * count) / SLOTS)]!,
-      );
+    const ownerOf = (slot: number) => this.servers[Math.floor((slot * count) / SLOTS)]!;
+    if (isCluster) this.owners = Array.from({ length: SLOTS }, (_, slot) => ownerOf(slot));
   }
 
   /** REDIS_URL of the instances. */

@@ -165,6 +165,10 @@ export function indexAfter(log: readonly LoggedRow[], position: number): number 
   return low;
 }
 
+/** Returns the items in pieces of at most so many. */
+export const chunksOf = <Item>(items: readonly Item[], max: number): Item[][] =>
+  Array.from({ length: Math.ceil(items.length / max) }, (_, i) => items.slice(i * max, (i + 1) * max));
+
 /** Appends rows as the statements of the sequencer do. */
 class Appender {
   readonly rows: LoggedRow[] = [];
@@ -189,8 +193,7 @@ class Appender {
 
   /** Appends rows with these ids, so many in each. */
   appendIds(kind: LoggedRow['kind'], all: string[], max: number, fields: Partial<LoggedRow> = {}): void {
-    for (let at = 0; at < all.length; at += max)
-      this.append(kind, { ...fields, ids: all.slice(at, at + max) });
+    for (const ids of chunksOf(all, max)) this.append(kind, { ...fields, ids });
   }
 }
 
@@ -271,15 +274,13 @@ export function sequence(context: SequencerContext): Drain | undefined {
         .flatMap(({ ids, channelIds, registryIds }) =>
           ids.map((id, i) => [id, channelIds[i] ?? null, registryIds[i] ?? null] as const),
         );
-      for (let at = 0; at < changed.length; at += maxRow) {
-        const chunk = changed.slice(at, at + maxRow);
+      for (const chunk of chunksOf(changed, maxRow))
         log.append(isAtOnce ? 'hotels' : 'listed', {
           moves,
           ids: chunk.map(([id]) => id),
           channelIds: chunk.map(([, channelId]) => channelId),
           registryIds: chunk.map(([, , registryId]) => registryId),
         });
-      }
     }
     s.ids += sumOf(rows);
   }

@@ -128,15 +128,11 @@ export class Process implements Clock {
   setRepeating(callback: () => void, intervalMs: number): Timer {
     const timer = { event: undefined as Event | undefined, unref: () => timer };
     const next = () => {
-      timer.event = this.#world.schedule(
-        this.#world.nowMs + intervalMs / this.host.rate,
-        this,
-        'timer',
-        () => {
-          next();
-          callback();
-        },
-      );
+      const atMs = this.#world.nowMs + intervalMs / this.host.rate;
+      timer.event = this.#world.schedule(atMs, this, 'timer', () => {
+        next();
+        callback();
+      });
     };
     next();
     return timer;
@@ -180,9 +176,8 @@ export class Process implements Clock {
   /** Goes on with what is due: first the timers, or first what has arrived. */
   goOn(): void {
     this.isStopped = false;
-    const order: Kind[] = this.#random.chance(0.5)
-      ? ['timer', 'iteration', 'io']
-      : ['io', 'iteration', 'timer'];
+    const order: Kind[] = ['timer', 'iteration', 'io'];
+    if (!this.#random.chance(0.5)) order.reverse();
     const held = this.#held;
     this.#held = [];
     // nothing takes no time
@@ -317,7 +312,7 @@ export class World {
     return promise;
   }
 
-  #runNext(): void {
+  #runNext() {
     const event = this.#queue.pop()!;
     const { process, run } = event;
     if (!run) return;
@@ -325,17 +320,12 @@ export class World {
     if (this.nowMs >= this.#secondAtMs + 1_000) {
       this.#secondAtMs = this.nowMs;
       this.#eventsBefore = this.events;
-    } else if (this.events - this.#eventsBefore > MAX_EVENTS_OF_SECOND)
-      this.fail(
-        new Error(
-          `seed ${this.seed}: over ${MAX_EVENTS_OF_SECOND} events since ${this.#secondAtMs.toFixed(0)} ms`,
-        ),
-      );
-    if (process?.isDead) return;
-    if (process?.isStopped) {
-      process.hold(event);
-      return;
+    } else if (this.events - this.#eventsBefore > MAX_EVENTS_OF_SECOND) {
+      const since = `since ${this.#secondAtMs.toFixed(0)} ms`;
+      this.fail(new Error(`seed ${this.seed}: over ${MAX_EVENTS_OF_SECOND} events ${since}`));
     }
+    if (process?.isDead) return;
+    if (process?.isStopped) return process.hold(event);
     this.events++;
     event.run = undefined;
     // stays set until the next event: what follows in promises belongs to the process
@@ -349,13 +339,10 @@ export class World {
   }
 
   #push(event: Event): void {
-    const later = this.#queue.findLastIndex((other) => isBefore(event, other));
-    this.#queue.splice(later + 1, 0, event);
+    const { atMs, number } = event;
+    const isLater = (other: Event) => atMs < other.atMs || (atMs === other.atMs && number < other.number);
+    this.#queue.splice(this.#queue.findLastIndex(isLater) + 1, 0, event);
   }
-}
-
-function isBefore(a: Event, b: Event): boolean {
-  return a.atMs < b.atMs || (a.atMs === b.atMs && a.number < b.number);
 }
 
 const outside = (): never => {

@@ -1,9 +1,9 @@
-import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { hashOf } from '../../src/auth/key.ts';
 import { EMPTY_ROW, type HotelRow } from '../../src/hotels/row.ts';
 import { Rejected, type Statement } from './postgres.ts';
 import type { Random } from './random.ts';
-import { type ApiKey, DAY_MS, type Data, type QueueKind, sortedHotels } from './sequencer.ts';
+import { type ApiKey, chunksOf, DAY_MS, type Data, type QueueKind, sortedHotels } from './sequencer.ts';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 export const COLLECTIONS = ['north', 'south'];
@@ -24,10 +24,6 @@ export function keyNumber(n: number): string {
     rest = Math.floor(rest / 62);
   }
   return start + digits;
-}
-
-export function hashOf(key: string): string {
-  return hash('sha256', key, 'hex');
 }
 
 let writes = 0;
@@ -56,35 +52,20 @@ const queuedOf = (kind: QueueKind, ids: string[], fields: Partial<Queued> = {}):
 });
 
 /** Rows of the queue for hotels that are there now, up to `max` in one. */
-function noted(rows: HotelRow[], moves: boolean, max = 1000): Queued[] {
-  const queued: Queued[] = [];
-  for (let at = 0; at < rows.length; at += max) {
-    const chunk = rows.slice(at, at + max);
-    queued.push(
-      queuedOf(
-        'hotels',
-        chunk.map(({ id }) => id),
-        {
-          moves,
-          channelIds: chunk.map((row) => row.channel_id),
-          registryIds: chunk.map((row) => row.registry_id),
-        },
-      ),
-    );
-  }
-  return queued;
-}
+const noted = (rows: HotelRow[], moves: boolean, max = 1000): Queued[] =>
+  chunksOf(rows, max).map((chunk) => {
+    const channelIds = chunk.map((row) => row.channel_id);
+    const registryIds = chunk.map((row) => row.registry_id);
+    const ids = chunk.map(({ id }) => id);
+    return queuedOf('hotels', ids, { moves, channelIds, registryIds });
+  });
 
 function withHotels(data: Data, change: (hotels: Map<string, HotelRow>) => void): Data {
   const hotels = new Map(data.hotels);
   change(hotels);
   for (const column of ['channel_id', 'registry_id'] as const) {
-    const used = new Set<string>();
-    for (const row of hotels.values()) {
-      const value = row[column];
-      if (value !== null && used.has(value)) throw new Rejected(`${column} ${value} is used twice`);
-      if (value !== null) used.add(value);
-    }
+    const values = [...hotels.values()].flatMap((row) => row[column] ?? []);
+    if (new Set(values).size < values.length) throw new Rejected(`a ${column} is used twice`);
   }
   return { ...data, hotels };
 }
@@ -210,8 +191,8 @@ export function drawStatements(
   const ids = sortedHotels(data).map(({ id }) => id);
   // a few hotels change often
   const some = () => ids[Math.floor(ids.length * random.next() ** 2)] ?? 'h0';
+  const day = (offset: number) => new Date(wallMs + offset * DAY_MS).toISOString().slice(0, 10);
   const dates = (): Partial<HotelRow> => {
-    const day = (offset: number) => new Date(wallMs + offset * DAY_MS).toISOString().slice(0, 10);
     const from = random.whole(-2, 1);
     return random.chance(0.5)
       ? { certified_from: day(from), certified_until: day(from + random.whole(0, 2)) }
@@ -225,13 +206,10 @@ export function drawStatements(
     // keys move: they change hands in one transaction, or are free for a while
     const [a, b] = [some(), some()];
     const column = random.chance(0.5) ? 'channel_id' : 'registry_id';
-    const before = [data.hotels.get(a)?.[column] ?? null, data.hotels.get(b)?.[column] ?? null];
-    if (a === b || random.chance(0.3)) return [update([a], (row) => ({ ...row, [column]: null }))];
-    return [
-      update([a], (row) => ({ ...row, [column]: null })),
-      update([b], (row) => ({ ...row, [column]: before[0]! })),
-      ...(random.chance(0.5) ? [update([a], (row) => ({ ...row, [column]: before[1]! }))] : []),
-    ];
+    const set = (id: string, value: string | null) => update([id], (row) => ({ ...row, [column]: value }));
+    const [ofA = null, ofB = null] = [a, b].map((id) => data.hotels.get(id)?.[column]);
+    if (a === b || random.chance(0.3)) return [set(a, null)];
+    return [set(a, null), set(b, ofA), ...(random.chance(0.5) ? [set(a, ofB)] : [])];
   }
   if (what < 0.57) {
     const n = random.whole(0, names.hotels - 1);
@@ -258,10 +236,7 @@ export function drawStatements(
   if (what < 0.9) {
     const sha256 = hashOf(keyNumber(random.whole(0, names.keys - 1)));
     const known = data.keys.get(sha256);
-    if (!known || random.chance(0.15)) {
-      const key = known ? null : newKey(random, sha256);
-      return [setKey(key, sha256)];
-    }
+    if (!known || random.chance(0.15)) return [setKey(known ? null : newKey(random, sha256), sha256)];
     const change = random.pick([
       { revoked: !known.revoked },
       { revoked: !known.revoked },
@@ -275,9 +250,8 @@ export function drawStatements(
   const collection = random.pick(COLLECTIONS);
   if (what < 0.98) {
     const n = random.chance(0.1) ? atOnce + 2 : 1;
-    const chosen = Array.from({ length: n }, () =>
-      random.chance(0.8) ? some() : `h${random.whole(0, names.hotels - 1)}`,
-    );
+    const id = () => (random.chance(0.8) ? some() : `h${random.whole(0, names.hotels - 1)}`);
+    const chosen = Array.from({ length: n }, id);
     return [setMember(collection, [...new Set(chosen)], random.chance(0.55))];
   }
   if (what < 0.985) return [truncateMembers];
