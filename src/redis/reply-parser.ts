@@ -25,9 +25,9 @@ export interface ReplyReader {
 export class Values {
   readonly bytes: Buffer;
   /** for each value its offset in `bytes` and its length, -1 for null */
-  readonly places: readonly number[];
+  readonly places: Int32Array;
 
-  constructor(bytes: Buffer, places: readonly number[]) {
+  constructor(bytes: Buffer, places: Int32Array) {
     this.bytes = bytes;
     this.places = places;
   }
@@ -73,18 +73,19 @@ export function joined(parts: { values: Values; at: readonly number[] }[], count
     });
   }
   const reply = Buffer.allocUnsafeSlow(length);
-  const places: number[] = [];
+  const places = new Int32Array(2 * count);
   let end = writeHead(reply, 0, STAR, count);
   for (let i = 0; i < count; i++) {
     const values = sources[i];
     if (!values) {
       end = writeHead(reply, end, DOLLAR, -1);
-      places.push(0, -1);
+      places[2 * i + 1] = -1;
       continue;
     }
     const [start, behind] = [values.start(from[i]!), values.end(from[i]!)];
     end = writeHead(reply, end, DOLLAR, behind - start);
-    places.push(end, behind - start);
+    places[2 * i] = end;
+    places[2 * i + 1] = behind - start;
     end += values.bytes.copy(reply, end, start, behind);
     reply[end++] = CR;
     reply[end++] = LF;
@@ -129,7 +130,8 @@ export class ValuesReader implements ReplyReader {
   #missing = -1;
   #repliesToCome: number;
   readonly #throws: boolean;
-  readonly #places: number[] = [];
+  readonly #places: Int32Array;
+  #found = 0;
   /** rejected keys, by index */
   readonly errorReplies: [place: number, error: Error][] = [];
 
@@ -139,13 +141,14 @@ export class ValuesReader implements ReplyReader {
   constructor({ keys, memory = NONE, replies }: ReadingOptions) {
     this.#keys = keys;
     this.#memory = memory;
+    this.#places = new Int32Array(2 * keys * (replies ?? 1));
     this.#repliesToCome = replies ?? 1;
     this.#throws = replies === undefined;
   }
 
   /** Returns the bytes of a complete reply alone, whatever was expected or arrived behind it. */
   get values(): Values {
-    return new Values(this.#reply.subarray(0, this.#at), this.#places);
+    return new Values(this.#reply.subarray(0, this.#at), this.#places.subarray(0, 2 * this.#found));
   }
 
   take(chunk: Buffer, from: number): number {
@@ -204,8 +207,8 @@ export class ValuesReader implements ReplyReader {
       if (length < 0 || this.#at + length + 2 > this.#end) return false;
       const error = new Error(line.toString('utf8', 1, length));
       error.name = 'ReplyError';
-      this.errorReplies.push([this.#places.length / 2, error]);
-      this.#places.push(0, -1);
+      this.errorReplies.push([this.#found, error]);
+      this.#add(0, -1);
       this.#at += length + 2;
       this.#missing = 0;
       return true;
@@ -230,12 +233,18 @@ export class ValuesReader implements ReplyReader {
         return false;
       }
       if (this.#reply[this.#at + length] !== CR) throw new Error('Redis sent a value of another length');
-      this.#places.push(this.#at, length);
+      this.#add(this.#at, length);
       this.#at += length + 2;
-    } else if (length === -1) this.#places.push(0, -1);
+    } else if (length === -1) this.#add(0, -1);
     else throw new Error('Redis sent a value of negative length');
     this.#missing--;
     return true;
+  }
+
+  #add(start: number, length: number): void {
+    const place = 2 * this.#found++;
+    this.#places[place] = start;
+    this.#places[place + 1] = length;
   }
 
   /**
