@@ -190,9 +190,11 @@ class Checker {
       const sentAtMs = performance.now();
       const state = await this.#get(id);
       const lagMs = performance.now() - sinceMs;
-      if (state === undefined) this.rejected++;
-      else this.answers++;
-      if (state === undefined) return undefined;
+      if (state === undefined) {
+        this.rejected++;
+        return undefined;
+      }
+      this.answers++;
       if (states.has(state) || (await this.#read(id, states)).has(state)) return lagMs;
       if (sentAtMs - sinceMs > this.#promiseMs) {
         this.stale.push(`hotel ${id}: older than ${Math.round(sentAtMs - sinceMs)} ms`);

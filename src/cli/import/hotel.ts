@@ -5,7 +5,7 @@ import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid
 import { toUri } from './iri.ts';
 
 /** Checked hotel of an import line. An absent field is null. */
-export type ImportedHotel = Omit<HotelRow, 'images'> & {
+type ImportedHotel = Omit<HotelRow, 'images'> & {
   images: { url: string; caption: string | null }[];
 };
 

@@ -23,7 +23,7 @@ const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
 ];
 
 /** Record of the source: a line of NDJSON or a row of CSV. */
-export interface ImportRecord extends Checked {
+interface ImportRecord extends Checked {
   at: Line;
 }
 

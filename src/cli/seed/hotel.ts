@@ -70,7 +70,7 @@ const ID_SPACE = 36n ** BigInt(ID_DIGITS);
 const ID_STRIDE = 1_742_517_238_577n;
 
 /** Returns the id of the hotel with this index, which is independent of the seed and the day. */
-export function hotelIdAt(index: number): string {
+function hotelIdAt(index: number): string {
   const digits = ((BigInt(index) + 1n) * ID_STRIDE) % ID_SPACE;
   return `htl_${digits.toString(36).padStart(ID_DIGITS, '0')}`;
 }
