@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { VARIABLES } from '../config/config.ts';
 import type { Shutdown } from '../lib/shutdown.ts';
 import { type Guarded, type Order, runGuarded } from './servers/guarded.ts';
 
@@ -41,14 +42,27 @@ export function serviceOrder(
   };
 }
 
-/** Starts the service and resolves when it is ready. Its warnings go to standard error. `folder` is removed after its exit. */
+/** Returns the variables of the service that the user has set, but addresses: the demo has its own. */
+function variablesOfUser(): NodeJS.ProcessEnv {
+  const isSetting = (name: string) => name in VARIABLES && !/_URLS?(_FILE)?$/.test(name);
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isSetting(name)));
+}
+
+/**
+ * Starts the service and resolves when it is ready. It has the variables of the user that the demo does not set. Its warnings
+ * go to standard error. `folder` is removed after its exit.
+ */
 export async function startService(
   options: Addresses & { workers: number; folder: string; shutdown: Shutdown },
 ): Promise<Guarded> {
   const lines: string[] = [];
   let ready = false;
-  const variables = { WORKERS: String(options.workers), LOG_LEVEL: process.env.LOG_LEVEL || 'warn' };
-  const running = runGuarded({ ...serviceOrder(options, variables), folder: options.folder }, (line) => {
+  const order = serviceOrder(options, {
+    WORKERS: String(options.workers),
+    LOG_LEVEL: process.env.LOG_LEVEL || 'warn',
+  });
+  const env = { ...variablesOfUser(), ...order.env };
+  const running = runGuarded({ ...order, env, folder: options.folder }, (line) => {
     if (ready) console.error(line);
     else if (lines.push(line) > LINES_SHOWN) lines.shift();
   });

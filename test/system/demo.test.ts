@@ -38,7 +38,11 @@ async function startDemo(command: string[], environment: Record<string, string> 
   const [file, ...rest] = [...command, ...options];
   const child = spawn(file!, rest, {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },
+    // what the commands show does not depend on the deadline of a query
+    env: {
+      ...{ PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder },
+      ...{ DATABASE_TIMEOUT_MS: '5000', ...environment },
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
