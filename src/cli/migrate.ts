@@ -1,4 +1,10 @@
-import { isOpenToAllLogins, knownVersion, migrate, triggerCreators } from '../postgres/migrate.ts';
+import {
+  isOpenToAllLogins,
+  knownVersion,
+  migrate,
+  openSchemas,
+  triggerCreators,
+} from '../postgres/migrate.ts';
 import { makeServingLogin } from '../postgres/pooler.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
@@ -14,6 +20,11 @@ export const OPEN_TO_ALL_LOGINS =
 const triggersFor = (roles: string[]) =>
   `Warning: ${roles.join(', ')} may create triggers on tables of the service. They run with the rights of whoever writes ` +
   `there, the owner among them. Run, as the owner: revoke trigger on hotels, api_keys, collections, collection_hotels from ${roles.join(', ')}`;
+
+/** Printed for the schemas in which every login may create tables. */
+const openFor = (schemas: string[]) =>
+  `Warning: every login may create tables in ${schemas.join(', ')}. A stolen login of the service can have them read in place of the ` +
+  `hotels and the keys. Run, as the owner: revoke create on schema ${schemas.join(', ')} from public`;
 
 export function addCommand(program: CliCommand): void {
   program
@@ -38,6 +49,8 @@ async function run({ json, servingLogin }: { json?: boolean; servingLogin?: stri
     if (await isOpenToAllLogins(sql)) process.stderr.write(`${OPEN_TO_ALL_LOGINS}\n`);
     const creators = await triggerCreators(sql);
     if (creators.length > 0) process.stderr.write(`${triggersFor(creators)}\n`);
+    const schemas = await openSchemas(sql);
+    if (schemas.length > 0) process.stderr.write(`${openFor(schemas)}\n`);
     return migrated;
   });
   const known = await knownVersion();

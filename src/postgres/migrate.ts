@@ -65,6 +65,14 @@ export async function triggerCreators(sql: Sql): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
+/** Returns the schemas in which every login may create tables, as identifiers of SQL. */
+export async function openSchemas(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ schema: string }[]>`
+    select oid::regnamespace::text as schema from pg_namespace
+    where has_schema_privilege('public', oid, 'create') order by schema`;
+  return rows.map(({ schema }) => schema);
+}
+
 /** Returns the version of the schema that this release needs. */
 export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
   return lastOf(await readMigrations(directory));

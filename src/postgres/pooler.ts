@@ -1,10 +1,8 @@
-import type { Sql, TransactionSql } from 'postgres';
+import type { Sql } from 'postgres';
 import { VARIABLES } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
 import { KEEPALIVE, SERVICE_SETTINGS, SERVING_ROLE, SETTINGS, timeoutsFor } from './connect.ts';
-
-/** Tables that the login of the service must not write. */
-const TABLES = ['hotels', 'api_keys', 'collections', 'collection_hotels', 'hotel_api_queue', 'hotel_api_log'];
+import { requireReadOnly } from './excess-rights.ts';
 
 /** Settings that a login of the service needs behind a pooler, for queries with this deadline. */
 const settingsFor = (timeoutMs: number) => ({
@@ -53,7 +51,7 @@ async function settingsArrive(sql: Sql): Promise<boolean> {
 
 /**
  * Gives an existing login what the service needs behind a pooler: membership of the serving role, and the settings that
- * the service cannot send there. Throws a `Failure` if the login may write or create temporary tables by other rights, or if this
+ * the service cannot send there. Throws a `Failure` if the login has other rights to write or create tables, or if this
  * connection may not change it; each says what to run.
  */
 export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
@@ -78,7 +76,7 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
 
 /**
  * Checks the login of a connection of the service through a pooler, where it can neither drop rights nor send settings.
- * Throws a `Failure` if the login may write or create temporary tables, or lacks settings. `timeoutMs`: deadline of its queries.
+ * Throws a `Failure` if the login may write or create tables, or lacks settings. `timeoutMs`: deadline of its queries.
  */
 export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
   const login = await loginOf(sql);
@@ -118,25 +116,6 @@ function fits(name: string, setting: string, needed: string): boolean {
 async function loginOf(sql: Sql): Promise<string> {
   const [row] = await sql<[{ login: string }]>`select current_user as login`;
   return row.login;
-}
-
-/** Throws a `Failure` if the login may write a table by any of its rights, or create one that is read in its place. */
-async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
-  const [row] = await sql<[{ may_write: boolean; may_replace: boolean; cure: string }]>`
-    select bool_or(has_table_privilege(${login}::name, name, 'insert, update, delete, truncate')) as may_write,
-      has_database_privilege(${login}::name, current_database(), 'temporary') as may_replace,
-      format('revoke temporary on database %I from public', current_database()) as cure
-    from unnest(${TABLES}::text[]) as name`;
-  if (row.may_write)
-    throw new Failure(
-      `The login ${login} may write by other rights, which the service cannot drop behind a pooler. ` +
-        `It needs a login that is a member of ${SERVING_ROLE} and of nothing else.`,
-    );
-  if (row.may_replace)
-    throw new Failure(
-      `The login ${login} may create temporary tables. A pooler keeps them for its next client, and PostgreSQL would read them ` +
-        `in place of the hotels. Run, as the owner of the database: ${row.cure}. Grant the right to logins that need it.`,
-    );
 }
 
 /** Returns the statements that give a login these settings, with names and values quoted. */

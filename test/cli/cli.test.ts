@@ -137,6 +137,18 @@ describe('migrate', () => {
     await sql`drop role "the writer"`;
   });
 
+  test('warns of schemas in which every login may create tables', async () => {
+    await sql`create schema "of all"`;
+    await sql`grant create on schema "of all" to public`;
+    const { code, stderr } = await here(['migrate']);
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringContaining('revoke create on schema "of all" from public\n'),
+    ]);
+    await sql`drop schema "of all"`;
+    expect((await here(['migrate'])).stderr).not.toContain('schema');
+  });
+
   test('warns while every login may connect to the database', async () => {
     const warned = await here(['migrate', '--json']);
     expect(warned).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Warning: CONNECT .* PUBLIC/) });

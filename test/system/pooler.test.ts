@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { SETTINGS } from '../../src/postgres/connect.ts';
+import { makeServingLogin } from '../../src/postgres/pooler.ts';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
@@ -160,20 +161,21 @@ describe('behind a pooler is rejected', () => {
     await other.stop();
   };
 
-  it('a login that may write, because the service cannot drop its rights', () =>
-    expectRejection(database.ownerUrl, /may write/));
+  it('a login that owns the tables, because the service cannot drop its rights', () =>
+    expectRejection(database.ownerUrl, /as an owner or a superuser/));
 
-  it('a login that may create temporary tables, which the pooler keeps, and which would be read as the hotels', async () => {
-    const other = await newLogin();
-    await migrate(database.ownerUrl, '--serving-login', other.login);
-    await database.sql.unsafe(`grant temporary on database ${database.name} to ${other.login}`);
-    const cure = `revoke temporary on database ${database.name} from public`;
-    expect(await migrate(database.ownerUrl, '--serving-login', other.login)).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining(cure),
-    });
-    await expectRejection(other.url, new RegExp(cure));
-    await database.sql.unsafe(`revoke temporary on database ${database.name} from ${other.login}`);
+  it('a login that may create temporary tables, until its right is revoked and the pooler has reconnected', async () => {
+    const { login, url } = await newLogin();
+    await makeServingLogin(database.sql, login);
+    await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
+    const cure = `revoke temporary on database ${database.name} from ${login}`;
+    await expectRejection(url, new RegExp(`${cure}\\. Then make the pooler reconnect`));
+    const session = postgresClient(url, { max: 1 });
+    await session`set session characteristics as transaction read write`;
+    await session`create temporary table hotels (id text)`;
+    await database.sql.unsafe(cure);
+    await expectRejection(url, /has left temporary tables/);
+    await session.end();
   });
 
   it.each([
@@ -223,15 +225,36 @@ describe('behind a pooler is rejected', () => {
 });
 
 describe('migrate --serving-login', () => {
-  it('rejects a login that does not exist, or that may write', async () => {
+  it('rejects a login that does not exist', async () => {
     const outcome = await migrate(database.ownerUrl, '--serving-login', 'nobody');
     expect(outcome).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no login nobody') });
-    const other = await newLogin();
-    await database.sql.unsafe(`grant insert on hotels to ${other.login}`);
-    const rejected = await migrate(database.ownerUrl, '--serving-login', other.login);
-    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('may write by other rights') });
-    const [row] = await database.sql`select rolconfig from pg_roles where rolname = ${other.login}`;
+  });
+
+  it.each([
+    ['insert on hotels to LOGIN', 'revoke insert on table public.hotels from LOGIN'],
+    ['update (name) on hotels to public', 'revoke update (name) on table public.hotels from public'],
+    ['delete on hotel_api_secrets to LOGIN', 'revoke delete on table public.hotel_api_secrets from LOGIN'],
+    ['temporary on database DATABASE to public', 'revoke temporary on database DATABASE from public'],
+    [
+      'temporary on database DATABASE to hotel_api_serve',
+      'revoke temporary on database DATABASE from hotel_api_serve',
+    ],
+    ['create on database DATABASE to LOGIN', 'revoke create on database DATABASE from LOGIN'],
+    ['create on schema public to public', 'revoke create on schema public from public'],
+    ['GROUP to LOGIN', 'revoke GROUP from LOGIN'],
+    ['pg_write_all_data to LOGIN', 'revoke pg_write_all_data from LOGIN'],
+  ])('rejects a login after a grant of %s, with the statement that helps', async (grant, cure) => {
+    const { login } = await newLogin();
+    const group = await newLogin();
+    const named = (text: string) =>
+      text.replace('DATABASE', database.name).replace('LOGIN', login).replace('GROUP', group.login);
+    const { sql } = database;
+    await sql.unsafe(`grant trigger on collections to ${group.login}; grant ${named(grant)}`).simple();
+    const message = expect.stringContaining(`: ${named(cure)}. Then make`);
+    await expect(makeServingLogin(sql, login)).rejects.toMatchObject({ message });
+    const [row] = await sql`select rolconfig from pg_roles where rolname = ${login}`;
     expect(row!.rolconfig).toBeNull();
-    await database.sql.unsafe(`revoke insert on hotels from ${other.login}`);
+    await sql.unsafe(`revoke trigger on collections from ${group.login}; ${named(cure)}`).simple();
+    await makeServingLogin(sql, login);
   });
 });

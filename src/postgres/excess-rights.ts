@@ -1,0 +1,72 @@
+import type { Sql, TransactionSql } from 'postgres';
+import { Failure } from '../lib/failure.ts';
+import { SERVING_ROLE } from './connect.ts';
+
+/** Names of the service's tables, as a condition of SQL on pg_class. */
+const IS_NAME_OF_OURS = `(relname in ('hotels', 'api_keys', 'collections', 'collection_hotels') or relname like 'hotel\\_api\\_%')`;
+
+/** Roles of PostgreSQL that write tables without a grant. */
+const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program'];
+
+/**
+ * Throws a `Failure` if a login can write the tables of the service, or have others read in their place: by tables of the same
+ * names in a schema or in sessions that a pooler keeps. The rights are those of the login, of PUBLIC, and of every role that it
+ * may assume. The message has the statements that take them away.
+ */
+export async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
+  const rows = await sql<{ statement: string | null }[]>`
+    with role as (
+      select oid, rolname, rolname in (${login}, ${SERVING_ROLE}) as is_own,
+        rolsuper or rolname = any(${WRITING_ROLES}::text[]) as writes
+      from pg_roles where pg_has_role(${login}::name, oid, 'member')
+    ), object (name, owner, acl, columns, forbidden) as (
+      select format('database %I', datname), datdba, coalesce(datacl, acldefault('d', datdba)), '', '{TEMPORARY,CREATE}'::text[]
+      from pg_database where datname = current_database()
+      union all
+      select format('schema %I', nspname), nspowner, coalesce(nspacl, acldefault('n', nspowner)), '', '{CREATE}'
+      from pg_namespace where nspname !~ '^pg_'
+      union all
+      select format('table %I.%I', nspname, relname), relowner, acl, columns, '{INSERT,UPDATE,DELETE,TRUNCATE,TRIGGER}'
+      from pg_class join pg_namespace on pg_namespace.oid = relnamespace,
+        lateral (
+          select coalesce(relacl, acldefault('r', relowner)), ''
+          union all
+          select attacl, format(' (%I)', attname) from pg_attribute where attrelid = pg_class.oid and attacl is not null
+        ) as granted (acl, columns)
+      where ${sql.unsafe(IS_NAME_OF_OURS)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
+    )
+    select distinct statement
+    from (
+      select name, owner, columns, grantee, privilege_type
+      from object, aclexplode(acl) where privilege_type = any(forbidden)
+      union all
+      select '', 0, '', oid, '' from role where writes
+    ) as granted left join role on role.oid = grantee, lateral (
+      select case when writes or grantee = owner then null else format('revoke %s%s on %s from %s',
+          lower(privilege_type), columns, name, case when grantee = 0 then 'public' else quote_ident(rolname) end) end
+      where grantee = 0 or is_own
+      union all
+      select format('revoke %s from %s', roleid::regrole, member::regrole) from pg_auth_members
+      where not is_own and member in (select oid from role where is_own) and pg_has_role(roleid, grantee, 'member')
+    ) as cure (statement)
+    order by statement`;
+  const cause = `The login ${login} may write what the service reads, or create tables that are read in its place`;
+  if (rows.some(({ statement }) => statement === null))
+    throw new Failure(
+      `${cause}, as an owner or a superuser. Behind a pooler the service needs a login that owns nothing and is a member of ` +
+        `${SERVING_ROLE} alone.`,
+    );
+  if (rows.length > 0)
+    throw new Failure(
+      `${cause}. The service cannot drop these rights behind a pooler. Run, as their owner: ` +
+        `${rows.map(({ statement }) => statement).join('; ')}. Then make the pooler reconnect, and grant others what they need.`,
+    );
+  const [left] = await sql`
+    select from pg_class
+    where ${sql.unsafe(IS_NAME_OF_OURS)} and relpersistence = 't' and pg_has_role(${login}::name, relowner, 'member')`;
+  if (left)
+    throw new Failure(
+      `The login ${login} has left temporary tables in sessions of the pooler, which are read in place of those of the ` +
+        `service. Make the pooler reconnect.`,
+    );
+}
