@@ -109,8 +109,10 @@ it('reads one batch at a time, and keys take turns', async () => {
 it('rejects what would wait behind too many of its key, or with too many bytes, and goes on behind a failure', async () => {
   const waiting = Array.from({ length: 17 }, () => load(requestOf('a'), ['l1']));
   await expect(load(requestOf('a'), ['l1'])).rejects.toThrow(Unavailable);
-  waiting.push(load(requestOf('b'), ['l1'], 100 * 1024 ** 2));
-  await expect(load(requestOf('c'), ['l1'], 30 * 1024 ** 2)).rejects.toThrow(Unavailable);
+  waiting.push(load(requestOf('b'), ['l1'], 60 * 1024 ** 2));
+  await expect(load(requestOf('b'), ['l1'], 5 * 1024 ** 2)).rejects.toThrow(Unavailable);
+  waiting.push(load(requestOf('c'), ['l1'], 60 * 1024 ** 2));
+  await expect(load(requestOf('d'), ['l1'], 30 * 1024 ** 2)).rejects.toThrow(Unavailable);
   const first = await nextPart();
   mayAnswer = () => {
     mayAnswer = () => true;

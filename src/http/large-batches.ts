@@ -8,6 +8,7 @@ import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, nextIteration } from '../lib/clock.ts';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { Turns } from '../lib/turns.ts';
 import type { AccessControl } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
@@ -20,8 +21,9 @@ const MIN_PART = 32;
 const MAX_MS = 5_000;
 /** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
 const MAX_BEFORE = 16;
-/** Maximum number of bytes of hits that waiting batches hold. */
+/** Maximum number of bytes of hits that waiting batches hold, and those of one key. */
 const MAX_HITS_BYTES = 128 * 1024 * 1024;
+const MAX_HITS_BYTES_OF_KEY = MAX_HITS_BYTES / 2;
 
 interface LargeBatchesOptions {
   reader: HotelReader;
@@ -36,7 +38,8 @@ interface LargeBatchesOptions {
 export class LargeBatches {
   readonly #options: LargeBatchesOptions;
   readonly #turns = new Turns(1, 1, 1);
-  #hitsBytes = 0;
+  /** of the hits of the batches that wait */
+  readonly #hits = new HeldBytes<Exchange>();
 
   constructor(options: LargeBatchesOptions) {
     this.#options = options;
@@ -55,18 +58,21 @@ export class LargeBatches {
     // it loads in its turn, and small batches need not wait for it
     exchange.giveUpLoad?.(MAX_OUTPUT_BYTES);
     const { owner } = exchange;
-    const waitingBytes = this.#turns.mustWait ? hitsBytes : 0;
-    if (this.#turns.mustWait) this.#requireRoom(owner, hitsBytes);
-    this.#hitsBytes += waitingBytes;
+    if (this.#turns.mustWait) {
+      this.#requireRoom(owner, hitsBytes);
+      this.#hits.set(exchange, owner, hitsBytes);
+    }
     return this.#turns.run(owner, 1, () => {
-      this.#hitsBytes -= waitingBytes;
+      this.#hits.delete(exchange);
       return this.#read(exchange, namespace, keys, untilMs);
     });
   }
 
   #requireRoom(owner: string, hitsBytes: number): void {
-    const { waiting } = this.#turns;
-    if (waiting.sizeBefore(owner) >= MAX_BEFORE || this.#hitsBytes + hitsBytes > MAX_HITS_BYTES)
+    const isBeyond =
+      this.#hits.total + hitsBytes > MAX_HITS_BYTES ||
+      this.#hits.bytesOf(owner) + hitsBytes > MAX_HITS_BYTES_OF_KEY;
+    if (isBeyond || this.#turns.waiting.sizeBefore(owner) >= MAX_BEFORE)
       throw new Unavailable('more batches of large hotels wait than can be answered in time', {
         rejection: 'overload',
       });

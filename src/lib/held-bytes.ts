@@ -9,7 +9,11 @@ export class HeldBytes<Holder> {
     return this.#total;
   }
 
-  /** Sets the bytes of a holder, which are more than 0. It keeps its place in the order as long as it has the same owner. */
+  bytesOf(owner: string): number {
+    return this.#owners.get(owner)?.bytes ?? 0;
+  }
+
+  /** Sets the bytes of a holder. It keeps its place in the order as long as it has the same owner. */
   set(holder: Holder, owner: string, bytes: number): void {
     const before = this.#held.get(holder);
     if (before && before.owner !== owner) this.delete(holder);
