@@ -1,5 +1,8 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { expect, it } from 'vitest';
-import { batchOf, hotelRow } from '../support/known-hotels.ts';
+import { batchOf, hotelBody, hotelRow } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { residentMiB } from '../support/processes.ts';
 import { startService } from '../support/service.ts';
@@ -42,4 +45,42 @@ it('an overloaded worker rejects excess requests with 503, and memory, log and a
   const again = new SteadyLoad(service, [batch], 1);
   await again.answers(10);
   expect(await again.stop()).toMatchObject({ faults: [], rejected: 0 });
+});
+
+/** A hotel may have 64 KiB of JSON. */
+const LARGE_BYTES = 60_000;
+const ATTACKERS = 8;
+const LARGE_GROWN_MIB = 700;
+
+it('batches of the largest hotels, compressed for one key, fail no request of another key and have bounded memory', async () => {
+  const small = Array.from({ length: 100 }, (_, i) => hotelRow(i));
+  const large = Array.from({ length: HOTELS }, (_, i) => ({
+    id: `large-${i}`,
+    description: randomBytes(LARGE_BYTES / 2).toString('hex'),
+  }));
+  const service = await startService({ hotels: [...small, ...large] });
+  const requests = [{ path: '/hotels/chaos-1', answer: hotelBody(1) }, batchOf(small.map((_, i) => i))];
+  const others = new SteadyLoad(service, requests, 2);
+  await others.answers(20);
+  const pids = await service.workerPids();
+  const beforeMiB = await residentMiB(pids);
+
+  const body = JSON.stringify({ ids: large.map(({ id }) => id) });
+  const headers = { 'x-api-key': service.narrowKey, 'accept-encoding': 'br' };
+  // a response whose client reads more slowly than others is given up
+  const outcomes: (number | 'given up')[] = [];
+  const attack = async () => {
+    for (let i = 0; i < 2; i++) {
+      const sending = request(`${service.url}/hotels/batch`, { method: 'POST', headers });
+      sending.end(body);
+      const [response] = await once(sending, 'response');
+      const end = once(response.resume(), 'end').then(() => response.statusCode);
+      outcomes.push(await end.catch(() => 'given up'));
+    }
+  };
+  await Promise.all(Array.from({ length: ATTACKERS }, attack));
+  expect(outcomes).toContain(200);
+  await others.answers(20);
+  expect(await others.stop()).toMatchObject({ faults: [], refused: 0, rejected: 0 });
+  expect((await residentMiB(pids, 'VmHWM')) - beforeMiB).toBeLessThan(LARGE_GROWN_MIB);
 });
