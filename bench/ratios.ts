@@ -82,6 +82,7 @@ const PROMISED: Promised[] = [
     2,
     'before',
   ),
+  beside('batch-1000', 'batch-1000-ids', 'batch of 1000 by own id: by channel id', 0.95, 1),
   beside('batch-20', 'page-20', 'list of 20: batch of 20', 0.8, 1),
   beside('batch-100', 'page-100', 'list of 100: batch of 100', 0.8, 1),
   beside('before-page-20-go', 'before-page-20-go', 'list of 20, gzip: the version before', 2, 5, 'before'),

@@ -88,6 +88,7 @@ export const SCENARIOS: Scenario[] = [
     ...batch(1000, 200, 8, true, false, 'id'),
     name: 'batch-1000-ids',
     title: 'batch of 1000 by own id',
+    group: 'batch-1000',
     without: PEERS,
   },
   ...ACCEPTED.map(([client, accept]): Scenario => {

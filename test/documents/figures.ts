@@ -141,6 +141,7 @@ export function throughput(): string {
     ['batch-10', 'batch of 10'],
     ['batch-100', 'batch of 100'],
     ['batch-1000', 'batch of 1000'],
+    ['batch-1000-ids', 'batch of 1000 by own id'],
     ['batch-1000-narrow', 'batch of 1000, key without the scope'],
     ['batch-1000-go', 'batch of 1000, `gzip` (Go)'],
     ['batch-1000-node', 'batch of 1000, `gzip, deflate` (Node)'],
