@@ -92,6 +92,8 @@ const PROMISED: Promised[] = [
   probe('GET by id: a key of a collection / one without', 'collection-get', 1.2, 1),
   probe('batch of 1000: a key of a collection / one without', 'collection-batch', 1.4, 1),
   probe('list of 20: a key of a collection / one without', 'collection-list', 1.3, 1),
+  probe('times of GETs for hidden and absent hotels, area under the ROC curve', 'hidden-get', 0.52, 0.51),
+  probe('the same, batches of 1000', 'hidden-batch', 0.55, 0.53),
   ...[2, 4].flatMap((count) =>
     ['get', 'batch-1000'].map((name): Promised => {
       const title = `${name === 'get' ? 'GET by id' : 'batch of 1000'}: 1 worker / ${count} workers`;

@@ -12,6 +12,7 @@ import { compressedGets } from './probes/compressed-gets.ts';
 import { compression } from './probes/compression.ts';
 import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
+import { hiddenHotels } from './probes/hidden-hotels.ts';
 import { partialCache } from './probes/partial-cache.ts';
 import type { Probe } from './probes/probe.ts';
 import { workers } from './probes/workers.ts';
@@ -76,6 +77,7 @@ export const PARTS = [
   'deep-page',
   'partial-cache',
   'collection',
+  'hidden-hotels',
   'workers',
 ];
 
@@ -159,6 +161,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   await probe('before', false, () => before(world, paceOf('promised')));
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
   await probe('collection', false, () => collection(world, service, 5));
+  await probe('hidden-hotels', false, () => hiddenHotels(world, service, 5));
   await probe('partial-cache', false, () => partialCache(world, 13));
   await probe('workers', false, () => workers(world, paceOf('promised')));
 

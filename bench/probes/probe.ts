@@ -14,6 +14,8 @@ export type ProbeName =
   | 'collection-list'
   | 'deep-page'
   | 'event-loop'
+  | 'hidden-batch'
+  | 'hidden-get'
   | 'partial-cache-batch'
   | 'partial-cache-zipf'
   | 'partial-cache-get';
