@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
@@ -174,6 +174,18 @@ describe('pages', () => {
     pageIndex.moved('h030000');
     for (const offset of [0, 30_000, 59_999]) await pageIndex.page(offset, 100, OWNER);
     expect(list.largestSkip).toBeLessThanOrEqual(200);
+  });
+
+  it('at small offsets of a forgotten list do not wait until it is divided', async () => {
+    const list = new List(numbered(60_000));
+    const pageIndex = await settled(list);
+    pageIndex.forget();
+    const divides = vi.spyOn(list, 'startsAfter').mockReturnValue(new Promise(() => {}));
+    for (const offset of [500, 0, 20_000]) {
+      const page = pageIndex.page(offset, 100, OWNER);
+      expect(await Promise.race([page, turns(100)])).toMatchObject(expected(list, offset, 100));
+    }
+    expect(divides).toHaveBeenCalledTimes(1);
   });
 
   it('are found after many inserts into one segment, at once before them and soon behind them', async () => {
