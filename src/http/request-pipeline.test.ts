@@ -23,6 +23,8 @@ let lookup: PromiseWithResolvers<Principal | null>;
 let load: Mock<ApiKeyCache['load']>;
 let abort: () => void;
 let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
+/** statuses of the responses */
+const written: string[] = [];
 
 const response = {
   onAborted: (listener: () => void) => {
@@ -31,10 +33,15 @@ const response = {
   onData: (listener: typeof receive) => {
     receive = listener;
   },
+  cork: (run: () => void) => run(),
+  writeStatus: (head: Uint8Array) => written.push(`${head}`.slice(0, 3)),
+  end: () => {},
 } as unknown as HttpResponse;
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {
+  written.length = 0;
+  receive = () => {};
   lookup = Promise.withResolvers();
   load = vi.fn<ApiKeyCache['load']>(() => lookup.promise);
   const apiKeys = { find: () => undefined, load } as unknown as ApiKeyCache;
@@ -78,6 +85,49 @@ it('nothing is read for a batch whose client disconnected during the lookup of i
   expect(respond).not.toHaveBeenCalled();
 });
 
+describe('of a request without a valid key nothing is parsed', () => {
+  const keyless = () => pipelineFor({ find: () => null, load } as unknown as ApiKeyCache);
+  const read = vi.fn<() => string>();
+  const needsRegistry = vi.fn<() => boolean>();
+  const respond = vi.fn<() => void>();
+  beforeEach(() => vi.clearAllMocks());
+
+  it.each(['GET', 'HEAD'] as const)('%s: neither its path nor its query', (method) => {
+    keyless().get({ route: 'hotel', read, needsRegistry, respond }, method)(
+      response,
+      requestWith(['host', 'localhost']),
+    );
+    expect(written).toEqual(['401']);
+    for (const parse of [read, needsRegistry, respond]) expect(parse).not.toHaveBeenCalled();
+  });
+
+  it.each([
+    ['of a length', ['content-length', '21']],
+    ['in chunks', ['transfer-encoding', 'chunked']],
+  ] as [string, [string, string]][])('POST: no body %s', async (_, framing) => {
+    keyless().post({ route: 'batch_by_channel', needsRegistry: false, respond })(
+      response,
+      requestWith(['host', 'localhost'], framing),
+    );
+    receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
+    await tick();
+    expect(written).toEqual(['401']);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('POST: no body that arrives while the key is looked up', async () => {
+    pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
+      response,
+      requestWith(['host', 'localhost'], ['content-length', '21']),
+    );
+    receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
+    lookup.resolve(null);
+    await tick();
+    expect(written).toEqual(['401']);
+    expect(respond).not.toHaveBeenCalled();
+  });
+});
+
 describe('a key that is revoked while a body arrives', () => {
   const post = (find: ApiKeyCache['find']) => {
     const respond = vi.fn<() => void>();
@@ -93,16 +143,7 @@ describe('a key that is revoked while a body arrives', () => {
     return respond;
   };
   const body = new TextEncoder().encode('{"channel_ids":["a"]}');
-  const written: string[] = [];
-  beforeEach(() => {
-    fakeTimers();
-    written.length = 0;
-    const write = {
-      cork: (run: () => void) => run(),
-      writeStatus: (head: Uint8Array) => written.push(`${head}`),
-    };
-    Object.assign(response, write, { end: () => {} });
-  });
+  beforeEach(() => fakeTimers());
   afterEach(() => realClocks());
 
   it.each([
@@ -115,7 +156,7 @@ describe('a key that is revoked while a body arrives', () => {
     vi.advanceTimersByTime(takesMs);
     receive(body.buffer, true);
     expect(respond).toHaveBeenCalledTimes(calls);
-    expect(written.map((head) => head.slice(0, 3))).toEqual(calls === 1 ? [] : ['401']);
+    expect(written).toEqual(calls === 1 ? [] : ['401']);
   });
 
   it('is looked up again if its rights are too old', async () => {
