@@ -89,6 +89,11 @@ describe('the admin port', () => {
     }
     for (const [name, type] of described) if (type === 'counter') expect(name).toMatch(/_total$/);
   });
+
+  it('returns the lag of freshness in buckets up to 300 s', async () => {
+    const buckets = await service.samples('hotel_api_freshness_lag_seconds_bucket');
+    expect(buckets.map(({ labels }) => labels.le).slice(-2)).toEqual(['300', '+Inf']);
+  });
 });
 
 describe('requests', () => {
