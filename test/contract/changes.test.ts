@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -152,6 +152,31 @@ describe('an invalid request is rejected:', () => {
   });
 });
 
+/**
+ * Sends a request that waits for what never comes. It began before those that begin later, so its time ends before theirs: what
+ * is answered while this one still waits was woken.
+ */
+async function startBystander(): Promise<RawConnection> {
+  // the collection does not exist, so the key sees no hotel and no change
+  const key = await insertKey(service.sql, [], 'nowhere');
+  await untilApplied(service);
+  const { next } = (await service.get('/changes', { key })).json();
+  const connection = new RawConnection(service.port);
+  onTestFinished(() => connection.close());
+  await connection.write(
+    `GET /changes?wait=30&after=${next} HTTP/1.1\r\nhost: a\r\nx-api-key: ${key}\r\n\r\n`,
+  );
+  await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+  return connection;
+}
+
+/** Fails unless the bystander still waits; ends its request. */
+async function expectWaiting(bystander: RawConnection): Promise<void> {
+  expect([bystander.unread, bystander.isClosed]).toEqual(['', false]);
+  bystander.close();
+  await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(0);
+}
+
 describe('wait', () => {
   let copy: Mirror;
   beforeEach(async () => {
@@ -162,17 +187,18 @@ describe('wait', () => {
   });
 
   it('ends with the first change', async () => {
+    const bystander = await startBystander();
     const waiting = copy.requestPage(30);
-    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(2);
     // this wakes it, and it goes on
     await insertKey(service.sql, []);
     await service.sql`update hotels set name = 'waited for' where id = 'h4'`;
     const { changes, more } = await waiting;
+    await expectWaiting(bystander);
     expect([changes.map(({ id, hotel }) => [id, hotel?.name]), more]).toEqual([
       [['h4', 'waited for']],
       false,
     ]);
-    expect(await service.metric('hotel_api_changes_waiting')).toBe(0);
   });
 
   it('ends at once if there are changes, and with an empty response if nothing changes', async () => {
@@ -208,7 +234,7 @@ it('a token that is up to date is answered without a query', async () => {
 });
 
 describe('a request that waits is woken by a change of what its key may see:', () => {
-  /** Returns the response to a request that waits while `change` is made. It ends before its time only if it is woken. */
+  /** Returns the response to a request that waits while `change` is made. Fails if it ends only when its time is over. */
   async function awaited(
     { scopes = [], collection = null }: { scopes?: string[]; collection?: string | null },
     change: (key: string) => Promise<unknown>,
@@ -216,12 +242,14 @@ describe('a request that waits is woken by a change of what its key may see:', (
     await service.sql`delete from collections`;
     await insertCollection(service.sql, 'some', ['h1', 'h2']);
     const key = await insertKey(service.sql, scopes, collection);
-    await untilApplied(service);
+    const bystander = await startBystander();
     const { next } = (await service.get('/changes?limit=1000', { key })).json();
     const waiting = service.get(`/changes?limit=1000&wait=30&after=${next}`, { key });
-    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(2);
     await change(key);
-    return waiting;
+    const response = await waiting;
+    await expectWaiting(bystander);
+    return response;
   }
 
   it.each<[what: string, change: Record<string, unknown>, status: number]>([
