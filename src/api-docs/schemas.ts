@@ -63,7 +63,8 @@ export const ChangesParameters = {
     maximum: MAX_WAIT_S,
     default: DEFAULT_WAIT_S,
     description:
-      'Seconds to wait for the first change if there is none yet. The response without changes comes after this time at the latest',
+      'Seconds to wait for the first change if there is none yet. The response without changes comes after this time at the latest. ' +
+      'A change of what your key may see ends the wait too, normally within one second',
   },
 };
 
@@ -137,7 +138,7 @@ export function bodySchemas(): Json {
   const schemas = plain({
     Change,
     ChangePage,
-    Hotel,
+    Hotel: { ...Hotel, description: 'The JSON of a hotel has at most 64 KiB' },
     Image,
     Key,
     ErrorResponse,
