@@ -249,6 +249,7 @@ describe('x-error-position', () => {
     [REGISTRY, '{"registry_ids":[1,"2",3.0,"x",1.5]}', '3'],
     [REGISTRY, '{"registry_ids":[{}],"registry_ids":[5,5,1.5]}', '2'],
     [REGISTRY, `{"registry_ids":[${'1,'.repeat(999)}null]}`, '999'],
+    [BATCH, '{"ids":["a","a",7,null]}', '2'],
     [REGISTRY, '[]', undefined],
   ])('of POST %s with %s is %s', async (path, body, position) => {
     expect((await service.post(path, body)).headers['x-error-position']).toBe(position);

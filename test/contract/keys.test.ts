@@ -115,6 +115,18 @@ describe('GET /key', () => {
 const made = (rateLimit: { requests: number; windowMs: number } | null) =>
   createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
 
+it('GET /key counts against the limit of its key: two are answered, the next one is rejected', async () => {
+  const { key } = await made({ requests: 2, windowMs: 3_600_000 });
+  const statuses: number[] = [];
+  // a worker that waits long for its primary counts by itself for a while, and may reject the second
+  while (!statuses.includes(429) && statuses.length < 3)
+    statuses.push((await service.get('/key', { key })).status);
+  expect([
+    [200, 200, 429],
+    [200, 429],
+  ]).toContainEqual(statuses);
+});
+
 describe('the headers of a limited key', () => {
   const POLICY = /^"default";q=(\d+);w=(\d+)$/;
   const STATE = /^"default";r=(\d+);t=(\d+)$/;

@@ -60,9 +60,10 @@ const withUri = (uri: string): [property: string, fields: object][] => [
   ['images', { images: [{ url: 'https://cdn.example/1.jpg' }, { url: uri, caption: 'A view' }] }],
 ];
 
-/** Returns the fault of a line of an import with these values; undefined if it is valid. */
-const faultOf = (fields: object) =>
-  readHotel(JSON.parse(JSON.stringify({ id: 'a', name: 'A', ...fields }))).fault;
+/** Reads a line of an import with these values. */
+const imported = (fields: object) => readHotel(JSON.parse(JSON.stringify({ id: 'a', name: 'A', ...fields })));
+/** Returns the fault of such a line; undefined if it is valid. */
+const faultOf = (fields: object) => imported(fields).fault;
 
 /** Stores values, and validates the response against the document. */
 async function expectStored(fields: object): Promise<void> {
@@ -95,6 +96,18 @@ describe('a URI', () => {
   it.each(BAD_IN_IMPORTS)('is rejected by the import: %j', (uri) => {
     for (const [, fields] of withUri(uri)) expect(faultOf(fields)).toContain('must be');
   });
+});
+
+it('blanks in a URL are encoded by the import as by browsers, and counted; the table rejects them', async () => {
+  const blanks = 'https://hotel.example/a b.jpg?c= d#e  f';
+  const encoded = withUri(new URL(blanks).href);
+  for (const [i, [, fields]] of withUri(blanks).entries()) {
+    await expectRejected(fields);
+    const { hotel, fault, convertedUris } = imported(fields);
+    const [, stored] = encoded[i]!;
+    expect([fault, convertedUris, hotel]).toMatchObject([undefined, 1, stored]);
+    await expectStored(stored);
+  }
 });
 
 describe('an e-mail address', () => {
