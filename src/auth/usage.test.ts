@@ -89,6 +89,23 @@ it('what the server has rolled back is written later, and what it may have commi
   await writer.close();
 });
 
+it('while nothing can be written, the use of 100,000 keys is kept and goes on being counted, and that of others is not', async () => {
+  let answer: () => Promise<unknown> = failure({ code: '40P01', severity: 'ERROR' });
+  const { writer, written } = writerOf(() => answer());
+  writer.add(Array.from({ length: 100_000 }, (_, i) => of(`key-${i}`, 1)));
+  await minute();
+  writer.add([of('one-more', 1), of('key-99999', 5)]);
+  answer = async () => [];
+  await minute();
+  const last = written.at(-1)!;
+  expect(last).toHaveLength(100_000);
+  expect(last.at(-1)).toMatchObject({ key_id: 'key-99999', requests: 6 });
+  writer.add([of('one-more', 1)]);
+  await minute();
+  expect(written.at(-1)).toMatchObject([{ key_id: 'one-more', requests: 1 }]);
+  await writer.close();
+});
+
 it('a login that may not write it is not tried again', async () => {
   const { writer, written } = writerOf(failure({ code: '42501', severity: 'ERROR' }));
   for (let i = 0; i < 3; i++) {

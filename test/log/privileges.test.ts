@@ -241,6 +241,20 @@ it('the serving login counts the use of existing keys, and can neither take back
     await expect(service.unsafe(statement), statement).rejects.toThrow('permission denied');
 });
 
+it('the use of keys is kept for 90 days', async () => {
+  const { sql } = await freshDatabase();
+  const today = sql`(now() at time zone 'UTC')::date`;
+  // within a transaction it is the same day
+  const ages = await sql.begin(async (transaction) => {
+    await transaction`
+      insert into hotel_api_usage
+      select ${today} - age, 'k', 1, 1, 1, now() from unnest(array[0, 89, 90, 91, 92, 9000]) age`;
+    await transaction`select hotel_api_count_usage('[]')`;
+    return transaction`select ${today} - day as age from hotel_api_usage order by age`;
+  });
+  expect(ages).toEqual([{ age: 0 }, { age: 89 }, { age: 90 }]);
+});
+
 it('temporary tables and functions replace none of the schema in a function with its owner’s rights', async () => {
   const { sql } = await freshDatabase();
   const functions = await sql<
