@@ -113,8 +113,13 @@ async function workOf(request: () => Promise<HttpResponse>) {
 
 const status = async (path: string) => (await service.get(path, { key })).status;
 const paths = (i: number) => [`/hotels/h${i}`, `/hotels/channel/c${i}`, `/hotels/registry/${i}`];
-const batch = (kind: 'channel' | 'registry', ids: unknown[]) =>
-  service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
+const BATCHES = {
+  ids: '/hotels/batch',
+  channel_ids: '/hotels/channel/batch',
+  registry_ids: '/hotels/registry/batch',
+};
+const batch = (field: keyof typeof BATCHES, ids: unknown[]) =>
+  service.post(BATCHES[field], { [field]: ids }, { key });
 
 describe('for a key of a collection, hidden hotels cost the same work as absent ones:', () => {
   const members = from(1_000, KEYS_OF_LARGE_BATCH);
@@ -124,23 +129,32 @@ describe('for a key of a collection, hidden hotels cost the same work as absent 
     ['by channel id', 1, ([i]) => service.get(`/hotels/channel/c${i}`, { key })],
     ['by registry id', 1, ([i]) => service.get(`/hotels/registry/${i}`, { key })],
     ['by the filter', 1, ([i]) => service.get(`/hotels?registry_id=${i}`, { key })],
-    ['in a batch of 1000 copies', 1, ([i]) => batch('channel', new Array(1_000).fill(`c${i}`))],
+    ['in a batch of 1000 copies', 1, ([i]) => batch('channel_ids', new Array(1_000).fill(`c${i}`))],
     [
       'in a batch',
       100,
       (numbers) =>
         batch(
-          'channel',
+          'channel_ids',
           numbers.map((i) => `c${i}`),
         ),
     ],
-    ['in a batch behind members', 100, (numbers) => batch('registry', [...members, ...numbers])],
+    [
+      'in a batch by id',
+      100,
+      (numbers) =>
+        batch(
+          'ids',
+          numbers.map((i) => `h${i}`),
+        ),
+    ],
+    ['in a batch behind members', 100, (numbers) => batch('registry_ids', [...members, ...numbers])],
   ];
   const total = REQUESTS.reduce((sum, [, count]) => sum + count, 0);
 
   it('by any request, the first and the second time', async () => {
     // the members of the collection are known and cached
-    for (let round = 0; round < 2; round++) await batch('registry', members);
+    for (let round = 0; round < 2; round++) await batch('registry_ids', members);
     const worksOf = async (kind: (typeof KINDS)[number]) => {
       const numbers = await prepare(kind, total);
       const works: unknown[] = [];
