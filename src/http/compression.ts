@@ -156,9 +156,7 @@ export async function compress(
   const compressing: Promise<Body> =
     kept && !takesThread(length, owner)
       ? inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)))
-      : onThread(length, recipient, () =>
-          stream(body instanceof LargeBody ? body : new LargeBody([kept!]), encoding, recipient),
-        );
+      : onThread(length, recipient, () => stream(kept ?? body, encoding, recipient));
   try {
     const compressed = await compressing;
     shares.note(owner, compressed.length / length);
@@ -199,11 +197,17 @@ async function onThread<T>(bytes: number, { owner }: Recipient, work: () => T | 
   }
 }
 
-/** Compresses piece by piece on another thread. The result is cut short if the client disconnects meanwhile. */
-async function stream(body: LargeBody, encoding: Encoding, recipient: Recipient): Promise<LargeBody> {
+/**
+ * Compresses piece by piece on another thread; bytes must not change meanwhile. The result is cut short if the client
+ * disconnects.
+ */
+async function stream(body: Body, encoding: Encoding, recipient: Recipient): Promise<LargeBody> {
   function* pieces() {
     for (let at = 0; at < body.length && !recipient.over; ) {
-      const piece = Buffer.from(body.bytesFrom(at));
+      const piece =
+        body instanceof Uint8Array
+          ? body.subarray(at, at + STREAM_CHUNK_BYTES)
+          : Buffer.from(body.bytesFrom(at));
       at += piece.length;
       yield piece;
     }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { StoredTag } from '../cache/arena/tag.ts';
+import { nextIteration } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress, MAX_SYNC_BYTES } from './compression.ts';
@@ -39,8 +40,8 @@ class Client {
     },
     writeHeader: () => this.response,
     getWriteOffset: () => this.sent,
-    end: (body: Uint8Array) => this.#take(body),
-    tryEnd: (body: Uint8Array) => [true, this.#take(body)],
+    end: (body: Uint8Array) => this.#take(body, body.length),
+    tryEnd: (body: Uint8Array, total: number) => this.#take(body, total),
     onWritable: (listener: (offset: number) => boolean) => {
       this.#onWritable = listener;
     },
@@ -52,10 +53,10 @@ class Client {
     this.#onWritable!(this.sent);
   }
 
-  #take(body: Uint8Array): boolean {
+  #take(body: Uint8Array, total: number): [ok: boolean, done: boolean] {
     this.sent += Math.min(body.length, this.takes);
-    this.ended = body.length <= this.takes;
-    return this.ended;
+    this.ended = this.sent === total;
+    return [body.length <= this.takes, this.ended];
   }
 }
 
@@ -177,18 +178,35 @@ describe('a response to a slow client', () => {
   it.each([
     ['has taken all of it', 200, 100_000, () => client.take(60_000)],
     ['has left', 0, 0, () => client.abort()],
-  ])('is measured until it is ready, and ends when the client %s', (_, status, bytes, end) => {
+  ])('is measured until it is ready, and ends when the client %s', async (_, status, bytes, end) => {
     const exchange = exchangeFor();
     exchange.defer();
     vi.advanceTimersByTime(20);
     exchange.ok(body, '');
     expect(observer.sending).toHaveBeenCalledTimes(1);
     expect(exchange.sending).toBe(true);
+    await nextIteration();
     vi.advanceTimersByTime(3_000);
     expect(observer.finished).not.toHaveBeenCalled();
     end();
     expect(observer.finished).toHaveBeenCalledExactlyOnceWith(exchange, status, expect.any(Number), bytes);
     expect(observer.finished.mock.calls[0]![2]).toBeCloseTo(0.02, 6);
+  });
+
+  it('is written on when other work leaves time', () => {
+    const exchange = exchangeFor();
+    exchange.ok(body, '');
+    const { eventLoop } = observer;
+    const append = vi.spyOn(eventLoop, 'append').mockImplementation(() => {});
+    vi.spyOn(eventLoop, 'hasTime').mockReturnValue(false);
+    client.take(60_000);
+    expect([client.sent, client.ended]).toEqual([40_000, false]);
+    const [, , write] = append.mock.calls[0]!;
+    write(0);
+    expect([client.sent, client.ended]).toEqual([100_000, true]);
+    expect(observer.finished).toHaveBeenCalledTimes(1);
+    write(0);
+    expect(client.sent).toBe(100_000);
   });
 
   it('is never pending if the client takes it at once', () => {

@@ -3,6 +3,7 @@ import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { sizeOf } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
 import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answer.ts';
 import { discardBody } from './body.ts';
@@ -20,7 +21,7 @@ import { closingOf, type Tag } from './etag.ts';
 import type { Head } from './head.ts';
 import type { Observer } from './observer.ts';
 import { ReceivedRequest } from './received-request.ts';
-import { keep, type PendingWrite, release, writeFrom } from './write-backlog.ts';
+import { keep, type PendingWrite, release, writeOn } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -139,8 +140,9 @@ export class Exchange extends ReceivedRequest {
   #okCompressed(body: Body, tag: string, encoding: Encoding, headers: string, pages?: CompressedPages): void {
     const piece = body instanceof LargeBody ? undefined : body;
     const kept = piece && pages?.get(tag, encoding, piece);
+    const onThread = takesThread(body.length, this.owner);
     // compressed later, the body may be overwritten by then
-    const own = piece && pages && !kept ? new Uint8Array(piece) : undefined;
+    const own = piece && pages && !kept && !onThread ? new Uint8Array(piece) : undefined;
     const send = (compressed: Body) => {
       if (own && compressed instanceof Uint8Array) pages!.put(tag, encoding, own, compressed);
       this.#send(answerOf(200, compressed, tag, encoding, headers));
@@ -149,7 +151,7 @@ export class Exchange extends ReceivedRequest {
     else if (piece && piece.length <= MAX_SYNC_BYTES) send(compressNow(piece, encoding));
     else {
       // other requests need not wait for another thread
-      if (takesThread(body.length, this.owner)) this.giveUpLoad?.(body.length);
+      if (onThread) this.giveUpLoad?.(body.length);
       this.#sendLater(compress(body, encoding, this, this.#observer.eventLoop), send);
     }
   }
@@ -268,7 +270,7 @@ export class Exchange extends ReceivedRequest {
     this.defer();
     const response = this.#response;
     const total = body.length;
-    const [, done] = writeFrom(response, body, 0, total);
+    const [, done] = writeOn(response, body, 0, total);
     if (done) {
       this.#finish(status, total, madeAtMs);
       return;
@@ -280,11 +282,19 @@ export class Exchange extends ReceivedRequest {
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
-    response.onWritable((offset) => {
-      rest.taken.bytes = offset - written;
-      const [ok, ended] = writeFrom(response, rest.body, offset - start, total);
+    const write = () => {
+      const [ok, ended] = writeOn(response, rest.body, start, total);
       if (ended) this.#finish(status, total, madeAtMs);
       return ok;
+    };
+    const { eventLoop } = this.#observer;
+    response.onWritable((offset) => {
+      rest.taken.bytes = offset - written;
+      const nowMs = monotonicMs();
+      if (eventLoop.hasTime(nowMs)) return write();
+      // many clients take as much as the kernel holds for each in one iteration
+      eventLoop.append(this.owner, sizeOf(total - offset), () => this.over || response.cork(write), nowMs);
+      return true;
     });
   }
 

@@ -1,11 +1,13 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { Body } from '../hotels/json-array.ts';
+import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
 
+/** Size of the pieces in which longer bodies are kept. */
+const PIECE_BYTES = 2 * 1024 * 1024;
 /** Buffers of response bytes that the kernel has not taken. */
-const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
+const pool = new BufferPool([512 * 1024, PIECE_BYTES], 32 * 1024 * 1024);
 /**
  * Per-worker limit on buffered unsent bytes. When it is exceeded, the client of the API key with the most of them that has
  * waited longest is disconnected.
@@ -21,6 +23,8 @@ export interface PendingWrite {
 }
 
 interface BackloggedWrite extends PendingWrite {
+  /** of the pool */
+  copies: Buffer[];
   disconnect: () => void;
 }
 
@@ -41,8 +45,13 @@ export function keep(
   const heldBytes = mayBeOverwritten ? body.length : 0;
   while (backlog.total > 0 && backlog.total + heldBytes > MAX_BACKLOG_BYTES)
     backlog.firstOfLargest()!.disconnect();
+  const copies: Buffer[] = [];
+  if (mayBeOverwritten && body instanceof Uint8Array)
+    for (let at = 0; at < body.length; at += PIECE_BYTES)
+      copies.push(pool.copy(body.subarray(at, at + PIECE_BYTES)));
   const kept = {
-    body: mayBeOverwritten && body instanceof Uint8Array ? pool.copy(body) : body,
+    body: copies.length > 1 ? new LargeBody(copies) : (copies[0] ?? body),
+    copies,
     disconnect,
     taken: beginPace(BACKLOG_WINDOW_MS, disconnect),
   };
@@ -53,24 +62,27 @@ export function keep(
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  const { body, taken } = pending;
   if (!all.delete(pending)) return;
-  endPace(taken);
-  backlog.delete(pending as BackloggedWrite);
-  if (Buffer.isBuffer(body)) pool.release(body);
+  endPace(pending.taken);
+  const written = pending as BackloggedWrite;
+  backlog.delete(written);
+  for (const copy of written.copies) pool.release(copy);
 }
 
-/** Writes a body of a response of `total` bytes from an offset on, as far as the kernel takes it. Returns as `tryEnd` does. */
-export function writeFrom(
+/**
+ * Writes a body that begins at `start` of a response of `total` bytes from where the kernel has taken it, as far as it takes
+ * more. Returns as `tryEnd` does.
+ */
+export function writeOn(
   response: HttpResponse,
   body: Body,
-  from: number,
+  start: number,
   total: number,
 ): [boolean, boolean] {
-  if (body instanceof Uint8Array) return response.tryEnd(body.subarray(from), total);
-  for (let at = from; ; ) {
-    const [ok, done] = response.tryEnd(body.bytesFrom(at), total);
+  while (true) {
+    const at = response.getWriteOffset() - start;
+    const bytes = body instanceof Uint8Array ? body.subarray(at) : body.bytesFrom(at);
+    const [ok, done] = response.tryEnd(bytes, total);
     if (!ok || done) return [ok, done];
-    at = response.getWriteOffset();
   }
 }
