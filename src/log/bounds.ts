@@ -3,7 +3,7 @@
  */
 
 /** Interval of the polls of an instance; shorter while changes arrive. */
-export const POLL_MS = 100;
+export const POLL_MS = 150;
 export const BUSY_POLL_MS = 25;
 /** Timeout of a poll. A late answer is no sign of life, so another connection is tried. */
 export const POLL_TIMEOUT_MS = 1_000;
