@@ -338,7 +338,9 @@ describe('a malformed request', () => {
       Object.entries(requests).map(async ([what, request]) => {
         const { text } = await send(request);
         const [, status] = /^HTTP\/1\.1 (\d{3}) .*<h1>/s.exec(text) ?? [];
-        expect.soft(status ?? (text === '' ? 'none' : text.slice(0, 300)), what).toBe(documented[cause]);
+        const stated = documented[cause]!;
+        const possible = stated === 'none' && process.env.TEST_IMAGE ? ['none', '400'] : [stated];
+        expect.soft(possible, what).toContain(status ?? (text === '' ? 'none' : text.slice(0, 300)));
         expect.soft(text, what).not.toContain('x-error-code');
       }),
     );
