@@ -25,6 +25,8 @@ import { keep, type PendingWrite, release, writeOn } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
+/** What the kernel usually takes of a response at once, with the send buffers of the manifests. */
+const MAX_TAKEN_BYTES = 512 * 1024;
 
 /**
  * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
@@ -292,8 +294,9 @@ export class Exchange extends ReceivedRequest {
       rest.taken.bytes = offset - written;
       const nowMs = monotonicMs();
       if (eventLoop.hasTime(nowMs)) return write();
-      // many clients take as much as the kernel holds for each in one iteration
-      eventLoop.append(this.owner, sizeOf(total - offset), () => this.over || response.cork(write), nowMs);
+      // 64 clients would take up to 512 KiB each in one iteration
+      const size = sizeOf(Math.min(total - offset, MAX_TAKEN_BYTES));
+      eventLoop.append(this.owner, size, () => this.over || response.cork(write), nowMs);
       return true;
     });
   }

@@ -21,7 +21,7 @@ const MIN_PART = 32;
 const MAX_MS = 5_000;
 /** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
 const MAX_BEFORE = 16;
-/** Maximum number of bytes of hits that waiting batches hold, and those of one key. */
+/** Maximum number of bytes of hits that waiting batches hold: in all, and of one key. */
 const MAX_HITS_BYTES = 128 * 1024 * 1024;
 const MAX_HITS_BYTES_OF_KEY = MAX_HITS_BYTES / 2;
 

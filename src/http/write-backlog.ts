@@ -23,7 +23,7 @@ export interface PendingWrite {
 }
 
 interface BackloggedWrite extends PendingWrite {
-  /** of the pool */
+  /** buffers of the pool, released with the write */
   copies: Buffer[];
   disconnect: () => void;
 }
@@ -70,8 +70,8 @@ export function release(pending: PendingWrite): void {
 }
 
 /**
- * Writes a body that begins at `start` of a response of `total` bytes from where the kernel has taken it, as far as it takes
- * more. Returns as `tryEnd` does.
+ * Writes the part of a body that the kernel has not taken yet, as far as it takes it. The body begins at offset `start` of a
+ * response of `total` bytes. Returns as `tryEnd` does.
  */
 export function writeOn(
   response: HttpResponse,
