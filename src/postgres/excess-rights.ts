@@ -3,21 +3,23 @@ import { Failure } from '../lib/failure.ts';
 import { SERVING_ROLE } from './connect.ts';
 
 /** Names of the service's tables, as a condition of SQL on pg_class. */
-const IS_NAME_OF_OURS = `(relname in ('hotels', 'api_keys', 'collections', 'collection_hotels') or relname like 'hotel\\_api\\_%')`;
+const IS_NAME_OF_OURS = `(relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations') or relname like 'hotel\\_api\\_%')`;
 
-/** Roles of PostgreSQL that write tables without a grant. */
+/** Predefined roles that can write every table. */
 const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program'];
 
 /**
- * Throws a `Failure` if a login can write the tables of the service, or have others read in their place: by tables of the same
- * names in a schema or in sessions that a pooler keeps. The rights are those of the login, of PUBLIC, and of every role that it
+ * Throws a `Failure` if a login can write the tables of the service, or create tables that are read in their place: of the same
+ * names, in a schema or in sessions that a pooler keeps. The rights are those of the login, of PUBLIC, and of every role that it
  * may assume. The message has the statements that take them away.
  */
 export async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
   const rows = await sql<{ statement: string | null }[]>`
     with role as (
       select oid, rolname, rolname in (${login}, ${SERVING_ROLE}) as is_own,
-        rolsuper or rolname = any(${WRITING_ROLES}::text[]) as writes
+        rolsuper or rolname = any(${WRITING_ROLES}::text[])
+          -- before 16, it grants itself every other role
+          or (rolcreaterole and current_setting('server_version_num')::integer < 160000) as writes
       from pg_roles where pg_has_role(${login}::name, oid, 'member')
     ), object (name, owner, acl, columns, forbidden) as (
       select format('database %I', datname), datdba, coalesce(datacl, acldefault('d', datdba)), '', '{TEMPORARY,CREATE}'::text[]
@@ -31,7 +33,7 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
         lateral (
           select coalesce(relacl, acldefault('r', relowner)), ''
           union all
-          select attacl, format(' (%I)', attname) from pg_attribute where attrelid = pg_class.oid and attacl is not null
+          select attacl, format(' (%I)', attname) from pg_attribute where attrelid = pg_class.oid and attacl is not null and not attisdropped
         ) as granted (acl, columns)
       where ${sql.unsafe(IS_NAME_OF_OURS)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
     )
@@ -40,6 +42,8 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
       select name, owner, columns, grantee, privilege_type
       from object, aclexplode(acl) where privilege_type = any(forbidden)
       union all
+      select name, owner, columns, owner, '' from object
+      union all
       select '', 0, '', oid, '' from role where writes
     ) as granted left join role on role.oid = grantee, lateral (
       select case when writes or grantee = owner then null else format('revoke %s%s on %s from %s',
@@ -47,18 +51,19 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
       where grantee = 0 or is_own
       union all
       select format('revoke %s from %s', roleid::regrole, member::regrole) from pg_auth_members
-      where not is_own and member in (select oid from role where is_own) and pg_has_role(roleid, grantee, 'member')
+      where not is_own and member in (select oid from role where is_own)
+        and roleid not in (select oid from role where is_own) and pg_has_role(roleid, grantee, 'member')
     ) as cure (statement)
     order by statement`;
   const cause = `The login ${login} may write what the service reads, or create tables that are read in its place`;
   if (rows.some(({ statement }) => statement === null))
     throw new Failure(
-      `${cause}, as an owner or a superuser. Behind a pooler the service needs a login that owns nothing and is a member of ` +
+      `${cause}, as an owner, a superuser or with CREATEROLE. Behind a pooler the service needs a login that owns nothing and is a member of ` +
         `${SERVING_ROLE} alone.`,
     );
   if (rows.length > 0)
     throw new Failure(
-      `${cause}. The service cannot drop these rights behind a pooler. Run, as their owner: ` +
+      `${cause}. The service cannot drop these rights behind a pooler. Run, as who granted them: ` +
         `${rows.map(({ statement }) => statement).join('; ')}. Then make the pooler reconnect, and grant others what they need.`,
     );
   const [left] = await sql`

@@ -114,7 +114,7 @@ function fits(name: string, setting: string, needed: string): boolean {
 }
 
 async function loginOf(sql: Sql): Promise<string> {
-  const [row] = await sql<[{ login: string }]>`select current_user as login`;
+  const [row] = await sql<[{ login: string }]>`select session_user as login`;
   return row.login;
 }
 

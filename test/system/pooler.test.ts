@@ -162,7 +162,7 @@ describe('behind a pooler is rejected', () => {
   };
 
   it('a login that owns the tables, because the service cannot drop its rights', () =>
-    expectRejection(database.ownerUrl, /as an owner or a superuser/));
+    expectRejection(database.ownerUrl, /as an owner, a superuser or with CREATEROLE/));
 
   it('a login that may create temporary tables, until its right is revoked and the pooler has reconnected', async () => {
     const { login, url } = await newLogin();
@@ -242,6 +242,8 @@ describe('migrate --serving-login', () => {
     ['create on database DATABASE to LOGIN', 'revoke create on database DATABASE from LOGIN'],
     ['create on schema public to public', 'revoke create on schema public from public'],
     ['GROUP to LOGIN', 'revoke GROUP from LOGIN'],
+    ['GROUP to hotel_api_serve', 'revoke GROUP from hotel_api_serve'],
+    ['insert on schema_migrations to LOGIN', 'revoke insert on table public.schema_migrations from LOGIN'],
     ['pg_write_all_data to LOGIN', 'revoke pg_write_all_data from LOGIN'],
   ])('rejects a login after a grant of %s, with the statement that helps', async (grant, cure) => {
     const { login } = await newLogin();
