@@ -12,8 +12,8 @@ import { startAlone, untilSequenced } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Rows that one transaction leaves in the queue; there are at least as many hotels. */
-export const QUEUE_ROWS = 2_000;
+/** Fewer give no size of one. */
+export const MIN_HOTELS = 2_000;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
 /** Memory of a number of hotels and speed of the log. Bytes are per hotel unless stated otherwise. */
@@ -35,7 +35,6 @@ export interface Sizes extends Origin {
   /** changes a second, from commit to the log, of one statement that changes all hotels */
   bulkHotelsPerSecond: number;
   /** of statements that change one hotel each */
-  singleRowsPerSecond: number;
 }
 
 /** Measures `count` hotels and writes bench/results/sizing.json, the source of docs/operations/sizing.md. */
@@ -83,13 +82,7 @@ async function measure(count: number, shutdown: Shutdown): Promise<Sizes> {
   };
   console.error('Changing hotels …');
   const bulkS = await untilSequenced(sql, () => sql`update hotels set room_count = room_count`);
-  const singleS = await untilSequenced(sql, () =>
-    sql.unsafe(`do $$ declare one text; begin
-        for one in select id from hotels limit ${QUEUE_ROWS} loop
-          update hotels set room_count = room_count where id = one;
-        end loop; end $$`),
-  );
-  return { ...sizes, bulkHotelsPerSecond: count / bulkS, singleRowsPerSecond: QUEUE_ROWS / singleS };
+  return { ...sizes, bulkHotelsPerSecond: count / bulkS };
 }
 
 async function redisState(client: Redis): Promise<{ bytes: number; keys: number }> {

@@ -64,7 +64,7 @@ export const ChangesParameters = {
     default: DEFAULT_WAIT_S,
     description:
       'Seconds to wait for the first change if there is none yet. The response without changes comes after this time at the latest. ' +
-      'A change of what your key may see ends the wait too, normally within one second',
+      'A change to the hotels that your key may see also ends the wait, normally within one second',
   },
 };
 

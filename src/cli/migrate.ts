@@ -23,8 +23,8 @@ const triggersFor = (roles: string[]) =>
 
 /** Printed for the schemas in which every login may create tables. */
 const openFor = (schemas: string[]) =>
-  `Warning: every login may create tables in ${schemas.join(', ')}. A stolen login of the service can have them read in place of the ` +
-  `hotels and the keys. Run, as the owner: revoke create on schema ${schemas.join(', ')} from public`;
+  `Warning: every login may create tables in ${schemas.join(', ')}. A stolen login of the service can have tables of its own read ` +
+  `in place of the hotels and the keys. Run, as the owner: revoke create on schema ${schemas.join(', ')} from public`;
 
 export function addCommand(program: CliCommand): void {
   program

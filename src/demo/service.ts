@@ -42,15 +42,18 @@ export function serviceOrder(
   };
 }
 
-/** Returns the variables of the service that the user has set, but addresses: the demo has its own. */
+/** Variables that belong to the servers and the addresses of the demo. */
+const OF_DEMO = /_URLS?(_FILE)?$|^(BASE_PATH|DATABASE_POOL_SIZE)$/;
+
+/** Returns the other variables of the service that the user has set. */
 function variablesOfUser(): NodeJS.ProcessEnv {
-  const isSetting = (name: string) => name in VARIABLES && !/_URLS?(_FILE)?$/.test(name);
+  const isSetting = (name: string) => name in VARIABLES && !OF_DEMO.test(name);
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => isSetting(name)));
 }
 
 /**
- * Starts the service and resolves when it is ready. It has the variables of the user that the demo does not set. Its warnings
- * go to standard error. `folder` is removed after its exit.
+ * Starts the service and resolves when it is ready. The service gets the variables of the user that the demo does not
+ * set. Its warnings go to standard error. `folder` is removed after its exit.
  */
 export async function startService(
   options: Addresses & { workers: number; folder: string; shutdown: Shutdown },

@@ -307,8 +307,7 @@ export function sizes(): string {
   return [
     sizesOf,
     `Beside its local cache, a worker took ${whole(measured.workerMiB)} MiB, and the primary process ${whole(measured.primaryMiB)} MiB. ` +
-      `The sequencer gave positions to ${perSecond(measured.singleRowsPerSecond)} single rows per second, and to ` +
-      `${perSecond(measured.bulkHotelsPerSecond)} hotels per second of one statement.`,
+      `The sequencer gave positions to ${perSecond(measured.bulkHotelsPerSecond)} hotels per second of one statement.`,
   ].join('\n\n');
 }
 
