@@ -1,9 +1,7 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
+import { HAS_OWN_NAME } from './analyze.ts';
 import { SERVING_ROLE } from './connect.ts';
-
-/** Names of the service's tables, as a condition of SQL on pg_class. */
-const IS_NAME_OF_OURS = `(relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations') or relname like 'hotel\\_api\\_%')`;
 
 /** Predefined roles that can write every table. */
 const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program'];
@@ -35,7 +33,7 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
           union all
           select attacl, format(' (%I)', attname) from pg_attribute where attrelid = pg_class.oid and attacl is not null and not attisdropped
         ) as granted (acl, columns)
-      where ${sql.unsafe(IS_NAME_OF_OURS)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
+      where ${sql.unsafe(HAS_OWN_NAME)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
     )
     select distinct statement
     from (
@@ -68,7 +66,7 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
     );
   const [left] = await sql`
     select from pg_class
-    where ${sql.unsafe(IS_NAME_OF_OURS)} and relpersistence = 't' and pg_has_role(${login}::name, relowner, 'member')`;
+    where ${sql.unsafe(HAS_OWN_NAME)} and relpersistence = 't' and pg_has_role(${login}::name, relowner, 'member')`;
   if (left)
     throw new Failure(
       `The login ${login} has left temporary tables in sessions of the pooler, which are read in place of those of the ` +
