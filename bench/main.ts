@@ -7,7 +7,7 @@ import { compareCommits } from './compare.ts';
 import { runMemory } from './memory.ts';
 import { runMirror } from './mirror.ts';
 import { PARTS, PEERS, runBenchmarks, USUAL_HOTELS } from './run.ts';
-import { MIN_HOTELS, runSizing } from './sizing.ts';
+import { runSizing } from './sizing.ts';
 
 const shutdown = new Shutdown();
 const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>();
@@ -46,7 +46,7 @@ program
 program
   .command('sizing')
   .description('measure the memory of hotels in every tier, for the sizing tables')
-  .option('--hotels <n>', 'number of hotels', parseWhole(MIN_HOTELS, 10_000_000), 50_000)
+  .option('--hotels <n>', 'number of hotels', parseWhole(2_000, 10_000_000), 50_000)
   .action(({ hotels }) => finish(runSizing(hotels, shutdown)));
 program
   .command('memory')

@@ -12,8 +12,6 @@ import { startAlone, untilSequenced } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Fewer give no size of one. */
-export const MIN_HOTELS = 2_000;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
 /** Memory of a number of hotels and speed of the log. Bytes are per hotel unless stated otherwise. */
@@ -34,7 +32,6 @@ export interface Sizes extends Origin {
   poolSize: number;
   /** changes a second, from commit to the log, of one statement that changes all hotels */
   bulkHotelsPerSecond: number;
-  /** of statements that change one hotel each */
 }
 
 /** Measures `count` hotels and writes bench/results/sizing.json, the source of docs/operations/sizing.md. */

@@ -142,9 +142,9 @@ export class Exchange extends ReceivedRequest {
   #okCompressed(body: Body, tag: string, encoding: Encoding, headers: string, pages?: CompressedPages): void {
     const piece = body instanceof LargeBody ? undefined : body;
     const kept = piece && pages?.get(tag, encoding, piece);
-    const onThread = takesThread(body.length, this.owner);
-    // compressed later, the body may be overwritten by then
-    const own = piece && pages && !kept && !onThread ? new Uint8Array(piece) : undefined;
+    // compressed later, the body may be overwritten by then; what another thread compresses is not kept
+    const mayBeKept = piece && pages && !kept && !takesThread(piece.length, this.owner);
+    const own = mayBeKept ? new Uint8Array(piece) : undefined;
     const send = (compressed: Body) => {
       if (own && compressed instanceof Uint8Array) pages!.put(tag, encoding, own, compressed);
       this.#send(answerOf(200, compressed, tag, encoding, headers));
@@ -153,7 +153,7 @@ export class Exchange extends ReceivedRequest {
     else if (piece && piece.length <= MAX_SYNC_BYTES) send(compressNow(piece, encoding));
     else {
       // other requests need not wait for another thread
-      if (onThread) this.giveUpLoad?.(body.length);
+      if (takesThread(body.length, this.owner)) this.giveUpLoad?.(body.length);
       this.#sendLater(compress(body, encoding, this, this.#observer.eventLoop), send);
     }
   }

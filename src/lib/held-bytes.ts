@@ -9,6 +9,7 @@ export class HeldBytes<Holder> {
     return this.#total;
   }
 
+  /** Returns the bytes that are held for an owner. */
   bytesOf(owner: string): number {
     return this.#owners.get(owner)?.bytes ?? 0;
   }
