@@ -19,7 +19,7 @@ const LONGEST_RESTART_PAUSE_MS = 10_000;
 const SILENT_MS = 10_000;
 /** The same until its first report: on a busy machine it loads its program for long. */
 const START_MS = 60_000;
-const WATCH_EVERY_MS = 250;
+const WATCH_EVERY_MS = 1_000;
 /** Maximum time that a scrape waits for the workers' present metrics. */
 const REPORT_TIMEOUT_MS = 500;
 

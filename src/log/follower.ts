@@ -106,7 +106,7 @@ export class LogFollower {
       const connection = this.#connection;
       let pauseMs = POLL_MS * (0.8 + 0.4 * random());
       try {
-        await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
+        if (!connection.isOpen) await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
         const beganMs = systemMs();
         const poll = await withDeadline(connection.poll(this.#place), POLL_TIMEOUT_MS);
         this.#reached();

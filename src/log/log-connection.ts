@@ -77,9 +77,12 @@ export class LogConnection {
     this.#sql = sql;
   }
 
-  /** Opens the connection, if it is not open yet. That takes several round trips. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Opens the connection, which takes several round trips. */
   async open(): Promise<void> {
-    if (this.#isOpen) return;
     await this.#sql.unsafe('select');
     this.#isOpen = true;
   }

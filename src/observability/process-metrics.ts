@@ -4,14 +4,13 @@ import { onTick } from '../lib/clock.ts';
 import { readAtScrape } from './read-at-scrape.ts';
 
 const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2];
-/** Interval of the samples of prom-client. Each one wakes an idle process, and interrupts a busy one on the same core. */
-const SAMPLE_MS = 250;
-
 /**
- * Delays of the event loop by prom-client, which are left out: they contain the interval of sampling, and cover the time
- * since the last scrape, whichever Prometheus sent it. `hotel_api_event_loop_delay_seconds` has them.
+ * Metrics of the event loop by prom-client, which are left out. Its delays contain the interval of sampling, and cover the
+ * time since the last scrape, whichever Prometheus sent it. Its utilization lacks the label of the process.
  */
-const LAG = /^nodejs_eventloop_lag_/;
+const OF_LOOP = /^nodejs_eventloop_/;
+/** Interval of their samples, each of which would wake an idle process. */
+const NEVER_MS = 2 ** 31 - 1;
 
 /**
  * Registers the event-loop metrics of a process. `worker`: its number from 1, which a replacement keeps, or `primary`. The
@@ -40,12 +39,12 @@ export function watchProcess(registry: Registry, worker: string): () => Promise<
   collectDefaultMetrics({
     register: defaults,
     labels: { worker },
-    eventLoopMonitoringPrecision: SAMPLE_MS,
-    eventLoopUtilizationTimeout: SAMPLE_MS,
+    eventLoopMonitoringPrecision: NEVER_MS,
+    eventLoopUtilizationTimeout: NEVER_MS,
   });
   return async () => {
     const own = await registry.getMetricsAsJSON();
-    const usual = (await defaults.getMetricsAsJSON()).filter(({ name }) => !LAG.test(name));
+    const usual = (await defaults.getMetricsAsJSON()).filter(({ name }) => !OF_LOOP.test(name));
     // the processes differ in their label: none of the series is omitted or averaged
     return [...own, ...usual.map((metric) => ({ ...metric, aggregator: 'sum' }))];
   };
