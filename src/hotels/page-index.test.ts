@@ -77,7 +77,6 @@ it('a count that is answered behind a later one does not replace it', async () =
 
 describe('pages', () => {
   it('are exact after any announced inserts and deletes, whenever they are received', async () => {
-    let knownTotals = 0;
     await fc.assert(
       fc.asyncProperty(
         fc.array(id, { minLength: 0, maxLength: 3_000, size: 'max' }),
@@ -131,14 +130,10 @@ describe('pages', () => {
           for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length])
             if (place >= 0)
               expect(await pageIndex.page(place, LIMIT, OWNER)).toMatchObject(expected(list, place));
-          const { total } = await pageIndex.page(0, LIMIT, OWNER);
-          expect([undefined, list.ids.length]).toContain(total);
-          knownTotals += total === undefined ? 0 : 1;
         },
       ),
       { numRuns: 150 },
     );
-    expect(knownTotals).toBeGreaterThan(0);
   });
 
   it('that are cached need no query', async () => {

@@ -25,8 +25,6 @@ const STRING_BYTES = 40;
 export interface Page {
   ids: readonly string[];
   more: boolean;
-  /** number of hotels in the list, if it is known without a query */
-  total?: number | undefined;
 }
 
 /**
@@ -95,12 +93,12 @@ export class PageIndex {
       const block = this.#blocks.get(each);
       if (!block) return undefined;
       for (let i = from; i < block.length; i++) {
-        if (ids.length === limit) return { ids, more: true, total: segments.total };
+        if (ids.length === limit) return { ids, more: true };
         ids.push(block[i]!);
       }
       from = 0;
     }
-    return { ids, more: false, total: segments.total };
+    return { ids, more: false };
   }
 
   /**
@@ -161,7 +159,7 @@ export class PageIndex {
       }
       from = 0;
     }
-    return { ids: ids.slice(0, limit), more: ids.length > limit, total: segments.total };
+    return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 
   /** Returns the ids of a segment, and caches them; undefined if it is too long. Throws `Unavailable`. */
