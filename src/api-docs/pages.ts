@@ -23,7 +23,7 @@ const JAVASCRIPT = 'text/javascript; charset=utf-8';
 const OWN = new URL('page/', import.meta.url).href;
 const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
 
-type Entry = [path: string, page: StaticPage];
+type NamedPage = [path: string, page: StaticPage];
 
 /** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
 export function pagesOf(documents: Documents): Map<string, StaticPage> {
@@ -41,7 +41,7 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
     asset(LIBRARY, 'swagger-ui.css', CSS),
     asset(LIBRARY, 'swagger-ui-bundle.js', JAVASCRIPT),
     ...EXAMPLES.map(
-      (name): Entry => [
+      (name): NamedPage => [
         `/docs/examples/${name}`,
         new StaticPage('text/plain; charset=utf-8', HEADERS, () => Buffer.from(readExample(name))),
       ],
@@ -49,6 +49,6 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
   ]);
 }
 
-function asset(folder: string, name: string, type: string): Entry {
+function asset(folder: string, name: string, type: string): NamedPage {
   return [`${ASSETS}/${name}`, new StaticPage(type, HEADERS, () => readFile(new URL(name, folder)))];
 }

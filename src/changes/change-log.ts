@@ -16,7 +16,7 @@ const WALK = walkQuery(null, MAX_CHANGES + 1);
 const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
 
 /** State of the log in the snapshot of a page. */
-export interface LogState extends LogPlace {
+export interface LogSnapshot extends LogPlace {
   history: string;
   /** changes before this position are forgotten */
   oldest: number;
@@ -40,7 +40,7 @@ export interface Change {
 
 /** Changes after a position. */
 interface LogPage {
-  state: LogState;
+  state: LogSnapshot;
   /** in the order of their places, each hotel once */
   changes: (Change & LogPlace)[];
   /** changes without a position */
@@ -53,7 +53,7 @@ interface LogPage {
 
 /** Hotels in the order of their ids. */
 interface WalkPage {
-  state: LogState;
+  state: LogSnapshot;
   hotels: Change[];
 }
 
@@ -131,9 +131,9 @@ export class ChangeLog {
     collection: string | null,
     owner: string,
     take: (row: R, hotel: Entry | null) => void,
-  ): Promise<LogState> {
+  ): Promise<LogSnapshot> {
     const all = collection === null ? from : [...from, collection];
-    let state: LogState | undefined;
+    let state: LogSnapshot | undefined;
     await this.#postgres.rows<R>(text, all, owner, 'changes', async (rows) => {
       state = await this.#encode(rows, owner, take);
     });
@@ -145,7 +145,7 @@ export class ChangeLog {
     rows: R[],
     owner: string,
     take: (row: R, hotel: Entry | null) => void,
-  ): Promise<LogState> {
+  ): Promise<LogSnapshot> {
     const { state, dayMs } = this.#stateOf(rows);
     await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
       const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
@@ -156,7 +156,7 @@ export class ChangeLog {
   }
 
   /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
-  #stateOf(rows: Row[]): { state: LogState; dayMs: number } {
+  #stateOf(rows: Row[]): { state: LogSnapshot; dayMs: number } {
     const words: StateWords | [] = JSON.parse(rows[0]?.state ?? '[]');
     const [
       history,

@@ -6,7 +6,7 @@ import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
-import { type Change, type ChangeLog, type LogState, MAX_CHANGES } from './change-log.ts';
+import { type Change, type ChangeLog, type LogSnapshot, MAX_CHANGES } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
@@ -274,7 +274,7 @@ function removalsFirst(changes: Change[]): Change[] {
 /** Error for a token that is no longer remembered. */
 class Expired extends Error {}
 
-function check(token: Token, state: LogState): void {
+function check(token: Token, state: LogSnapshot): void {
   if (token.history !== state.history || token.position < state.oldest) throw new Expired();
   if (token.isOrphaned !== state.isOrphaned) throw new Expired();
   // the database has gone back to a state before the token

@@ -13,7 +13,7 @@ import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
 import { type Applied, prefixOf } from '../postgres/label.ts';
-import type { LogState } from './messages.ts';
+import type { FollowedLog } from './messages.ts';
 
 /** Caches of a worker that follow the log. */
 interface WorkerCaches {
@@ -43,7 +43,7 @@ export class LogApplier {
   }
 
   /** Begins where the primary process is. Nothing is cached yet. */
-  start({ history, server, position, transaction, window, asOfMs, isBusy }: LogState): void {
+  start({ history, server, position, transaction, window, asOfMs, isBusy }: FollowedLog): void {
     this.#applied.history = history;
     this.#applied.position = position;
     this.#caches.window.load(window);

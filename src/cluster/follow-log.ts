@@ -2,7 +2,7 @@ import { onClockStep } from '../lib/clock.ts';
 import { type LogEvent, LogFollower } from '../log/follower.ts';
 import { Window } from '../log/window.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import type { LogState } from './messages.ts';
+import type { FollowedLog } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /**
@@ -12,7 +12,7 @@ import type { ProcessContext } from './process-context.ts';
 export function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: LogEvent) => void) {
   const { config, shutdown, metrics, events } = context;
   const window = new Window();
-  const applied: Omit<LogState, 'window'> = {
+  const applied: Omit<FollowedLog, 'window'> = {
     ...{ history: '', server: '', position: 0, transaction: '' },
     ...{ secret: new Uint8Array(), asOfMs: undefined, isBusy: false },
   };
@@ -51,5 +51,5 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   onClockStep((byMs) => byMs > 0 && follower.reopen());
   context.onAddressChange('DATABASE_URL', () => follower.reopen());
   shutdown.push('log', () => follower.stop());
-  return { follower, applied, state: (): LogState => ({ ...applied, window: window.copy() }) };
+  return { follower, applied, state: (): FollowedLog => ({ ...applied, window: window.copy() }) };
 }

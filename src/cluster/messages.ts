@@ -7,7 +7,7 @@ import type { Applied } from '../postgres/label.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
 /** What the primary process knows of the log when a worker begins. */
-export interface LogState extends Applied {
+export interface FollowedLog extends Applied {
   /** that of the applied position */
   transaction: string;
   /** secret of the history, which is never logged */
@@ -22,7 +22,7 @@ export interface LogState extends Applied {
 /** Data that a worker needs to open its port. */
 export interface Start {
   type: 'start';
-  log: LogState;
+  log: FollowedLog;
   /** time of the first answer of PostgreSQL to a worker that came too late (see `Freshness`), by `systemMs` */
   lateAnswerMs: number | undefined;
   /** true: DATABASE_URL leads through a pooler */

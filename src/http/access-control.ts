@@ -13,11 +13,11 @@ export const AT_ONCE_MS = 100;
 /** Result for a valid key whose rate limit is used up. */
 const LIMIT_REACHED = Symbol('limit reached');
 /** Result of an authentication; null: the key is not valid. */
-export type Entry = Principal | null | typeof LIMIT_REACHED;
+export type Authentication = Principal | null | typeof LIMIT_REACHED;
 
 /** Returns true if the key is valid and its rate limit is not used up. */
-export function isPrincipal(entry: Entry): entry is Principal {
-  return entry !== null && entry !== LIMIT_REACHED;
+export function isPrincipal(result: Authentication): result is Principal {
+  return result !== null && result !== LIMIT_REACHED;
 }
 
 /** Authenticates the key of a request (401), counts it against its rate limit (429), and authorizes the scope (403). */
@@ -33,7 +33,7 @@ export class AccessControl {
   }
 
   /** Authenticates the key, and counts the request if the key has a rate limit. */
-  authenticate(exchange: Exchange): Entry | Promise<Entry> {
+  authenticate(exchange: Exchange): Authentication | Promise<Authentication> {
     const key = exchange.headers.apiKey ?? '';
     const principal = this.#apiKeys.find(key, exchange.nowMs);
     if (principal === null || principal?.limit === null) return principal;
@@ -44,31 +44,31 @@ export class AccessControl {
     return this.#count(exchange, principal);
   }
 
-  #count(exchange: Exchange, principal: Principal): Entry | Promise<Entry> {
-    const entryOf = (decision: RateLimitDecision): Entry => {
+  #count(exchange: Exchange, principal: Principal): Authentication | Promise<Authentication> {
+    const resultOf = (decision: RateLimitDecision): Authentication => {
       exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
       if (decision.admitted) return principal;
       exchange.principal = principal;
       return LIMIT_REACHED;
     };
     const decision = this.#limiter.take(principal.keyId, principal.limit!);
-    return decision instanceof Promise ? decision.then(entryOf) : entryOf(decision);
+    return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
   }
 
   /** Sets the principal of the request, or responds with 401 or 429 and returns false. */
-  accept(exchange: Exchange, entry: Entry): entry is Principal {
+  accept(exchange: Exchange, result: Authentication): result is Principal {
     // the client may have disconnected during the lookup of its key
     if (exchange.over) return false;
-    if (entry === null) {
+    if (result === null) {
       exchange.fail(publicErrors.unauthorized);
       return false;
     }
-    if (entry === LIMIT_REACHED) {
+    if (result === LIMIT_REACHED) {
       this.#metrics.rejected.inc({ reason: 'rate_limit' });
       exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
-    exchange.principal = entry;
+    exchange.principal = result;
     return true;
   }
 

@@ -7,7 +7,7 @@ import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
-import { AccessControl, type Entry, isPrincipal } from './access-control.ts';
+import { AccessControl, type Authentication, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
@@ -86,14 +86,14 @@ export class RequestPipeline implements Observer<Exchange> {
           return definition.respond(exchange, input);
       };
       // nothing else is parsed before the key
-      const entry = this.access.authenticate(exchange);
-      if (entry instanceof Promise) {
+      const result = this.access.authenticate(exchange);
+      if (result instanceof Promise) {
         const input = definition.read(request);
-        return entry.then((entered) => {
+        return result.then((entered) => {
           if (this.access.accept(exchange, entered)) return respond(input);
         });
       }
-      if (this.access.accept(exchange, entry)) return respond(definition.read(request));
+      if (this.access.accept(exchange, result)) return respond(definition.read(request));
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
@@ -129,7 +129,7 @@ export class RequestPipeline implements Observer<Exchange> {
         const framing = checkFraming(exchange);
         if (!framing) return;
         /** Returns true if the body is to be answered; else responds. */
-        const isAdmitted = (entered: Entry): boolean => {
+        const isAdmitted = (entered: Authentication): boolean => {
           if (!this.access.accept(exchange, entered)) return false;
           if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
           if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
@@ -138,9 +138,9 @@ export class RequestPipeline implements Observer<Exchange> {
           else return true;
           return false;
         };
-        const entry = this.access.authenticate(exchange);
-        if (!(entry instanceof Promise)) {
-          if (!isAdmitted(entry)) return;
+        const result = this.access.authenticate(exchange);
+        if (!(result instanceof Promise)) {
+          if (!isAdmitted(result)) return;
           exchange.defer();
           collect(false, (body) => this.#guard(exchange, respond, body));
           return;
@@ -151,7 +151,7 @@ export class RequestPipeline implements Observer<Exchange> {
         let arriving: ArrivingBody | undefined;
         if (framing === 'tooLong') body.resolve(undefined);
         else arriving = collect(true, body.resolve);
-        return entry.then(async (entered) => {
+        return result.then(async (entered) => {
           if (!isPrincipal(entered)) arriving?.drop();
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;

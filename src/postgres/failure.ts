@@ -21,7 +21,7 @@ const TOO_SLOW = '57014';
 const LOCKED = '55P03';
 
 /** What an error of a query tells. */
-interface Failure {
+interface Finding {
   /** the server, or the path to it, is unavailable */
   isOutage: boolean;
   /** the server has ended the statement at its timeout */
@@ -33,7 +33,7 @@ interface Failure {
 }
 
 /** Tells what an error of postgres.js, of a socket or of the server means. */
-export function failureOf(error: unknown): Failure {
+export function failureOf(error: unknown): Finding {
   const { code = '', message, severity, syscall } = error as Error & Record<string, string | undefined>;
   // every failed login is fatal, and every error of a socket has a system call
   const isLost = severity === 'FATAL' || syscall !== undefined;

@@ -15,13 +15,13 @@ const MIGRATION_ATTEMPTS = 20;
  */
 const WORKS_FROM = /\.from-(\d{3})\.sql$/;
 
-interface Applied {
+interface AppliedMigration {
   version: number;
   /** file name */
   name: string;
 }
 
-interface Migration extends Applied {
+interface Migration extends AppliedMigration {
   text: string;
   /** hexadecimal */
   sha256: string;
@@ -79,13 +79,13 @@ export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
 }
 
 /** Returns the last version of ordered migrations. */
-function lastOf(migrations: Applied[]): number {
+function lastOf(migrations: AppliedMigration[]): number {
   return migrations.at(-1)?.version ?? 0;
 }
 
 /** Reads the applied migrations in order of version. */
-function readApplied(sql: Sql | TransactionSql): PromiseLike<(Applied & { sha256: string })[]> {
-  return sql<(Applied & { sha256: string })[]>`
+function readApplied(sql: Sql | TransactionSql): PromiseLike<(AppliedMigration & { sha256: string })[]> {
+  return sql<(AppliedMigration & { sha256: string })[]>`
     select version, name, sha256 from schema_migrations order by version`;
 }
 
@@ -96,7 +96,7 @@ function readApplied(sql: Sql | TransactionSql): PromiseLike<(Applied & { sha256
 export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
   const migrations = await readMigrations(directory);
   const expected = lastOf(migrations);
-  let applied: Applied[];
+  let applied: AppliedMigration[];
   try {
     await requireServer(sql);
     applied = (await requireVisibleRows(sql)) ? await readApplied(sql) : [];
@@ -262,7 +262,7 @@ async function requireServer(sql: Sql): Promise<void> {
 }
 
 /** Returns true for a newer migration that a release of version `known` tolerates. */
-function worksWith(known: number, { version, name }: Applied): boolean {
+function worksWith(known: number, { version, name }: AppliedMigration): boolean {
   const from = WORKS_FROM.exec(name)?.[1];
   return version > known && from !== undefined && Number(from) <= known;
 }

@@ -57,7 +57,7 @@ export class Origin {
 
   /**
    * Returns the rows of one query and their label, which is not below what was applied before the call. The columns must
-   * not be named `label`, `history` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
+   * not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
    */
   async read<Row>(...query: Query): Promise<Labelled<Row>> {
     if (this.#replicas.length === 0) return this.primary(...query);

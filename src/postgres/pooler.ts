@@ -79,7 +79,7 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
  * Throws a `Failure` if the login may write or create tables, or lacks settings. `timeoutMs`: deadline of its queries.
  */
 export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
-  const login = await loginOf(sql);
+  const login = await currentLogin(sql);
   await requireReadOnly(sql, login);
   await requireSettings(sql, settingsFor(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
 }
@@ -91,7 +91,7 @@ export function requireOperatorSettings(sql: Sql): Promise<void> {
 }
 
 async function requireSettings(sql: Sql, needed: Record<string, string>, otherCure = ''): Promise<void> {
-  const login = await loginOf(sql);
+  const login = await currentLogin(sql);
   const found = await sql<{ name: string; setting: string }[]>`
     select name, setting from pg_settings where name = any(${Object.keys(needed)}::text[])
       -- on by default, but without effect on a server that cannot compile
@@ -113,7 +113,7 @@ function fits(name: string, setting: string, needed: string): boolean {
   return setting.startsWith(needed);
 }
 
-async function loginOf(sql: Sql): Promise<string> {
+async function currentLogin(sql: Sql): Promise<string> {
   const [row] = await sql<[{ login: string }]>`select session_user as login`;
   return row.login;
 }

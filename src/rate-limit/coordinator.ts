@@ -3,7 +3,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { WindowCount, WindowUse } from '../redis/store.ts';
 import { type LeaseGrant, type LeaseRequest, type RateLimit, SWEEP_AT } from './rate-limit.ts';
 
-interface Window {
+interface CountedWindow {
   limit: RateLimit;
   endsAtMs: number;
   used: number;
@@ -22,7 +22,7 @@ export type CountWindow = (name: string, use: WindowUse) => Promise<WindowCount 
  */
 export class RateLimitCoordinator {
   readonly #count: CountWindow | undefined;
-  readonly #windows = new Map<string, Window>();
+  readonly #windows = new Map<string, CountedWindow>();
   #sweepAt = SWEEP_AT;
 
   constructor(count?: CountWindow) {
@@ -69,7 +69,7 @@ export class RateLimitCoordinator {
     return { id, ...counted, resetInMs };
   }
 
-  #windowOf(id: string, limit: RateLimit, nowMs: number): Window {
+  #windowOf(id: string, limit: RateLimit, nowMs: number): CountedWindow {
     let window = this.#windows.get(id);
     if (window?.limit.windowMs !== limit.windowMs) {
       if (this.#windows.size >= this.#sweepAt) this.#sweep(nowMs);

@@ -120,11 +120,11 @@ export function clientOptions(timeoutMs: number) {
     maxLoadingRetryTime: MAX_RETRY_MS,
     // CLIENT SETINFO would need a right that nothing else needs and that some versions cannot grant alone
     disableClientInfo: true,
-    retryStrategy: retryAfterMs,
+    retryStrategy: reconnectAfterMs,
   };
 }
 
-export function retryAfterMs(attempt: number): number {
+export function reconnectAfterMs(attempt: number): number {
   return Math.min(50 * attempt, MAX_RETRY_MS);
 }
 

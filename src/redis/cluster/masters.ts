@@ -5,7 +5,14 @@ import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib
 import { withDeadline } from '../../lib/deadline.ts';
 import { type Address, type Credentials, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
-import { clientOptions, disconnectionOf, type Login, loginOf, retryAfterMs, silenceMs } from '../store.ts';
+import {
+  clientOptions,
+  disconnectionOf,
+  type Login,
+  loginOf,
+  reconnectAfterMs,
+  silenceMs,
+} from '../store.ts';
 import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
@@ -102,7 +109,7 @@ export class Masters {
       if (!this.#closed) this.#use(bySlot);
       this.#failedRefreshes = 0;
     } catch (error) {
-      inMs = retryAfterMs(++this.#failedRefreshes);
+      inMs = reconnectAfterMs(++this.#failedRefreshes);
       if (this.#failedRefreshes >= FAILURES_TO_REPORT && !this.#closed)
         this.#reportBreaker(SLOT_MAP, true, (error as Error).message);
     }
