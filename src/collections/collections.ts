@@ -1,5 +1,5 @@
 import { numberOf } from '../hotels/namespace.ts';
-import type { Page, PageIndex } from '../hotels/page-index.ts';
+import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';
@@ -10,6 +10,9 @@ import type { CollectionRepository } from './repository.ts';
 const LOAD_AGAIN_MS = 1_000;
 /** Bytes of a collection besides its ids. */
 const OVERHEAD_BYTES = 1_024;
+
+/** The list of all hotels, or of a collection. */
+type HotelList = Pick<PageIndex, 'cachedPage' | 'page' | 'moved'>;
 
 interface CollectionsOptions {
   repository: CollectionRepository;
@@ -48,28 +51,19 @@ export class Collections {
     return held.isKnown ? held : undefined;
   }
 
-  /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
-  cachedPage(collection: string, offset: number, limit: number): Page | undefined {
-    return this.#listOf(collection)?.cachedPage(offset, limit);
-  }
-
-  /** Returns at most `limit` ids of the collection from `offset`; with `isCurrent`, as they are in PostgreSQL. */
-  async page(
-    collection: string,
-    offset: number,
-    limit: number,
-    owner: string,
-    isCurrent = false,
-  ): Promise<Page> {
-    const list = this.#listOf(collection);
-    if (list) return list.page(offset, limit, owner, isCurrent);
-    const ids = await this.#options.repository.listOf(collection).idsFrom(null, offset, limit + 1, owner);
-    return { ids: ids.slice(0, limit), more: ids.length > limit };
-  }
-
-  /** Handles that the list of the collection no longer has this id. */
-  moved(collection: string, id: string): void {
-    this.#listOf(collection)?.moved(id);
+  /** Returns the list of a collection; while its members are not known, each page is read from PostgreSQL. */
+  listOf(collection: string): HotelList {
+    const list = this.members(collection)?.list;
+    if (list) return list;
+    const source = this.#options.repository.listOf(collection);
+    return {
+      cachedPage: () => undefined,
+      page: async (offset, limit, owner) => {
+        const ids = await source.idsFrom(null, offset, limit + 1, owner);
+        return { ids: ids.slice(0, limit), more: ids.length > limit };
+      },
+      moved: () => {},
+    };
   }
 
   /** Applies additions to and removals from a collection; null: any collection, any hotels. */
@@ -91,11 +85,6 @@ export class Collections {
     const hashes = new Uint32Array(2 * changed.ids.length);
     for (const [i, id] of changed.ids.entries()) if (hashKey(numberOf('id'), id)) hashes.set(hash, 2 * i);
     for (const held of this.#cached.values()) held.hotelsChanged(changed, hashes);
-  }
-
-  /** Returns the list of a collection if its members and all their changes are known. */
-  #listOf(collection: string): PageIndex | undefined {
-    return this.members(collection)?.list;
   }
 
   /** Drops all members, because any may have changed. */

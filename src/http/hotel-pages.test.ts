@@ -13,7 +13,9 @@ it('sends the hotels of the collection that the key has when the turn of the pag
   const local = localCacheIn(1024 ** 2);
   for (const id of ['a', 'b', 'c']) local.store(hotel({ id }), 0);
   const pageOf = (collection: string) => ({ ids: members[collection]!, more: false });
-  const collections = { cachedPage: pageOf, page: async (id: string) => pageOf(id), moved: () => {} };
+  const collections = {
+    listOf: (id: string) => ({ cachedPage: () => pageOf(id), page: async () => pageOf(id), moved: () => {} }),
+  };
   const sent: string[] = [];
   const principal = { keyId: 'k', collection: 'first', view: 'full' };
   const exchange = {

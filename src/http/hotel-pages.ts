@@ -117,26 +117,16 @@ export function hotelPages(
       });
     if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
     const collectionNow = () => exchange.principal!.collection;
-    const read = (isCurrent = false): Promise<Page> => {
+    const listNow = () => {
       const collection = collectionNow();
-      return collection === null
-        ? pageIndex.page(offset, limit, exchange.owner, isCurrent)
-        : collections.page(collection, offset, limit, exchange.owner, isCurrent);
+      return collection === null ? pageIndex : collections.listOf(collection);
     };
-    const cached = () => {
-      const collection = collectionNow();
-      return collection === null
-        ? pageIndex.cachedPage(offset, limit)
-        : collections.cachedPage(collection, offset, limit);
-    };
+    const cached = () => listNow().cachedPage(offset, limit);
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
     const again = async (gone: string[]) => {
-      const collection = collectionNow();
-      for (const id of gone) {
-        if (collection === null) pageIndex.moved(id);
-        else collections.moved(collection, id);
-      }
-      const page = await read(true);
+      const list = listNow();
+      for (const id of gone) list.moved(id);
+      const page = await list.page(offset, limit, exchange.owner, true);
       const lookup = gather(exchange, 'id', page.ids, true);
       return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
     };
@@ -156,7 +146,10 @@ export function hotelPages(
     };
     const collection = collectionNow();
     const page = cached();
-    return page ? answerWith(page, collection) : read().then((found) => answerWith(found, collection));
+    if (page) return answerWith(page, collection);
+    return listNow()
+      .page(offset, limit, exchange.owner)
+      .then((found) => answerWith(found, collection));
   };
 }
 
