@@ -5,13 +5,13 @@ import type { TimedValue } from './store.ts';
 export class FakeStore {
   readonly stored = new Map<string, Buffer>();
   readonly lifetimesMs = new Map<string, number>();
-  /** called before each reply */
-  onRead = () => {};
+  /** called with the requested names before each reply; it is lost if this returns false */
+  onRead: (names: string[]) => unknown = () => {};
 
-  async sendMget(command: Buffer, _keys: number, reader: ReplyReader): Promise<true> {
+  async sendMget(command: Buffer, _keys: number, reader: ReplyReader): Promise<true | undefined> {
     // a command is `*4 $4 MGET $1 a $1 b`, a word a line
     const names = `${command}`.split('\r\n').filter((_, i) => i > 2 && i % 2 === 0);
-    this.onRead();
+    if (this.onRead(names) === false) return undefined;
     const reply = replyOf(names.map((name) => this.stored.get(name)));
     reader.take(reply, 0);
     reader.complete();

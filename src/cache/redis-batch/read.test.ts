@@ -3,124 +3,68 @@ import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { FULL_TAG_AT, NARROW_TAG_AT, TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
+import type { Namespace } from '../../hotels/namespace.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
-import { Window } from '../../log/window.ts';
-import { FakeStore } from '../../redis/store.fixture.ts';
-import { NOW_MS } from '../arena/arena.fixture.ts';
+import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
-import { localCacheIn } from '../local-cache.fixture.ts';
-import { CacheMemory } from '../memory.ts';
-import { RedisHotelCache } from '../redis-hotel-cache.ts';
-import { RedisBatchReader } from './redis-batch.ts';
+import { absenceOf } from '../redis-hotel-cache.ts';
+import { ABSENT_TTL_MS, openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 
-const TTL_MS = 60_000;
-const ABSENT_TTL_MS = 1_000;
 const MIB = 1024 ** 2;
+const KEYS: [Namespace, string][] = [
+  ['id', 'h'],
+  ['channel', 'C'],
+  ['registry', '7'],
+];
 
-let store: FakeStore;
-let invalid: number;
-let counted: Record<'hit' | 'absent' | 'miss', number>;
-let window: Window;
-let cache: RedisHotelCache;
-let reader: RedisBatchReader;
-let local: ReturnType<typeof localCacheIn>;
+let redis: ReturnType<typeof openRedisBatch>;
+beforeEach(() => {
+  redis = openRedisBatch();
+});
 
 const hotel = (label: number, fields: Partial<HotelRow> = {}): Entry =>
-  encodeHotel(rowOf({ id: 'h', channel_id: 'C', registry_id: '7', ...fields }), label, NOW_MS);
+  hotelOf({ id: 'h', channel_id: 'C', registry_id: '7', label, ...fields });
 
-function open(maxBytes: number): void {
-  store = new FakeStore();
-  invalid = 0;
-  counted = { hit: 0, absent: 0, miss: 0 };
-  const memory = new CacheMemory(maxBytes);
-  window = new Window(memory.window);
-  window.lowerFloor(0);
-  cache = new RedisHotelCache(store as never, {
-    ttlMs: TTL_MS,
-    absentTtlMs: ABSENT_TTL_MS,
-    onInvalidValue: () => void invalid++,
-  });
-  cache.usePrefix('p');
-  local = localCacheIn(memory);
-  reader = new RedisBatchReader({
-    ...{ redis: store as never, cache, local, memory, mayRead: () => true },
-    count: (_, result, keys) => {
-      counted[result] += keys;
-    },
-  });
-}
-beforeEach(() => open(0));
-
-/** Reads the hotel by each of its keys; returns the results. */
+/** Reads the hotel by each of its keys; returns the labels, or what else is found. */
 async function readAll(): Promise<unknown[]> {
   const results = [];
-  for (const [namespace, key] of [
-    ['id', 'h'] as const,
-    ['channel', 'C'] as const,
-    ['registry', '7'] as const,
-  ])
-    results.push(...(await reader.read(namespace, [key])));
-  return results.map((found) => found && (found as Entry).label);
+  for (const [namespace, key] of KEYS) results.push(...(await redis.reader.read(namespace, [key])));
+  return results.map((found) => (found === null ? null : found?.label));
 }
 
 describe('hotels in Redis', () => {
-  it('are found by each of their keys', async () => {
-    await cache.fill([hotel(5)]);
-    expect(await readAll()).toEqual([5, 5, 5]);
-    expect(counted).toEqual({ hit: 3, absent: 0, miss: 0 });
-  });
+  beforeEach(() => redis.cache.fill([hotel(5)]));
 
-  it('are used at the position of their change, and not below it', async () => {
-    await cache.fill([hotel(5)]);
-    window.raise('id', 'h', 5);
+  it('are found by each of their keys, at the position of their change and not below it', async () => {
+    redis.window.raise('id', 'h', 5);
     expect(await readAll()).toEqual([5, 5, 5]);
-    window.raise('id', 'h', 6);
+    expect(redis.counted).toMatchObject({ hit: 3, absent: 0, miss: 0 });
+    redis.window.raise('id', 'h', 6);
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
-    await cache.fill([hotel(6)]);
+    await redis.cache.fill([hotel(6)]);
     expect(await readAll()).toEqual([6, 6, 6]);
   });
 
-  it('are not used after a change that is applied before the reply', async () => {
-    await cache.fill([hotel(5)]);
-    store.onRead = () => window.raise('id', 'h', 6);
-    expect(await readAll()).toEqual([undefined, undefined, undefined]);
-  });
-
-  it('are not used if another history begins before the reply', async () => {
-    await cache.fill([hotel(5)]);
-    await cache.rememberAbsent('channel', ['none'], 5);
-    for (const [namespace, key] of [
-      ['id', 'h'] as const,
-      ['channel', 'C'] as const,
-      ['channel', 'none'] as const,
-    ]) {
-      cache.usePrefix('p');
-      store.onRead = () => cache.usePrefix('another');
-      expect(await reader.read(namespace, [key])).toEqual([undefined]);
-    }
-  });
-
   it('are not found by an id that they do not have any more', async () => {
-    await cache.fill([hotel(5)]);
-    await cache.fill([hotel(6, { channel_id: 'D' })]);
-    expect(await reader.read('channel', ['C', 'D'])).toEqual([undefined, expect.anything()]);
+    await redis.cache.fill([hotel(6, { channel_id: 'D' }), hotel(6, { id: 'none', channel_id: null })]);
+    redis.store.stored.set('p:c:none', Buffer.from('>none'));
+    const found = await redis.reader.read('channel', ['C', 'D', 'none']);
+    expect(found).toEqual([undefined, expect.anything(), undefined]);
   });
 
   it('are returned as they read today, and stay as they are in Redis', async () => {
     const dated = rowOf({ id: 'h', certified_from: '2020-01-01', certified_until: '2020-01-31' });
-    await cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
-    const before = new Map(store.stored);
-    const [found] = await reader.read('id', ['h']);
-    expect(found!.validUntilMs).toBe(Infinity);
-    expect(found!.label).toBe(5);
+    await redis.cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
+    const before = new Map(redis.store.stored);
+    const [found] = await redis.reader.read('id', ['h']);
+    expect([found!.validUntilMs, found!.label]).toEqual([Infinity, 5]);
     expect(JSON.parse(String(found!.body('full'))).certified).toBe(false);
-    expect(store.stored).toEqual(before);
+    expect(redis.store.stored).toEqual(before);
   });
 
-  it('live as long as their pointers, for half of the maximum to all of it', async () => {
-    await cache.fill([hotel(5)]);
-    const [ofEntry, ...ofPointers] = store.lifetimesMs.values();
+  it('live as long as their pointers, for half of the maximum to all of it', () => {
+    const [ofEntry, ...ofPointers] = redis.store.lifetimesMs.values();
     expect(ofPointers).toEqual([ofEntry, ofEntry]);
     expect(ofEntry).toBeGreaterThanOrEqual(TTL_MS / 2);
     expect(ofEntry).toBeLessThanOrEqual(TTL_MS);
@@ -128,9 +72,12 @@ describe('hotels in Redis', () => {
 });
 
 describe('what Redis returned is kept in the local cache', () => {
-  beforeEach(() => open(MIB));
+  beforeEach(() => {
+    redis = openRedisBatch(MIB);
+  });
 
   it('by all keys of a hotel, and absences by theirs', async () => {
+    const { cache, reader, local } = redis;
     await cache.fill([hotel(5)]);
     await cache.rememberAbsent('id', ['none'], 5);
     await cache.rememberAbsent('channel', ['none'], 5);
@@ -142,9 +89,9 @@ describe('what Redis returned is kept in the local cache', () => {
   });
 
   it('in place of what it holds, also while it is full', async () => {
+    const { cache, reader, local } = redis;
     local.store(hotel(4));
-    for (let i = 0; local.arena.hasRoom; i++)
-      local.store(hotel(4, { id: `x${i}`, channel_id: null, registry_id: null }));
+    for (let i = 0; local.arena.hasRoom; i++) local.store(hotelOf({ id: `x${i}` }));
     await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: 'O', registry_id: '8' })]);
     expect(local.find('id', 'h')).toBeGreaterThan(0);
     local.storeAbsent('registry', '8');
@@ -159,70 +106,100 @@ describe('what Redis returned is kept in the local cache', () => {
 
 describe('absences in Redis', () => {
   it('are used unless a newer change of their key is known', async () => {
-    await cache.rememberAbsent('id', ['h'], 5);
-    await cache.rememberAbsent('channel', ['C'], 5);
-    await cache.rememberAbsent('registry', ['7'], 5);
+    for (const [namespace, key] of KEYS) await redis.cache.rememberAbsent(namespace, [key], 5);
     expect(await readAll()).toEqual([null, null, null]);
-    expect(counted).toEqual({ hit: 0, absent: 3, miss: 0 });
-    window.raise('channel', 'C', 6);
+    expect(redis.counted).toMatchObject({ hit: 0, absent: 3, miss: 0 });
+    redis.window.raise('channel', 'C', 6);
     expect(await readAll()).toEqual([null, undefined, null]);
-    window.raiseFloor(6);
+    redis.window.raiseFloor(6);
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
   });
 
   it('live for a short time', async () => {
-    await cache.rememberAbsent('channel', ['C'], 5);
-    await cache.fill([encodeAbsence('id', 'h', 5)]);
-    expect(store.lifetimesMs.size).toBe(2);
-    for (const ttlMs of store.lifetimesMs.values()) expect(ttlMs).toBeLessThanOrEqual(ABSENT_TTL_MS);
+    await redis.cache.rememberAbsent('channel', ['C'], 5);
+    await redis.cache.fill([encodeAbsence('id', 'h', 5)]);
+    expect(redis.store.lifetimesMs.size).toBe(2);
+    for (const ttlMs of redis.store.lifetimesMs.values()) expect(ttlMs).toBeLessThanOrEqual(ABSENT_TTL_MS);
+  });
+
+  it('of a removed hotel, to which a pointer still leads, are misses and no invalid values', async () => {
+    await redis.cache.fill([hotel(5)]);
+    await redis.cache.fill([encodeAbsence('id', 'h', 6)]);
+    expect(await readAll()).toEqual([null, undefined, undefined]);
+    expect(redis.counted.invalid).toBe(0);
+  });
+
+  it('of another key, or with a wrong byte, are ignored', async () => {
+    const value = absenceOf('channel', 'C', 7);
+    const wrong = Array.from(value, (_, i) => {
+      const changed = Buffer.from(value);
+      changed[i]! ^= 1;
+      return changed;
+    });
+    const others = [
+      absenceOf('channel', 'D', 7),
+      absenceOf('registry', 'C', 7),
+      Buffer.concat([Buffer.from('-'), absenceOf('id', 'C', 7)]),
+      Buffer.concat([Buffer.from('-'), hotel(7).bytes]),
+      value.subarray(0, -1),
+      Buffer.concat([value, Buffer.from('0')]),
+    ];
+    for (const stored of [...wrong, ...others, value]) {
+      redis.store.stored.set('p:c:C', stored);
+      expect(await redis.reader.read('channel', ['C'])).toEqual([stored === value ? null : undefined]);
+    }
   });
 });
 
-it.each(['', 'corrupt', '-', '-x', '-5 ', '{"id":"h"}'])(
-  'an invalid value %j is counted, missing, and replaced by the next load',
-  async (value) => {
-    for (const name of ['p:h:h', 'p:c:C', 'p:r:7']) store.stored.set(name, Buffer.from(value));
+const TEXTS = ['', 'corrupt', '-', '-x', '-5 ', '>', '{"id":"h"}', 'x'.repeat(79), 'x'.repeat(2_000)];
+const INVALID: [string, (original: Buffer) => Buffer][] = [
+  ...TEXTS.map((text): [string, () => Buffer] => [text, () => Buffer.from(text)]),
+  ['an entry that is cut off', (original) => original.subarray(0, -1)],
+  ['the entry of another hotel', () => hotel(5, { id: 'other' }).bytes],
+  ['a value larger than any hotel', () => Buffer.alloc(20 * MIB, 'x')],
+  ...FORGERIES,
+];
+
+describe('an invalid value', () => {
+  it.each(INVALID)('%j is missing, and replaced by the next load', async (_, forge) => {
+    await redis.cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: null, registry_id: null })]);
+    redis.store.stored.set('p:h:h', forge(hotel(5).bytes));
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
-    expect(invalid).toBe(3);
-    await cache.fill([hotel(5)]);
+    expect(redis.counted.invalid).toBe(3);
+    expect(await redis.reader.read('id', ['h', 'other'])).toEqual([undefined, expect.anything()]);
+    await redis.cache.fill([hotel(5)]);
     expect(await readAll()).toEqual([5, 5, 5]);
-  },
-);
+  });
 
-describe('a forged entry with a right checksum', () => {
-  it.each(FORGERIES)(
-    'and %s is counted as invalid, missing, and replaced by the next load',
-    async (_, forge) => {
-      await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: null, registry_id: null })]);
-      store.stored.set('p:h:h', forge(hotel(5).bytes));
-      expect(await readAll()).toEqual([undefined, undefined, undefined]);
-      expect(invalid).toBe(3);
-      expect(await reader.read('id', ['h', 'other'])).toEqual([undefined, expect.anything()]);
-      await cache.fill([hotel(5)]);
-      expect(await readAll()).toEqual([5, 5, 5]);
-    },
-  );
+  it.each(TEXTS)('in place of a pointer is missing: %j', async (text) => {
+    await redis.cache.fill([hotel(5)]);
+    for (const name of ['p:c:C', 'p:r:7']) redis.store.stored.set(name, Buffer.from(text));
+    expect(await readAll()).toEqual([5, undefined, undefined]);
+    expect(redis.counted.invalid).toBe(2);
+  });
 
-  it('is used exactly if each byte of its tags is a character of base64url', async () => {
+  it('is an entry with any one byte changed', async () => {
+    await redis.cache.fill([hotel(5)]);
+    const { bytes } = hotel(5);
+    for (let place = 0; place < bytes.length; place++) {
+      const damaged = Buffer.from(bytes);
+      damaged[place]! ^= 1 + (place % 255);
+      redis.store.stored.set('p:h:h', damaged);
+      expect(await redis.reader.read('channel', ['C'])).toEqual([undefined]);
+    }
+  });
+
+  it('is an entry with a right checksum exactly if a byte of its tags is no character of base64url', async () => {
     const original = hotel(5).bytes;
     for (let place = 0; place < 2 * TAG_BYTES; place++) {
       const at = place < TAG_BYTES ? NARROW_TAG_AT + place : FULL_TAG_AT + place - TAG_BYTES;
       for (let byte = 0; byte < 256; byte++) {
-        store.stored.set(
-          'p:h:h',
-          forged(original, (bytes) => bytes.writeUInt8(byte, at)),
-        );
-        const [found] = await reader.read('id', ['h']);
+        const changed = forged(original, (bytes) => bytes.writeUInt8(byte, at));
+        redis.store.stored.set('p:h:h', changed);
+        const [found] = await redis.reader.read('id', ['h']);
         const isOfTags = /[A-Za-z0-9_-]/.test(String.fromCharCode(byte));
         expect([place, byte, found !== undefined]).toEqual([place, byte, isOfTags]);
       }
     }
   });
-});
-
-it('a removed hotel, to which a pointer still leads, is a miss and no invalid value', async () => {
-  await cache.fill([hotel(5)]);
-  await cache.fill([encodeAbsence('id', 'h', 6)]);
-  expect(await readAll()).toEqual([null, undefined, undefined]);
-  expect(invalid).toBe(0);
 });

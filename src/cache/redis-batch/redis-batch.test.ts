@@ -1,68 +1,195 @@
-import { expect, it } from 'vitest';
-import { Window } from '../../log/window.ts';
-import type { ReplyReader } from '../../redis/reply-parser.ts';
-import { localCacheIn } from '../local-cache.fixture.ts';
-import { CacheMemory } from '../memory.ts';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { View } from '../../hotels/entry.ts';
+import { realClocks } from '../../lib/clock.fixture.ts';
+import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
+import { ABSENT, MISS } from '../arena/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { absenceOf } from '../redis-hotel-cache.ts';
-import { RedisBatchReader } from './redis-batch.ts';
+import { openRedisBatch } from './redis-batch.fixture.ts';
 
-const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
-/** Pointers to a and b, and an absence in between. */
-const POINTERS = '*3\r\n$3\r\n>h0\r\n$2\r\n-3\r\n$3\r\n>h1\r\n';
-const NOBODYS = Buffer.concat([
-  Buffer.from('*3\r\n'),
-  ...['a', 'nobody', 'b'].flatMap((key) => {
-    const value = absenceOf('channel', key, 1);
-    return [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')];
+const HOTELS = 300;
+const ALL = Array.from({ length: HOTELS }, (_, i) => i);
+const hotels = ALL.map((i) =>
+  hotel({
+    ...{ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 3 ? String(i) : null },
+    ...{ description: 'é'.repeat(i), label: 5 },
   }),
-]);
+);
 
-/** Lookup counts of the last batch. */
-let counted: unknown[][] = [];
-
-/** Returns the keys left to the reader when Redis sends these replies and then closes the connection. */
-async function leftAfter(...replies: (string | Buffer)[]): Promise<readonly string[]> {
-  counted = [];
-  const sendMget = async (_command: Buffer, _keys: number, reader: ReplyReader) => {
-    const reply = replies.shift();
-    if (reply === undefined) return undefined;
-    const bytes = typeof reply === 'string' ? Buffer.from(reply) : reply;
-    expect(reader.take(bytes, 0)).toBe(bytes.length);
-    reader.complete();
-    return true;
-  };
-  const memory = new CacheMemory(0);
-  new Window(memory.window).lowerFloor(0);
-  const local = localCacheIn(memory);
-  const redisBatch = new RedisBatchReader({
-    redis: { sendMget } as never,
-    cache: { prefixOf: () => '1:' } as never,
-    local,
-    memory,
-    mayRead: () => true,
-    count: (...answer) => answer[2] > 0 && counted.push(answer),
-  });
-  let left: readonly string[] | undefined;
-  const lookup = local.gatherBody('channel', BODY, 'full', true)!;
-  await redisBatch.complete('channel', lookup, 'full', (result) => {
-    expect(result).toBeInstanceOf(PartialResponse);
-    left = (result as PartialResponse).keys;
-  });
-  return left!;
+let state = 11;
+function random(below: number): number {
+  state = (state * 1_103_515_245 + 12_345) >>> 0;
+  return Math.floor((state / 2 ** 32) * below);
 }
 
-it('a connection lost before the pointers arrive leaves all keys to the reader', async () => {
-  expect(await leftAfter()).toEqual(['a', 'nobody', 'b']);
+/** Where each hotel is known: in the local cache, in Redis, as absent in Redis, or in no cache. */
+const PLACES = ['local', 'redis', 'absent', 'nowhere'] as const;
+type Place = (typeof PLACES)[number];
+
+async function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
+  const redis = openRedisBatch(maxBytes);
+  const { cache, store, local, reader } = redis;
+  const those = (of: Place) => [...places.keys()].filter((i) => places[i] === of);
+  for (const i of those('local')) local.store(hotels[i]!);
+  await cache.fill(those('redis').map((i) => hotels[i]!));
+  await cache.rememberAbsent(
+    'channel',
+    those('absent').map((i) => `ch-${i}`),
+    5,
+  );
+  const around = {
+    beforeReply: (_round: number): unknown => true,
+    requested: [] as number[],
+    gaps: [] as number[],
+  };
+  store.onRead = (names) => around.beforeReply(around.requested.push(names.length));
+
+  /** Answers a batch, of which the hotels that no cache has are loaded. */
+  const answer = async (numbers: number[], view: View = 'full', onLarge = () => {}) => {
+    const body = Buffer.from(JSON.stringify({ channel_ids: numbers.map((i) => `ch-${i}`) }));
+    let text = '';
+    const finish = (given: Uint8Array | PartialResponse) => {
+      const keys = given instanceof PartialResponse ? given.keys : [];
+      around.gaps = keys.map((key) => Number(key.slice('ch-'.length)));
+      const loaded = around.gaps.map((i) => (places[i] === 'absent' ? null : hotels[i]!));
+      text = `${Buffer.from((given instanceof PartialResponse ? given.complete(loaded, view) : given) as Uint8Array)}`;
+    };
+    const lookup = local.gatherBody('channel', body, view, true)!;
+    await reader.complete('channel', lookup, view, finish, { isOver: () => false, onLarge });
+    return text;
+  };
+  return { ...redis, around, answer };
+}
+
+function expected(numbers: number[], places: Place[], view: View = 'full'): string {
+  const found = [...new Set(numbers)].filter((i) => places[i] !== 'absent');
+  return `[${found.map((i) => hotels[i]!.body(view)).join()}]`;
+}
+
+describe('a batch that the local cache holds in part', () => {
+  it('is answered in the requested order, wherever each hotel is known', async () => {
+    for (let round = 0; round < 60; round++) {
+      // some rounds lack one place, or have one only
+      const chosen = PLACES.filter(() => random(3) > 0);
+      if (chosen.length === 0) continue;
+      const places = hotels.map(() => chosen[random(chosen.length)]!);
+      const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
+      const view = random(2) ? 'full' : 'narrow';
+      // also without a local cache
+      const { answer } = await open(places, random(3) === 0 ? 0 : undefined);
+      expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
+    }
+  });
+
+  it('fills the local cache, which then holds all of it', async () => {
+    const places = hotels.map((_, i) => PLACES[i % 3]!);
+    const { answer, around, local } = await open(places);
+    expect(await answer(ALL)).toBe(expected(ALL, places));
+    expect(around.requested).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
+    for (const i of ALL) {
+      const ref = local.find('channel', `ch-${i}`);
+      if (places[i] === 'absent') expect(ref).toBe(ABSENT);
+      else expect(local.arena.read(ref).equals(hotels[i]!.bytes)).toBe(true);
+    }
+  });
+
+  type Parts = Awaited<ReturnType<typeof open>>;
+  it.each<[string, (parts: Parts) => void, (place: Place, round: number) => boolean]>([
+    [
+      'a change of everything',
+      ({ window }) => window.raiseFloor(6),
+      // absences are known with the first reply
+      (place, round) => place === 'redis' || round === 1,
+    ],
+    [
+      'another history',
+      ({ cache, window }) => {
+        cache.usePrefix('other');
+        // the labels of the first history are above those of the second
+        window.beginHistory(0);
+      },
+      () => true,
+    ],
+    [
+      'a stop of the process',
+      ({ may }) => {
+        may.read = false;
+      },
+      () => false,
+    ],
+  ])('keeps nothing of a reply that is read behind %s', async (_, happens, isGap) => {
+    const places = hotels.map((_, i) => PLACES[i % 3]!);
+    for (const round of [1, 2]) {
+      const parts = await open(places);
+      parts.around.beforeReply = (now) => {
+        if (now === round) happens(parts);
+        return true;
+      };
+      expect(await parts.answer(ALL)).toBe(expected(ALL, places));
+      const gaps = ALL.filter((i) => places[i] !== 'local' && isGap(places[i]!, round));
+      expect(parts.around.gaps).toEqual(gaps);
+      const held = ALL.filter((i) => parts.local.find('channel', `ch-${i}`) !== MISS);
+      expect(held).toEqual(
+        ALL.filter((i) => places[i] === 'local' || (places[i] === 'absent' && round === 2)),
+      );
+    }
+  });
+
+  it('stores a sample while the local cache is full', async () => {
+    const { answer, local } = await open(hotels.map((): Place => 'redis'));
+    for (let i = 0; local.arena.hasRoom; i++)
+      local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }));
+    const { puts } = local.arena.stats();
+    await answer(ALL);
+    expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 32));
+  });
 });
 
-it('a connection lost before the entries arrive leaves all keys to the reader', async () => {
-  expect(await leftAfter(POINTERS)).toEqual(['a', 'nobody', 'b']);
-  // the reader counts them
-  expect(counted).toEqual([]);
-});
+describe('a batch from Redis', () => {
+  afterEach(realClocks);
 
-it('an absent key is counted once, and not requested again', async () => {
-  expect(await leftAfter(NOBODYS)).toEqual([]);
-  expect(counted).toEqual([['redis', 'absent', 3]]);
+  it.each([1, 2])('is left to the reader, uncounted, if reply %i is lost', async (round) => {
+    const { answer, around, counted } = await open(['redis', 'absent', 'redis']);
+    around.beforeReply = (now) => now !== round;
+    await answer([0, 1, 2, 0]);
+    expect(around.gaps).toEqual([0, 1, 2]);
+    expect(counted).toEqual({ hit: 0, absent: 0, miss: 0, invalid: 0 });
+  });
+
+  it('counts an absent key once, and does not request it again', async () => {
+    const { answer, around, counted } = await open(['absent', 'absent']);
+    expect(await answer([0, 1, 0])).toBe('[]');
+    expect([counted.absent, around.requested]).toEqual([2, [2]]);
+  });
+
+  it('has a gap for a value that is longer than the memory for a reply, and reports it', async () => {
+    const { answer, around, memory, store } = await open(['redis', 'redis']);
+    store.stored.set('p:h:h0', Buffer.alloc(memory.reply.length));
+    const onLarge = vi.fn();
+    await answer([0, 1], 'full', onLarge);
+    expect(around.gaps).toEqual([0, 1]);
+    expect(onLarge).toHaveBeenCalledOnce();
+  });
+
+  it('has a gap for a hotel before and after the days for which its entry is valid', async () => {
+    const DAY_MS = 86_400_000;
+    const dates = { certified_from: '2026-11-22', certified_until: '2026-11-23' };
+    const certified = hotel({ id: 'h0', channel_id: 'ch-0', ...dates });
+    const { answer, around, store } = await open(['redis'], 0);
+    const turnsMs = NOW_MS + DAY_MS;
+    for (const [entry, atMs, isGap] of [
+      [certified, turnsMs - 1, false],
+      [certified, turnsMs, true],
+      [certified.at(turnsMs), turnsMs - 1, true],
+      [certified.at(turnsMs), turnsMs, false],
+      [certified.at(turnsMs), turnsMs + 2 * DAY_MS - 1, false],
+      [certified.at(turnsMs), turnsMs + 2 * DAY_MS, true],
+      [certified.at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS - 1, true],
+      [certified.at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS, false],
+    ] as const) {
+      vi.useFakeTimers({ toFake: ['Date'], now: atMs });
+      store.stored.set('p:h:h0', entry.bytes);
+      await answer([0]);
+      expect(around.gaps).toEqual(isGap ? [0] : []);
+    }
+  });
 });
