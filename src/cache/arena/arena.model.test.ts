@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Entry } from '../../hotels/entry.ts';
+import { type Entry, VIEWS } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { ABSENT, CacheArena, MISS } from './arena.ts';
+import { ABSENT, CacheArena, type Coding, MISS } from './arena.ts';
 
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
+const CODINGS: Coding[] = ['zstd', 'br', 'gzip'];
 const ARENA_BYTES = 1024 ** 2;
 
 /** Model of the arena in plain Maps. It is unbounded and learns of evictions by lookups in the arena. */
@@ -13,6 +14,8 @@ class Model {
   readonly entries = new Map<string, Entry>();
   readonly owners = new Map<string, string>();
   readonly absences = new Set<string>();
+  /** number of compressed forms that were found */
+  forms = 0;
   readonly arena: CacheArena;
 
   constructor(arena: CacheArena) {
@@ -67,13 +70,29 @@ class Model {
     if (entry) {
       expect(ref).toBeGreaterThan(0);
       expect(this.arena.read(ref).equals(entry.bytes)).toBe(true);
-      for (const view of ['full', 'narrow'] as const) {
+      for (const view of VIEWS) {
         expect(entry.body(view).equals(this.arena.body(ref, view))).toBe(true);
+        expect(String(this.arena.tag(ref, view))).toBe(entry.tag(view));
       }
     } else if (ref !== MISS) {
       expect(ref).toBe(ABSENT);
       expect(this.absences.has(`${namespace} ${key}`)).toBe(true);
     }
+  }
+
+  /** Checks or offers the forms of a hotel. Those of another view, coding, hotel or content have other bytes. */
+  checkForms(id: string): void {
+    for (const view of VIEWS)
+      for (const coding of CODINGS) {
+        const ref = this.arena.find('id', id, NOW_MS);
+        if (ref <= 0) return;
+        const bytes = Buffer.from(`${this.arena.tag(ref, view)} ${view} ${coding} `.repeat(20));
+        const form = this.arena.form(ref, view, coding);
+        if (form) {
+          expect(bytes.equals(form)).toBe(true);
+          this.forms++;
+        } else this.arena.offerForm(ref, view, coding, bytes);
+      }
   }
 }
 
@@ -85,6 +104,7 @@ type Step =
   | { what: 'put'; of: Put }
   | { what: 'absent' | 'drop' | 'find'; of: Key }
   | { what: 'gather'; of: Key[] }
+  | { what: 'forms'; of: number }
   | { what: 'clear' };
 
 const key: fc.Arbitrary<Key> = fc.oneof(
@@ -106,6 +126,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 50,
     arbitrary: fc.record({ what: fc.constant('gather' as const), of: fc.array(key, { maxLength: 40 }) }),
   },
+  { weight: 50, arbitrary: fc.record({ what: fc.constant('forms' as const), of: fc.nat(20) }) },
   { weight: 1, arbitrary: fc.record({ what: fc.constant('clear' as const) }) },
 );
 
@@ -141,6 +162,8 @@ function take(model: Model, step: Step): void {
     model.check(...step.of);
   } else if (step.what === 'gather') {
     checkGather(model, step.of);
+  } else if (step.what === 'forms') {
+    model.checkForms(`hotel-${step.of}`);
   } else {
     arena.clear();
     for (const known of model.entries.keys()) model.forget(known);
@@ -150,7 +173,7 @@ function take(model: Model, step: Step): void {
 
 it('never returns a wrong or outdated entry, after any sequence of changes and evictions', () => {
   const arena = new CacheArena(ARENA_BYTES);
-  let evictions = 0;
+  let [evictions, found] = [0, 0];
   fc.assert(
     fc.property(fc.array(step, { minLength: 300, maxLength: 1500, size: 'max' }), (steps) => {
       arena.clear();
@@ -164,11 +187,15 @@ it('never returns a wrong or outdated entry, after any sequence of changes and e
       };
       const absences = [...model.absences].filter(isKnownAbsent).length;
       for (const entry of model.entries.values()) model.held('id', entry.id);
-      const keys = model.owners.size + absences;
+      const { forms, bytes, maxBytes } = arena.stats();
+      const keys = model.owners.size + absences + forms;
       expect(arena.stats()).toMatchObject({ entries: model.entries.size, absences, keys });
+      expect(bytes).toBeLessThanOrEqual(maxBytes);
       evictions = arena.stats().evictions;
+      found += model.forms;
     }),
     { numRuns: 80 },
   );
   expect(evictions).toBeGreaterThan(300);
+  expect(found).toBeGreaterThan(1_000);
 });

@@ -6,17 +6,21 @@ import { CacheArena } from './arena.ts';
 const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;
 
-function text(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString();
-}
-
 describe('eviction', () => {
   const id = (i: number) => `hotel-${i}`;
-  /** Reads through the arena, as a request of a client does. */
-  const read = (arena: CacheArena, key: string): boolean => {
-    if (arena.find('id', key, NOW_MS) > 0) return true;
-    arena.put(hotel({ id: key }).bytes, NOW_MS, LATER_MS);
-    return false;
+  /** Reads hotels through the arena, as requests of clients do; returns the number of hits. */
+  const read = (
+    arena: CacheArena,
+    from: number,
+    to: number,
+    entryOf = (key: string) => hotel({ id: key }).bytes,
+  ) => {
+    let hits = 0;
+    for (let i = from; i < to; i++) {
+      if (arena.find('id', id(i), NOW_MS) > 0) hits++;
+      else arena.put(entryOf(id(i)), NOW_MS, LATER_MS);
+    }
+    return hits;
   };
 
   /** Reads hotels that are not read again, as a crawler does. */
@@ -29,35 +33,30 @@ describe('eviction', () => {
       arena.put(bytes, NOW_MS, LATER_MS);
     }
   };
-  const countHeld = (arena: CacheArena, from: number, to: number): number => {
-    let held = 0;
-    for (let i = from; i < to; i++) if (arena.find('id', id(i), NOW_MS) > 0) held++;
-    return held;
-  };
 
   it('keeps a hot set through a scan of a million hotels', () => {
     const arena = new CacheArena(16 * MIB);
-    for (let round = 0; round < 4; round++) for (let i = 0; i < 10_000; i++) read(arena, id(i));
+    for (let round = 0; round < 4; round++) read(arena, 0, 10_000);
     scan(arena, 1_000_000);
     expect(arena.stats().evictions).toBeGreaterThan(980_000);
-    expect(countHeld(arena, 0, 10_000)).toBeGreaterThan(9_900);
+    expect(read(arena, 0, 10_000)).toBeGreaterThan(9_900);
   });
 
   it('keeps a dropped hotel hot when it returns', () => {
     const arena = new CacheArena(4 * MIB);
-    for (let round = 0; round < 4; round++) for (let i = 0; i < 1000; i++) read(arena, id(i));
+    for (let round = 0; round < 4; round++) read(arena, 0, 1000);
     scan(arena, 10_000);
     for (let i = 0; i < 1000; i++) arena.drop('id', id(i));
-    for (let i = 0; i < 1000; i++) read(arena, id(i));
+    read(arena, 0, 1000);
     scan(arena, 10_000);
-    expect(countHeld(arena, 0, 1000)).toBeGreaterThan(950);
+    expect(read(arena, 0, 1000)).toBeGreaterThan(950);
   });
 
   it('adapts to a new hot set', () => {
     const arena = new CacheArena(4 * MIB);
-    for (let round = 0; round < 4; round++) for (let i = 0; i < 3000; i++) read(arena, id(i));
-    for (let round = 0; round < 8; round++) for (let i = 5000; i < 6500; i++) read(arena, id(i));
-    expect(countHeld(arena, 5000, 6500)).toBeGreaterThan(1400);
+    for (let round = 0; round < 4; round++) read(arena, 0, 3000);
+    for (let round = 0; round < 8; round++) read(arena, 5000, 6500);
+    expect(read(arena, 5000, 6500)).toBeGreaterThan(1400);
   });
 
   it('fills the whole budget before it evicts, and never exceeds it', () => {
@@ -75,30 +74,24 @@ describe('eviction', () => {
 
   it('bounds small hotels by the size of the index, and keeps the hot ones', () => {
     const arena = new CacheArena(MIB);
-    const template = hotel({ id: 'small-00000' }).bytes;
-    const small = (i: number) => {
+    const template = hotel({ id: 'small' }).bytes;
+    const small = (key: string) => {
       // the shortest possible entry: a header, a key and a body of two bytes
-      const bytes = Buffer.alloc(80 + 11 + 2, '{}');
+      const bytes = Buffer.alloc(80 + key.length + 2, '{}');
       template.copy(bytes, 0, 0, 80);
       bytes.writeUInt32LE(2, 56);
       bytes.writeUInt32LE(1, 60);
       bytes.fill(0, 64, 70);
       bytes.fill(0, 72, 77);
-      bytes.write(`small-${String(i).padStart(5, '0')}`, 80);
+      bytes.writeUInt16LE(key.length, 70);
+      bytes.write(key, 80);
       return bytes;
     };
-    const readSmall = (i: number) => {
-      if (arena.find('id', `small-${String(i).padStart(5, '0')}`, NOW_MS) > 0) return 1;
-      arena.put(small(i), NOW_MS, LATER_MS);
-      return 0;
-    };
-    for (let round = 0; round < 4; round++) for (let i = 0; i < 1000; i++) readSmall(i);
-    for (let i = 1000; i < 50_000; i++) readSmall(i);
+    for (let round = 0; round < 4; round++) read(arena, 0, 1000, small);
+    read(arena, 1000, 50_000, small);
     expect(arena.stats().entries).toBeGreaterThan(3000);
     expect(arena.stats().entries).toBeLessThan(4096 * 0.875);
-    let hits = 0;
-    for (let i = 0; i < 1000; i++) hits += readSmall(i);
-    expect(hits).toBeGreaterThan(900);
+    expect(read(arena, 0, 1000, small)).toBeGreaterThan(900);
   });
 });
 
@@ -136,14 +129,8 @@ describe('memory', () => {
     const entry = hotel({ id: 'far' });
     arena.put(entry.bytes, NOW_MS, LATER_MS);
     const ref = arena.find('id', 'far', NOW_MS);
-    expect(text(arena.body(ref, 'narrow'))).toBe(text(entry.body('narrow')));
-    expect(text(arena.gatherKeys('id', ['far'], 'full', NOW_MS).output)).toBe(
-      `[${text(entry.body('full'))}]`,
-    );
-  });
-
-  it('rejects a size outside 1 MiB to 3.5 GiB', () => {
-    for (const bytes of [MIB - 1, 3.6 * 1024 * MIB, Number.NaN])
-      expect(() => new CacheArena(bytes)).toThrow(RangeError);
+    expect(entry.body('narrow').equals(arena.body(ref, 'narrow'))).toBe(true);
+    const { output } = arena.gatherKeys('id', ['far'], 'full', NOW_MS);
+    expect(Buffer.from(output)).toEqual(Buffer.from(`[${entry.body('full')}]`));
   });
 });
