@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Namespace } from '../hotels/namespace.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -61,81 +61,42 @@ it('a batch that is returned for its misses is counted once, when it is read aga
   expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
 });
 
-describe('an entry that was read too long ago', () => {
-  beforeEach(() => {
-    store();
-    local.storeAbsent('id', 'nobody');
-    vi.advanceTimersByTime(2_000);
-    maxAgeMs = 1_000;
-  });
-
-  it('is not found, as an absence is not, and one that was read later is', () => {
-    expect([isHeld(), local.find('id', 'nobody'), local.currentOf('channel', ['CH'])]).toEqual([
-      false,
-      MISS,
-      [undefined],
-    ]);
-    store();
-    expect(isHeld()).toBe(true);
-  });
-
-  it('is found again when values of any age may be served', () => {
-    maxAgeMs = HOUR_MS;
-    expect([isHeld(), local.find('id', 'nobody')]).toEqual([true, ABSENT]);
-  });
-
-  it('is known as the last one, for an outage of PostgreSQL', () => {
-    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
-    expect(local.lastKnown('id', 'nobody')).toBeNull();
-    expect(local.lastKnown('id', 'another')).toBeUndefined();
-  });
-
-  it('is not found in a batch', () => {
-    const body = Buffer.from('{"channel_ids":["CH"]}');
-    expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
-    expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
-  });
-});
-
-it('the age of an entry does not depend on steps of the wall clock', () => {
-  maxAgeMs = 3_300;
+it('what was read too long ago is not found, but known for an outage of PostgreSQL, and found when any age may be served', () => {
   store();
-  setWallClock(-3 * HOUR_MS);
-  expect(isHeld()).toBe(true);
-  vi.advanceTimersByTime(3_301);
-  expect(isHeld()).toBe(false);
+  local.storeAbsent('id', 'nobody');
+  vi.advanceTimersByTime(2_000);
+  maxAgeMs = 1_000;
+  expect([isHeld(), local.find('id', 'nobody')]).toEqual([false, MISS]);
+  expect(local.currentOf('channel', ['CH'])).toEqual([undefined]);
+  const body = Buffer.from('{"channel_ids":["CH"]}');
+  expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
+  expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
+  expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+  expect(['nobody', 'another'].map((id) => local.lastKnown('id', id))).toEqual([null, undefined]);
+  maxAgeMs = HOUR_MS;
+  expect([isHeld(), local.find('id', 'nobody')]).toEqual([true, ABSENT]);
+  maxAgeMs = 1_000;
   store();
-  setWallClock(3 * HOUR_MS);
   expect(isHeld()).toBe(true);
 });
 
-it('the age of an entry from PostgreSQL counts from the beginning of its query', () => {
+it('ages count from the beginning of the read, and do not depend on steps of the wall clock', () => {
   maxAgeMs = 3_300;
   const beganMs = monotonicMs();
   vi.advanceTimersByTime(3_000);
   local.store(hotel({ id: 'a' }), beganMs);
+  setWallClock(-3 * HOUR_MS);
   expect(isHeld()).toBe(true);
   vi.advanceTimersByTime(301);
   expect(isHeld()).toBe(false);
-});
-
-describe('what was dropped', () => {
-  it('by one of its ids is found by none', () => {
-    store();
-    local.drop('registry', '7');
-    expect([isHeld(), local.find('channel', 'CH'), local.lastKnown('id', 'a')]).toEqual([
-      false,
-      MISS,
-      undefined,
-    ]);
-  });
-
-  it('as everything is not known any more', () => {
-    store();
-    local.storeAbsent('id', 'nobody');
-    local.clear();
-    expect([local.lastKnown('id', 'a'), local.lastKnown('id', 'nobody')]).toEqual([undefined, undefined]);
-  });
+  store();
+  setWallClock(3 * HOUR_MS);
+  expect(isHeld()).toBe(true);
+  local.storeAbsent('id', 'nobody');
+  setWallClock(-3 * HOUR_MS);
+  maxAgeMs = HOUR_MS;
+  vi.advanceTimersByTime(60_001);
+  expect(local.find('id', 'nobody')).toBe(MISS);
 });
 
 it('hotels and absences are dropped whose reads began at a time or later, as of a future that is lost', () => {
@@ -152,11 +113,4 @@ it('hotels and absences are dropped whose reads began at a time or later, as of 
   expect(known('before', 'not before')).toEqual([expect.objectContaining({ id: 'before' }), null]);
   expect(known('then', 'later', 'not then', 'not later')).toEqual(new Array(4).fill(undefined));
   expect(local.lastKnown('channel', 'CH later')).toBeUndefined();
-});
-
-it('an absence expires in time although the wall clock is set back', () => {
-  local.storeAbsent('id', 'nobody');
-  setWallClock(-3 * HOUR_MS);
-  vi.advanceTimersByTime(60_001);
-  expect(local.find('id', 'nobody')).toBe(MISS);
 });

@@ -1,10 +1,11 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Entry } from '../hotels/entry.ts';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { pause, useClock } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
 import { WarmUp, type WarmUpResult } from './warm-up.ts';
 
+const MIB = 1024 ** 2;
 const SLOW_MS = 200;
 const IDS = Array.from({ length: 96 }, (_, i) => `h${String(i).padStart(2, '0')}`);
 
@@ -16,33 +17,32 @@ beforeEach(() => {
 });
 afterEach(() => useClock());
 
-/** Warms a cache of 1 MiB, 8 hotels a load, of which these, from 0, are slow or fail. */
-async function warmed(
-  slow: number[],
-  failing: number[] = [],
-  options: {
-    listed?: number | undefined;
-    everyMs?: number;
-    slowMs?: number;
-    isCurrent?: (afterMs: number) => boolean;
-    arenaBytes?: number;
-    /** of each hotel; without, none is found */
-    hotelBytes?: number;
-  } = { listed: IDS.length },
-): Promise<WarmUpResult> {
-  const { listed, everyMs = 0, slowMs = SLOW_MS, isCurrent = () => true } = options;
-  const { arenaBytes = 1024 ** 2, hotelBytes } = options;
+/** A cache of 1 MiB, 8 hotels a load, none of which is found. */
+const USUAL = {
+  /** loads, from 0 */
+  slow: [] as number[],
+  failing: [] as number[],
+  /** number of hotels of the list; undefined: they are not counted in time */
+  listed: IDS.length as number | undefined,
+  loadMs: 0,
+  slowMs: SLOW_MS,
+  isCurrent: (_afterMs: number) => true,
+  arenaBytes: MIB,
+  /** of each hotel; 0: none is found */
+  hotelBytes: 0,
+};
+
+async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
+  const { slow, failing, listed, loadMs, slowMs, isCurrent, arenaBytes, hotelBytes } = { ...USUAL, ...of };
   const beganMs = clock.nowMs;
-  let loads = 0;
   counts = [];
   let result: WarmUpResult | undefined;
   const warmUp = new WarmUp({
     local: { arena: new CacheArena(arenaBytes) },
     reader: {
       load: async (_, ids) => {
-        const load = loads++;
-        counts.push(ids.length);
-        await pause(slow.includes(load) ? SLOW_MS + 50 : everyMs);
+        const load = counts.push(ids.length) - 1;
+        await pause(slow.includes(load) ? SLOW_MS + 50 : loadMs);
         if (failing.includes(load)) throw new Error('invalid page in block 7');
         return ids.map(() => (hotelBytes ? new Entry(Buffer.alloc(hotelBytes)) : null));
       },
@@ -71,48 +71,39 @@ async function warmed(
   return result!;
 }
 
-it('a warm-up ends after a slow load, unless it is one of the first, before the code is compiled', async () => {
-  expect(await warmed([0, 1])).toMatchObject({ hotels: IDS.length, end: 'complete' });
-  expect(await warmed([0, 2])).toMatchObject({ hotels: 3 * 8, end: 'slow' });
+/** Each load takes longer than a second, and is not slow. */
+const STEADY = { loadMs: 1_050, slowMs: 60_000 };
+const COMPLETE = { hotels: IDS.length, end: 'complete' } as const;
+const SMALL_GAIN = { hotels: 3 * 8, end: 'small gain' } as const;
+
+it.each<[string, Partial<typeof USUAL>, Partial<WarmUpResult>]>([
+  ['goes on behind slow first loads, before the code is compiled', { slow: [0, 1] }, COMPLETE],
+  ['ends after a slow load', { slow: [0, 2] }, { hotels: 3 * 8, end: 'slow' }],
+  ['goes on while a second adds a twentieth of the list', { ...STEADY, listed: 8 * 20 }, COMPLETE],
+  ['ends after a second that added less', { ...STEADY, listed: 8 * 20 + 1 }, SMALL_GAIN],
+  ['takes a list that is not counted for a long one', { ...STEADY, listed: undefined }, SMALL_GAIN],
+  [
+    'waits while the log is not followed',
+    { loadMs: 100, isCurrent: (afterMs) => afterMs < 250 || afterMs >= 2_250 },
+    { ...COMPLETE, tookMs: 3_162 },
+  ],
+  [
+    'waits until its time is over',
+    { loadMs: 100, isCurrent: () => false },
+    { hotels: 0, tookMs: 30_000, end: 'timeout' },
+  ],
+  [
+    'that fails reports why',
+    { failing: [2] },
+    { hotels: 2 * 8, end: 'failed', reason: 'invalid page in block 7' },
+  ],
+])('a warm-up %s', async (_, of, expected) => {
+  expect(await warmed(of)).toMatchObject(expected);
 });
 
 it('a warm-up loads as many hotels at once as have 2 MiB, by the size of those before', async () => {
-  const arenaBytes = 64 * 1024 ** 2;
-  await warmed([], [], { listed: IDS.length, arenaBytes, hotelBytes: 1024 });
+  await warmed({ arenaBytes: 64 * MIB, hotelBytes: 1024 });
   expect(counts).toEqual([32, 64]);
-  await warmed([], [], { listed: IDS.length, arenaBytes, hotelBytes: 50 * 1024 });
+  await warmed({ arenaBytes: 64 * MIB, hotelBytes: 50 * 1024 });
   expect(counts).toEqual([32, 40, 24]);
-});
-
-it('a warm-up that is late does not wait for a negative time, of which Node 24 warns', async () => {
-  const timers = vi.spyOn(clock, 'setTimer');
-  await warmed([0]);
-  const delays = timers.mock.calls.map(([, delayMs]) => delayMs);
-  // one a load, at least
-  expect(delays.length).toBeGreaterThan(IDS.length / 8);
-  expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
-});
-
-it('a warm-up ends after a second that added less than a twentieth of the list, which is long if it is not counted', async () => {
-  // each load takes longer than a second, and is not slow
-  const steady = { everyMs: 1_050, slowMs: 60_000 };
-  const complete = { hotels: IDS.length, end: 'complete' };
-  expect(await warmed([], [], { ...steady, listed: 8 * 20 })).toMatchObject(complete);
-  for (const listed of [8 * 20 + 1, undefined])
-    expect(await warmed([], [], { ...steady, listed })).toMatchObject({ hotels: 3 * 8, end: 'small gain' });
-});
-
-it('a warm-up waits while the log is not followed, until its time is over', async () => {
-  const except = (fromMs: number, toMs: number) => (afterMs: number) => afterMs < fromMs || afterMs >= toMs;
-  const steady = { listed: IDS.length, everyMs: 100 };
-  const paused = await warmed([], [], { ...steady, isCurrent: except(250, 2_250) });
-  expect(paused).toMatchObject({ hotels: IDS.length, end: 'complete' });
-  expect(paused.tookMs).toBeGreaterThan(2_000);
-  const silent = await warmed([], [], { ...steady, isCurrent: except(0, Infinity) });
-  expect(silent).toMatchObject({ hotels: 0, tookMs: 30_000, end: 'timeout' });
-});
-
-it('a warm-up that fails reports why, and the worker starts', async () => {
-  const reason = 'invalid page in block 7';
-  expect(await warmed([], [2])).toMatchObject({ hotels: 2 * 8, end: 'failed', reason });
 });

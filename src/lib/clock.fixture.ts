@@ -66,6 +66,8 @@ export class VirtualClock implements Clock {
   readonly random = () => 0.5;
 
   setTimer(callback: () => void, delayMs: number): Timer {
+    // Node 24 warns of it
+    if (delayMs < 0) throw new RangeError(`a timer of ${delayMs} ms`);
     const timer = { atMs: this.nowMs + Math.max(1, delayMs), callback, unref: () => timer };
     this.#timers.add(timer);
     return timer;
