@@ -37,10 +37,15 @@ const answered = () => freshness.answered(clock.nowMs);
 /** Returns the maximum age of what may be served. */
 const maxAgeMs = () => clock.nowMs - freshness.oldestReadMs(clock.nowMs);
 
+/** Returns the maximum age of what is served, and whether positions and values of any age are. */
+const served = () => [maxAgeMs(), freshness.mayServePositions(), freshness.mayServeAnyAge()];
+
 describe('a worker that follows the log', () => {
   it('is current as of a time for 1.5 s, and sure for 0.9 s', () => {
     expect([freshness.isCurrent(), freshness.isSure()]).toEqual([false, false]);
     current();
+    // news that arrive late do not set it back
+    current(10_000);
     expect([freshness.isCurrent(), freshness.isSure(), freshness.asOfMs]).toEqual([true, true, clock.nowMs]);
     pass(SURE_WITHIN_MS - 1);
     expect(freshness.isSure()).toBe(true);
@@ -52,53 +57,25 @@ describe('a worker that follows the log', () => {
     expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);
   });
 
-  it('is not set back by news that arrive late', () => {
-    current();
-    current(10_000);
-    expect(freshness.asOfMs).toBe(clock.nowMs);
-  });
-
   it('is not current any more once it follows another history, and serves nothing read before', () => {
     current();
     isUnavailable = true;
     freshness.lost();
-    expect([freshness.isCurrent(), freshness.mayServeAnyAge(), freshness.mayServePositions()]).toEqual([
-      false,
-      false,
-      false,
-    ]);
+    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_THEN_MS, false, false]);
     current();
     expect(freshness.isCurrent()).toBe(true);
   });
-});
 
-describe('while the log cannot be followed and PostgreSQL answers', () => {
-  it('values are served up to an age of 3.3 s, and positions up to 4.5 s after the worker was current', () => {
+  it('serves values up to an age of 3.3 s while only PostgreSQL answers, and positions for 4.5 s', () => {
     current();
     pass(CURRENT_WITHIN_MS);
-    for (let i = 0; i < 100; i++) {
+    for (let silentMs = CURRENT_WITHIN_MS; silentMs < 10_000; silentMs += TICK_MS) {
       answered();
       // in the grace time after a late answer, the worker may still become current again
-      if (
-        clock.nowMs - freshness.asOfMs > OUTAGE_AFTER_MS &&
-        clock.nowMs - freshness.asOfMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS
-      )
-        continue;
-      expect(maxAgeMs()).toBe(MAX_AGE_THEN_MS);
-      expect(freshness.mayServePositions()).toBe(clock.nowMs - freshness.asOfMs < POSITIONS_WITHIN_MS);
+      const isGrace = silentMs > OUTAGE_AFTER_MS && silentMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS;
+      if (!isGrace) expect(served().slice(0, 2)).toEqual([MAX_AGE_THEN_MS, silentMs < POSITIONS_WITHIN_MS]);
       pass(TICK_MS);
     }
-  });
-
-  it('values of any age are not served after the grace time, although queries fail again', () => {
-    current();
-    pass(OUTAGE_AFTER_MS + 1);
-    answered();
-    pass(GRACE_MS);
-    isUnavailable = true;
-    expect([freshness.mayServeAnyAge(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);
-    pass(60_000);
-    expect(freshness.mayServeAnyAge()).toBe(false);
   });
 });
 
@@ -110,19 +87,22 @@ describe('while PostgreSQL answers nothing', () => {
     answered();
     isUnavailable = true;
     pass(60_000);
-    expect(freshness.mayServeAnyAge()).toBe(true);
+    expect(served()).toEqual([MAX_AGE_MS, true, true]);
   });
 
-  it('a later answer leaves a second of grace, in which nothing is read again at once', () => {
+  it('a later answer leaves a second of grace, in which nothing is read again, although queries fail again', () => {
     isUnavailable = true;
     pass(60_000);
     isUnavailable = false;
     answered();
     pass(GRACE_MS - 1);
     answered();
-    expect([maxAgeMs(), freshness.mayServePositions()]).toEqual([MAX_AGE_MS, true]);
-    pass(1);
-    expect([maxAgeMs(), freshness.mayServePositions()]).toEqual([MAX_AGE_THEN_MS, false]);
+    expect(served()).toEqual([MAX_AGE_MS, true, true]);
+    isUnavailable = true;
+    for (const ms of [1, 60_000]) {
+      pass(ms);
+      expect(served()).toEqual([MAX_AGE_THEN_MS, false, false]);
+    }
   });
 
   it('flapping does not prolong it: the grace time counts from the first late answer', () => {
@@ -136,9 +116,7 @@ describe('while PostgreSQL answers nothing', () => {
   });
 
   it('neither do news that are late: they end it only as of a time near the answer', () => {
-    isUnavailable = true;
     pass(60_000);
-    isUnavailable = false;
     answered();
     // a log that is followed with a delay
     for (let i = 0; i < 20; i++) {
@@ -146,60 +124,36 @@ describe('while PostgreSQL answers nothing', () => {
       answered();
       current(OUTAGE_AFTER_MS + 20 * TICK_MS + 1);
     }
-    expect([maxAgeMs(), freshness.mayServePositions(), freshness.mayServeAnyAge()]).toEqual([
-      MAX_AGE_THEN_MS,
-      false,
-      false,
-    ]);
+    expect(served()).toEqual([MAX_AGE_THEN_MS, false, false]);
     pass(TICK_MS);
     current(OUTAGE_AFTER_MS);
     expect(freshness.mayServeAnyAge()).toBe(true);
   });
 });
 
+const stands = (ms: number) => {
+  clock.nowMs += ms;
+};
 describe.each([
-  [
-    'stopped',
-    (ms: number) => {
-      clock.nowMs += ms;
-    },
-  ],
+  ['stopped', stands],
   ['asleep with its machine, whose monotonic clock stands still', (ms: number) => freshness.slept(ms)],
 ])('a process that was %s', (_, stop) => {
-  beforeEach(() => {
+  it('serves no value of any age, although PostgreSQL answers nothing, until it is current as of a time after it', () => {
     current();
     isUnavailable = true;
-  });
-
-  it('serves no value of any age, although PostgreSQL answers nothing: it may have answered others', () => {
-    stop(60_000);
-    expect([freshness.mayServeAnyAge(), freshness.mayServePositions(), freshness.isCurrent()]).toEqual([
-      false,
-      false,
-      false,
-    ]);
-    pass(60_000);
-    expect(freshness.mayServeAnyAge()).toBe(false);
-  });
-
-  it('continues once it is current as of a time after it', () => {
-    stop(60_000);
-    freshness.tick();
+    const beforeMs = clock.nowMs;
     pass(TICK_MS);
+    stop(60_000);
+    // PostgreSQL may have answered others
+    expect([freshness.isCurrent(), ...served().slice(1)]).toEqual([false, false, false]);
+    // news from before, which it reads afterwards
+    freshness.current(beforeMs + TICK_MS / 2);
+    pass(60_000);
+    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_THEN_MS, false, false]);
     current();
     expect(freshness.isCurrent()).toBe(true);
     pass(10_000);
     expect(freshness.mayServeAnyAge()).toBe(true);
-  });
-
-  it('is not current by news from before, which it reads afterwards', () => {
-    const beforeMs = clock.nowMs;
-    pass(TICK_MS);
-    stop(60_000);
-    freshness.tick();
-    freshness.current(beforeMs + TICK_MS / 2);
-    expect([freshness.isCurrent(), freshness.mayServeAnyAge()]).toEqual([false, false]);
-    expect(maxAgeMs()).toBeLessThanOrEqual(MAX_AGE_THEN_MS);
   });
 });
 
