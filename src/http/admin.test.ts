@@ -1,8 +1,18 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { freePort } from '../demo/servers/port.ts';
 import { MAX_CONNECTIONS, openAdmin, shared } from './admin.ts';
+
+let port: number;
+let admin: Awaited<ReturnType<typeof openAdmin>>;
+beforeEach(async () => {
+  port = await freePort();
+  // its metrics are never ready
+  const source = { isReady: () => true, metrics: () => new Promise<string>(() => {}), contentType: '' };
+  admin = await openAdmin('127.0.0.1', port, source);
+});
+afterEach(() => admin.close());
 
 /** Waits until all promises and immediates that are ready have run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -32,7 +42,7 @@ it('scrapes that arrive while metrics are gathered share the next result', async
 });
 
 /** Sends text again and again, until the server has closed the connection. */
-async function sendEndless(port: number, head: string, more: string): Promise<void> {
+async function sendEndless(head: string, more: string): Promise<void> {
   const socket = connect(port, '127.0.0.1')
     .on('error', () => {})
     .resume();
@@ -45,39 +55,21 @@ async function sendEndless(port: number, head: string, more: string): Promise<vo
 }
 
 it('does not read bodies and pipelined requests, however long they are', async () => {
-  const port = await freePort();
-  const source = {
-    isReady: () => true,
-    metrics: () => new Promise<string>(() => {}),
-    contentType: 'text/plain',
-  };
-  const admin = await openAdmin('127.0.0.1', port, source);
   const chunks = '1\r\na\r\n'.repeat(10_000);
   const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n`;
-  try {
-    for (const path of ['/livez', '/metrics']) {
-      await sendEndless(port, `${get(path)}Transfer-Encoding: chunked\r\n\r\n`, chunks);
-      await sendEndless(port, `${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
-      await sendEndless(port, '', `${get(path)}\r\n`.repeat(1_000));
-    }
-    expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
-  } finally {
-    await admin.close();
+  for (const path of ['/livez', '/metrics']) {
+    await sendEndless(`${get(path)}Transfer-Encoding: chunked\r\n\r\n`, chunks);
+    await sendEndless(`${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
+    await sendEndless('', `${get(path)}\r\n`.repeat(1_000));
   }
+  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
 });
 
 it('connections without a request keep no probe out', async () => {
-  const port = await freePort();
-  const source = { isReady: () => true, metrics: async () => '', contentType: 'text/plain' };
-  const admin = await openAdmin('127.0.0.1', port, source);
-  try {
-    const idle = Array.from({ length: MAX_CONNECTIONS }, () => connect(port, '127.0.0.1'));
-    await Promise.all(idle.map((socket) => once(socket, 'connect')));
-    const closed = Promise.race(idle.map((socket) => once(socket, 'close')));
-    expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
-    await closed;
-    expect(idle.filter((socket) => socket.closed)).toHaveLength(1);
-  } finally {
-    await admin.close();
-  }
+  const idle = Array.from({ length: MAX_CONNECTIONS }, () => connect(port, '127.0.0.1'));
+  await Promise.all(idle.map((socket) => once(socket, 'connect')));
+  const closed = Promise.race(idle.map((socket) => once(socket, 'close')));
+  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+  await closed;
+  expect(idle.filter((socket) => socket.closed)).toHaveLength(1);
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { CacheArena } from '../cache/arena/arena.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { bodyErrorOf } from './batch-body.ts';
@@ -12,21 +12,11 @@ function readBatch(namespace: Namespace, body: Uint8Array) {
   return bodyErrorOf(namespace, lookup) ?? { ids: [...lookup.takePartial().keys] };
 }
 
-const channels = (body: string | Uint8Array) =>
-  readBatch('channel', typeof body === 'string' ? Buffer.from(body) : body);
-const registries = (body: string) => readBatch('registry', Buffer.from(body));
-
-describe('a nested body', () => {
-  const beside = (depth: number, ids: string) =>
-    `{${ids},"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
-
-  it('is read at any depth', () => {
-    for (const depth of [64, 400_000]) {
-      expect(channels(beside(depth, '"channel_ids":["a"]'))).toEqual({ ids: ['a'] });
-      expect(registries(beside(depth, '"registry_ids":["1",2]'))).toEqual({ ids: ['1', '2'] });
-    }
-    expect(registries(beside(400_000, '"registry_ids":[1e0]'))).toEqual({ ids: ['1'] });
-  });
+it('a nested body is read at any depth', () => {
+  const read = (namespace: Namespace, ids: string) =>
+    readBatch(namespace, Buffer.from(`{${ids},"x":${'['.repeat(400_000)}${']'.repeat(400_000)}}`));
+  expect(read('channel', '"channel_ids":["a"]')).toEqual({ ids: ['a'] });
+  expect(read('registry', '"registry_ids":["1",2.0]')).toEqual({ ids: ['1', '2'] });
 });
 
 /** Returns the exact value of a JSON number as digits; undefined unless it is an integer. Its exponent must be small. */
@@ -88,7 +78,7 @@ function parsed(namespace: Namespace, body: Uint8Array): ReturnType<typeof readB
   return { ids: [...ids] };
 }
 
-describe('any body', () => {
+it('any body is accepted or rejected as by JSON.parse, with the same ids', () => {
   const namespace = fc.constantFrom<Namespace[]>('id', 'channel', 'registry');
   const written = fc
     .tuple(
@@ -143,12 +133,10 @@ describe('any body', () => {
     .array(fc.constantFrom(...'[]{}:,"1\\ '), { maxLength: 12 })
     .map((of) => Buffer.from(`{"channel_ids":["a"],"x":${of.join('')}}`));
 
-  it('is accepted or rejected as by JSON.parse, with the same ids', () => {
-    fc.assert(
-      fc.property(namespace, fc.oneof(body, damaged, brackets), (of, bytes) => {
-        expect(readBatch(of, bytes)).toEqual(parsed(of, bytes));
-      }),
-      { numRuns: 20_000 },
-    );
-  });
+  fc.assert(
+    fc.property(namespace, fc.oneof(body, damaged, brackets), (of, bytes) => {
+      expect(readBatch(of, bytes)).toEqual(parsed(of, bytes));
+    }),
+    { numRuns: 20_000 },
+  );
 });

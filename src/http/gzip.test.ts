@@ -11,33 +11,21 @@ const PIECE = 128 * 1024;
 const MIB = 1024 ** 2;
 
 /** Bytes that repeat earlier bytes at any distance, runs, noise and text of few letters. */
-const segment = fc.oneof(
-  fc.record({ kind: fc.constant('noise' as const), length: fc.integer({ min: 1, max: 40_000 }) }),
-  fc.record({
-    kind: fc.constant('run' as const),
-    length: fc.integer({ min: 1, max: 40_000 }),
-    byte: fc.nat(255),
-  }),
-  fc.record({
-    kind: fc.constant('letters' as const),
-    length: fc.integer({ min: 1, max: 40_000 }),
-    letters: fc.integer({ min: 1, max: 80 }),
-  }),
-  fc.record({
-    kind: fc.constant('copy' as const),
-    length: fc.integer({ min: 1, max: 300 }),
-    distance: fc.integer({ min: 1, max: 70_000 }),
-  }),
-);
+const segment = fc.record({
+  kind: fc.constantFrom('noise', 'run', 'letters', 'copy'),
+  length: fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 40_000 })),
+  letters: fc.integer({ min: 1, max: 80 }),
+  distance: fc.integer({ min: 1, max: 70_000 }),
+});
 const body = fc.tuple(fc.array(segment, { maxLength: 30 }), fc.nat()).map(([segments, seed]) => {
   const draw = new Draw(seed, 0);
   const bytes: number[] = [];
-  for (const one of segments) {
-    for (let i = 0; i < one.length; i++) {
-      if (one.kind === 'run') bytes.push(one.byte);
-      else if (one.kind === 'noise') bytes.push(draw.below(256));
-      else if (one.kind === 'letters') bytes.push(97 + draw.below(one.letters));
-      else bytes.push(bytes[Math.max(0, bytes.length - one.distance)] ?? 0);
+  for (const { kind, length, letters, distance } of segments) {
+    for (let i = 0; i < length; i++) {
+      if (kind === 'run') bytes.push(letters);
+      else if (kind === 'noise') bytes.push(draw.below(256));
+      else if (kind === 'letters') bytes.push(97 + draw.below(letters));
+      else bytes.push(bytes[Math.max(0, bytes.length - distance)] ?? 0);
     }
   }
   return Uint8Array.from(bytes);
@@ -98,21 +86,15 @@ describe('gzip', () => {
     expect(lengthOf(gzip)).toBeLessThan(1.03 * lengthOf(gzipSync));
   });
 
-  it('is the same for the same bytes, whatever was compressed before', () => {
-    const bytes = skewed(20);
-    const first = gzip(bytes);
-    for (const before of [randomBytes(MIB), Buffer.alloc(MIB, 'a'), bytes]) {
-      gzip(before);
-      expect(gzip(bytes)).toEqual(first);
-    }
-  });
-
-  it('is read after 4 GiB', { timeout: 60_000 }, () => {
+  it('is the same for the same bytes, whatever was compressed before, also after 4 GiB', {
+    timeout: 60_000,
+  }, () => {
     const large = Buffer.alloc(64 * MIB);
     const bytes = skewed(18);
     const expected = gzip(bytes);
     for (let i = 0; i < 64; i++) {
       gzip(large);
+      if (i === 0) gzip(randomBytes(MIB));
       expect(gzip(bytes)).toEqual(expected);
     }
     expectReadable(bytes);

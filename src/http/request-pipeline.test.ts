@@ -7,7 +7,6 @@ import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
-import type { RequestPipeline } from './request-pipeline.ts';
 
 const ACCESS: Principal = {
   keyId: 'key_a',
@@ -16,15 +15,19 @@ const ACCESS: Principal = {
   limit: null,
   collection: null,
 };
+const BODY = new TextEncoder().encode('{"channel_ids":["a"]}').buffer;
 
-let pipeline: RequestPipeline;
+/** rights of the only key, as they are cached */
+let found: Principal | null | undefined;
 /** lookup of the only key */
 let lookup: PromiseWithResolvers<Principal | null>;
 let load: Mock<ApiKeyCache['load']>;
 let abort: () => void;
 let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
 /** statuses of the responses */
-const written: string[] = [];
+let written: string[];
+const read = vi.fn<() => string>();
+const respond = vi.fn<() => void>();
 
 const response = {
   onAborted: (listener: () => void) => {
@@ -40,87 +43,68 @@ const response = {
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {
-  written.length = 0;
-  receive = () => {};
+  vi.clearAllMocks();
+  written = [];
+  found = undefined;
   lookup = Promise.withResolvers();
   load = vi.fn<ApiKeyCache['load']>(() => lookup.promise);
-  const apiKeys = { find: () => undefined, load } as unknown as ApiKeyCache;
-  pipeline = pipelineFor(apiKeys);
 });
+afterEach(() => realClocks());
 
-it('nothing is read for a client that disconnected during the lookup of its key', async () => {
-  const respond = vi.fn<() => void>();
-  const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, respond } as const;
-  pipeline.get(rule, 'GET')(response, requestWith(['host', 'localhost']));
-  await tick();
-  expect(load).toHaveBeenCalledTimes(1);
-  abort();
-  lookup.resolve(ACCESS);
-  await tick();
-  expect(respond).not.toHaveBeenCalled();
-  expect([pipeline.unfinished, pipeline.finishedCount]).toEqual([0, 1]);
-});
+const pipeline = () => pipelineFor({ find: () => found, load } as unknown as ApiKeyCache);
+
+/** Sends a request without its body. */
+function send(method: 'GET' | 'HEAD' | 'POST', framing: [string, string] = ['content-length', '21']) {
+  const of = pipeline();
+  const needsRegistry = () => false;
+  if (method === 'POST')
+    of.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
+      response,
+      requestWith(['host', 'localhost'], framing),
+    );
+  else of.get({ route: 'hotel', read, needsRegistry, respond }, method)(response, requestWith(['host', 'a']));
+  return of;
+}
+
+it.each(['GET', 'POST'] as const)(
+  'nothing is read for a client that disconnected during the lookup of its key: %s',
+  async (method) => {
+    const of = send(method);
+    if (method === 'POST') receive(BODY.slice(), true);
+    expect(load).toHaveBeenCalledTimes(1);
+    abort();
+    lookup.resolve(ACCESS);
+    await tick();
+    expect(respond).not.toHaveBeenCalled();
+    expect([of.unfinished, of.finishedCount]).toEqual([0, 1]);
+  },
+);
 
 it.each([
   ['within a response, counts it', true, 200, 3],
   ['before a response, counts none', false, 0, 0],
 ])('a client that disconnects %s', (_, sending, status, hotels) => {
   const count = vi.spyOn(UsageCounter.prototype, 'count');
-  pipeline.finished({ principal: ACCESS, sending, hotels: 3 } as Exchange, 0, 1, 0);
+  pipeline().finished({ principal: ACCESS, sending, hotels: 3 } as Exchange, 0, 1, 0);
   expect(count.mock.calls).toEqual([['key_a', status, hotels, 0]]);
-  count.mockRestore();
-});
-
-it('nothing is read for a batch whose client disconnected during the lookup of its key', async () => {
-  const respond = vi.fn<() => void>();
-  pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
-    response,
-    requestWith(['host', 'localhost'], ['content-length', '24']),
-  );
-  expect(load).toHaveBeenCalledTimes(1);
-  receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
-  abort();
-  lookup.resolve(ACCESS);
-  await tick();
-  expect(respond).not.toHaveBeenCalled();
 });
 
 describe('of a request without a valid key nothing is parsed', () => {
-  const keyless = () => pipelineFor({ find: () => null, load } as unknown as ApiKeyCache);
-  const read = vi.fn<() => string>();
-  const needsRegistry = vi.fn<() => boolean>();
-  const respond = vi.fn<() => void>();
-  beforeEach(() => vi.clearAllMocks());
-
   it.each(['GET', 'HEAD'] as const)('%s: neither its path nor its query', (method) => {
-    keyless().get({ route: 'hotel', read, needsRegistry, respond }, method)(
-      response,
-      requestWith(['host', 'localhost']),
-    );
+    found = null;
+    send(method);
     expect(written).toEqual(['401']);
-    for (const parse of [read, needsRegistry, respond]) expect(parse).not.toHaveBeenCalled();
+    for (const parse of [read, respond]) expect(parse).not.toHaveBeenCalled();
   });
 
-  it.each([
-    ['of a length', ['content-length', '21']],
-    ['in chunks', ['transfer-encoding', 'chunked']],
-  ] as [string, [string, string]][])('POST: no body %s', async (_, framing) => {
-    keyless().post({ route: 'batch_by_channel', needsRegistry: false, respond })(
-      response,
-      requestWith(['host', 'localhost'], framing),
-    );
-    receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
-    await tick();
-    expect(written).toEqual(['401']);
-    expect(respond).not.toHaveBeenCalled();
-  });
-
-  it('POST: no body that arrives while the key is looked up', async () => {
-    pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
-      response,
-      requestWith(['host', 'localhost'], ['content-length', '21']),
-    );
-    receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
+  it.each<[string, Principal | null | undefined, [string, string]]>([
+    ['of a length', null, ['content-length', '21']],
+    ['in chunks', null, ['transfer-encoding', 'chunked']],
+    ['that arrives while the key is looked up', undefined, ['content-length', '21']],
+  ])('POST: no body %s', async (_, cached, framing) => {
+    found = cached;
+    send('POST', framing);
+    receive(BODY.slice(), true);
     lookup.resolve(null);
     await tick();
     expect(written).toEqual(['401']);
@@ -128,73 +112,34 @@ describe('of a request without a valid key nothing is parsed', () => {
   });
 });
 
-describe('a key that is revoked while a body arrives', () => {
-  const post = (find: ApiKeyCache['find']) => {
-    const respond = vi.fn<() => void>();
-    const headers = [
-      ['host', 'localhost'],
-      ['content-length', '21'],
-    ] as [string, string][];
-    pipelineFor({ find, load } as unknown as ApiKeyCache).post({
-      route: 'batch_by_channel',
-      needsRegistry: false,
-      respond,
-    })(response, requestWith(...headers));
-    return respond;
-  };
-  const body = new TextEncoder().encode('{"channel_ids":["a"]}');
-  beforeEach(() => fakeTimers());
-  afterEach(() => realClocks());
+describe('the key of a body that arrives', () => {
+  beforeEach(() => {
+    fakeTimers();
+    found = ACCESS;
+    send('POST');
+  });
 
   it.each([
-    ['at once', 99, 1],
-    ['slowly', 100, 0],
-  ])('is judged again if the body arrives %s', (_, takesMs, calls) => {
-    let rights: Principal | null = ACCESS;
-    const respond = post(() => rights);
-    rights = null;
+    ['slowly, is judged again: it may be revoked', 100, 0],
+    ['at once, is not', 99, 1],
+  ])('%s', (_, takesMs, calls) => {
+    found = null;
     vi.advanceTimersByTime(takesMs);
-    receive(body.buffer, true);
+    receive(BODY.slice(), true);
     expect(respond).toHaveBeenCalledTimes(calls);
     expect(written).toEqual(calls === 1 ? [] : ['401']);
   });
 
-  it('is looked up again if its rights are too old', async () => {
-    let rights: Principal | undefined = ACCESS;
-    const respond = post(() => rights);
-    rights = undefined;
+  it('slowly, is looked up again if its rights are too old', async () => {
+    found = undefined;
     vi.advanceTimersByTime(1_000);
-    receive(body.buffer, true);
+    receive(BODY.slice(), true);
     expect(respond).not.toHaveBeenCalled();
     lookup.resolve(ACCESS);
     await lookup.promise;
     await Promise.resolve();
     expect(respond).toHaveBeenCalledTimes(1);
   });
-});
-
-it('pages of the list share the iterations of the event loop as batches do', async () => {
-  let spentMs = 0;
-  fakeTimers(() => spentMs);
-  const answered: string[] = [];
-  const startedAtMs = Number.POSITIVE_INFINITY;
-  const exchange = {
-    owner: 'key_a',
-    over: false,
-    startedAtMs,
-    defer: () => {},
-    whenMade: (done: () => void) => done(),
-  };
-  for (const page of 'abcd')
-    pipeline.answerPage(exchange as unknown as Exchange, 100, false, () => {
-      answered.push(page);
-      spentMs += 6;
-    });
-  expect(answered).toEqual(['a', 'b']);
-  expect(pipeline.batchesWaiting).toBe(2);
-  await vi.advanceTimersToNextTimerAsync();
-  expect(answered).toEqual(['a', 'b', 'c', 'd']);
-  realClocks();
 });
 
 it('a page whose turn comes late is answered for a key that is still valid, and for no other', async () => {
@@ -208,13 +153,13 @@ it('a page whose turn comes late is answered for a key that is still valid, and 
     return { ...exchange, whenMade: (done: () => void) => done() } as unknown as Exchange;
   };
   load.mockImplementation(async (key) => (key === 'revoked' ? null : ACCESS));
+  const of = pipeline();
   for (const name of ['first', 'revoked', 'valid'])
-    pipeline.answerPage(pageOf(name), 100, false, () => {
+    of.answerPage(pageOf(name), 100, false, () => {
       outcomes.push(`${name} answered`);
       spentMs += 150;
     });
-  expect(outcomes).toEqual(['first answered']);
+  expect([outcomes, of.batchesWaiting]).toEqual([['first answered'], 2]);
   await vi.advanceTimersByTimeAsync(10);
   expect(outcomes).toEqual(['first answered', 'revoked rejected', 'valid answered']);
-  realClocks();
 });

@@ -38,8 +38,7 @@ afterEach(() => {
 it('the backlog keeps the bytes until they are given back', () => {
   for (const bytes of [1, MIB, 3 * MIB]) {
     const pending = keepOne('a', bytes);
-    expect(pending.body.length).toBe(bytes);
-    expect(bytesOf(pending)).toEqual(Buffer.alloc(bytes, 7));
+    expect(bytesOf(pending).equals(Buffer.alloc(bytes, 7))).toBe(true);
     release(pending);
     release(pending);
   }
@@ -71,18 +70,7 @@ it('immutable bytes are neither copied nor counted in the backlog', () => {
   expect(givenUp).toEqual(['0', '1', '2', '3', 'an answer']);
 });
 
-it('a full backlog disconnects the client that has waited longest', () => {
-  const each = 16 * MIB;
-  const fit = MAX_BACKLOG_BYTES / each;
-  for (let i = 0; i < fit; i++) keepOne(`${i}`, each);
-  expect(givenUp).toEqual([]);
-  keepOne('one more', each);
-  expect(givenUp).toEqual(['0']);
-  keepOne('a small one', MIB);
-  expect(givenUp).toEqual(['0', '1']);
-});
-
-it('a full backlog disconnects clients of the key with the most bytes', () => {
+it('a full backlog disconnects clients of the key with the most bytes, those first that have waited longest', () => {
   const each = 16 * MIB;
   keepOne('first', each, 'other');
   for (let i = 1; i < MAX_BACKLOG_BYTES / each; i++) keepOne(`${i}`, each, 'flood');
