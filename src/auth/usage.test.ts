@@ -4,27 +4,31 @@ import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import { type KeyUsage, UsageCounter } from './usage.ts';
 import { UsageWriter } from './usage-writer.ts';
 
-beforeEach(() => fakeTimers());
-afterEach(() => realClocks());
-
 const of = (keyId: string, requests: number): KeyUsage => ({ keyId, requests, hotels: 2, bytes: 3 });
+const failure = (how: object) => () => Promise.reject(Object.assign(new Error('failed'), how));
+const rolledBack = failure({ code: '40P01', severity: 'ERROR' });
 
-/** A writer whose statements are noted, and end as `answer` says. */
-function writerOf(answer: () => Promise<unknown> = async () => []) {
-  const written: Record<string, unknown>[][] = [];
-  const failures: string[] = [];
+/** how each statement ends */
+let answer: () => Promise<unknown>;
+/** what each statement was to write */
+let written: Record<string, unknown>[][];
+let failures: string[];
+let writer: UsageWriter;
+
+beforeEach(() => {
+  fakeTimers();
+  [written, failures] = [[], []];
+  answer = async () => [];
   const run = (text: string) => {
     written.push(JSON.parse(/\('(.*)'\)/s.exec(text)![1]!.replaceAll("''", "'")));
-    return { simple: answer };
+    return { simple: () => answer() };
   };
-  const ready = Promise.resolve([]);
-  const sql = Object.assign(() => ready, { unsafe: run, end: async () => {} }) as unknown as Sql;
-  const writer = new UsageWriter(
-    () => sql,
-    (reason) => failures.push(reason),
-  );
-  return { writer, written, failures };
-}
+  const sql = Object.assign(async () => [], { unsafe: run, end: async () => {} }) as unknown as Sql;
+  const onFailure = (reason: string) => failures.push(reason);
+  writer = new UsageWriter(() => sql, onFailure);
+});
+afterEach(realClocks);
+
 const minute = () => vi.advanceTimersByTimeAsync(60_000);
 
 it('a worker reports each response once, but for those that the client did not get or the service failed to give', () => {
@@ -55,7 +59,6 @@ it('more keys than a worker counts are reported earlier', () => {
 });
 
 it('an instance writes once a minute, in one statement, what its workers have reported', async () => {
-  const { writer, written } = writerOf();
   await minute();
   expect(written).toEqual([]);
   for (let i = 0; i < 6; i++) writer.add([of('a', 10), of("it's", 1)]);
@@ -68,14 +71,10 @@ it('an instance writes once a minute, in one statement, what its workers have re
       { day, key_id: "it's", requests: 6, hotels: 12, bytes: 18 },
     ],
   ]);
-  await writer.close();
 });
 
-const failure = (how: object) => () => Promise.reject(Object.assign(new Error('failed'), how));
-
 it('what the server has rolled back is written later, and what it may have committed is not written twice', async () => {
-  let answer = failure({ code: '40P01', severity: 'ERROR' });
-  const { writer, written, failures } = writerOf(() => answer());
+  answer = rolledBack;
   writer.add([of('a', 1)]);
   await minute();
   answer = failure({ code: 'CONNECTION_CLOSED' });
@@ -86,12 +85,17 @@ it('what the server has rolled back is written later, and what it may have commi
   writer.add([of('a', 5)]);
   await minute();
   expect(written.at(-1)).toMatchObject([{ requests: 5 }]);
-  await writer.close();
+  // a login that may not write it is not tried again
+  answer = failure({ code: '42501', severity: 'ERROR' });
+  for (let i = 0; i < 3; i++) {
+    writer.add([of('a', 1)]);
+    await minute();
+  }
+  expect(written).toHaveLength(4);
 });
 
 it('while nothing can be written, the use of 100,000 keys is kept and goes on being counted, and that of others is not', async () => {
-  let answer: () => Promise<unknown> = failure({ code: '40P01', severity: 'ERROR' });
-  const { writer, written } = writerOf(() => answer());
+  answer = rolledBack;
   writer.add(Array.from({ length: 100_000 }, (_, i) => of(`key-${i}`, 1)));
   await minute();
   writer.add([of('one-more', 1), of('key-99999', 5)]);
@@ -103,15 +107,4 @@ it('while nothing can be written, the use of 100,000 keys is kept and goes on be
   writer.add([of('one-more', 1)]);
   await minute();
   expect(written.at(-1)).toMatchObject([{ key_id: 'one-more', requests: 1 }]);
-  await writer.close();
-});
-
-it('a login that may not write it is not tried again', async () => {
-  const { writer, written } = writerOf(failure({ code: '42501', severity: 'ERROR' }));
-  for (let i = 0; i < 3; i++) {
-    writer.add([of('a', 1)]);
-    await minute();
-  }
-  expect(written).toHaveLength(1);
-  await writer.close();
 });

@@ -48,27 +48,11 @@ class Instance {
   }
 }
 
-beforeEach(() => {
-  fakeTimers();
-});
-afterEach(() => {
-  realClocks();
-});
+beforeEach(() => fakeTimers());
+afterEach(realClocks);
 
 describe('a limit of 200 a second', () => {
   const limit = { requests: 200, windowMs: SECOND };
-
-  it('never reports a reset later than its window, at any fraction of the clock', async () => {
-    const instance = new Instance(1);
-    const resets: number[] = [];
-    for (let i = 0; i < 100; i++) {
-      await vi.advanceTimersByTimeAsync(0.1 + i * 0.0123);
-      const decision = instance.take(0, limit, `key ${i}`);
-      await vi.advanceTimersByTimeAsync(1);
-      resets.push((await decision).resetInMs);
-    }
-    expect(Math.max(...resets)).toBeLessThanOrEqual(SECOND);
-  });
 
   it.each<[string, workers: number, perSecond: number, choose: (i: number) => number]>([
     ['evenly on two workers', 2, 1_000, (i) => i % 2],
@@ -107,23 +91,6 @@ describe('a limit of 200 a second', () => {
     await instance.load(limit, 10_000, 0.5, (i) => i % 2);
     expect(instance.requests).toBeLessThan(100);
     expect(instance.take(0, limit)).not.toBeInstanceOf(Promise);
-  });
-
-  it('admits no more when the primary responds after its timeout', async () => {
-    const instance = new Instance(2);
-    instance.delayMs = 150;
-    const take = async () => {
-      const decisions = Array.from({ length: 150 }, () => instance.take(0, limit));
-      await vi.advanceTimersByTimeAsync(200);
-      return (await Promise.all(decisions)).filter(({ admitted }) => admitted).length;
-    };
-    expect(await take()).toBe(100);
-    // 55 of the 155 that the primary has granted, and the 45 that were left
-    expect(await take()).toBe(100);
-    expect(await take()).toBe(0);
-    instance.delayMs = 0;
-    await vi.advanceTimersByTimeAsync(SECOND);
-    expect(await take()).toBe(150);
   });
 
   it('admits the whole of a window in which the primary was silent once', async () => {
@@ -193,8 +160,9 @@ it.each([
   for (let i = 0; i < 1_300; i++) {
     const worker = choose(i);
     const pending = instance.take(worker, limit);
-    await vi.advanceTimersByTimeAsync(1);
+    await vi.advanceTimersByTimeAsync(1 + 0.0123 * (i % 10));
     const decision = await pending;
+    expect(decision.resetInMs).toBeLessThanOrEqual(limit.windowMs);
     expect(decision.remaining).toBeLessThanOrEqual(before[worker]!);
     if (!decision.admitted) expect(decision.remaining).toBe(0);
     admitted += decision.admitted ? 1 : 0;

@@ -267,7 +267,6 @@ describe('keys', () => {
   });
 });
 
-// src/cli/seed/hotel.test.ts: a hotel depends on its index, the seed and the day alone
 test('a table with hotels is not seeded', async () => {
   const args = ['seed', '--hotels', '2000'];
   expect(await json(args)).toMatchObject({ code: 0, inserted: 2000, seed: 1 });

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { type Line, readLines } from './lines.ts';
 
 const MIB = 1024 * 1024;
@@ -23,13 +23,6 @@ test('lines are numbered from 1 and have the offsets of their bytes, and the las
   expect(lines.map(({ isUnfinished }) => isUnfinished)).toEqual([false, false, false, false, true]);
 });
 
-test('byte order marks at the beginning of lines are skipped, as joined files have them', async () => {
-  expect((await linesOf('\ufeff{}\n\ufeff{"a":"\ufeff"}\n')).map(({ text }) => text)).toEqual([
-    '{}',
-    '{"a":"\ufeff"}',
-  ]);
-});
-
 test('lines do not depend on the boundaries of the chunks', async () => {
   const texts = Array.from({ length: 3000 }, (_, i) => `${i}${'é'.repeat((i * 37) % 900)}`);
   const lines = await linesOf(`${texts.join('\n')}\n`);
@@ -47,21 +40,4 @@ test('a line over 1 MiB or of other bytes than UTF-8 is a fault, and the next li
     [3, undefined, 'the line is not UTF-8'],
     [4, 1, ''],
   ]);
-});
-
-test('each byte is searched for newlines once', async () => {
-  const piece = Buffer.from('\n'.repeat(10_000) + 'a,b\n'.repeat(10_000));
-  const indexOf = piece.indexOf.bind(piece);
-  let searched = 0;
-  vi.spyOn(piece, 'indexOf').mockImplementation((value, from) => {
-    const start = Number(from ?? 0);
-    const found = indexOf(value, start);
-    searched += (found === -1 ? piece.length : found + 1) - start;
-    return found;
-  });
-  async function* pieces(): AsyncGenerator<Buffer> {
-    yield piece;
-  }
-  for await (const _lines of readLines(pieces()));
-  expect(searched).toBeLessThanOrEqual(piece.length);
 });

@@ -1,24 +1,16 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { count, Progress } from './progress.ts';
 
-let written: string[];
-beforeEach(() => {
-  written = [];
-  vi.useFakeTimers();
-
-  vi.stubGlobal(
-    'process',
-    Object.create(process, {
-      stderr: { value: { write: (text: string) => written.push(text), isTTY: false } },
-    }),
-  );
-});
 afterEach(() => {
   vi.unstubAllGlobals();
   vi.useRealTimers();
 });
 
 test('prints a line every five seconds without a terminal', () => {
+  const written: string[] = [];
+  const stderr = { write: (text: string) => written.push(text), isTTY: false };
+  vi.useFakeTimers();
+  vi.stubGlobal('process', Object.create(process, { stderr: { value: stderr } }));
   const progress = new Progress('reading x', 1_000_000, count('hotel'));
   for (let second = 0; second <= 12; second++) {
     progress.at(10_000 * second);

@@ -6,18 +6,6 @@ const MIB = 1024 * 1024;
 const headerOf = (text: string) => readHeader({ number: 1, text });
 const read = (header: string, rows: string[]) => readRows(rows, headerOf(header)!);
 
-test.each([
-  ['id,name', ['id', 'name']],
-  ['"id"; name;city', ['id', 'name', 'city']],
-  ['name\tid\r', ['name', 'id']],
-])('%j is a header row', (text, columns) => {
-  expect(headerOf(text)).toMatchObject({ columns });
-});
-
-test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is no header row', (text) => {
-  expect(headerOf(text)).toBeUndefined();
-});
-
 test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
   const [row, wrong] = read('id,name,latitude,room_count,images,registry_id,channel_id', [
     '007,"A ""b"", c",-9.5,12,"[{""url"":""https://a/b""}]",9007199254740991,\r',
@@ -37,17 +25,6 @@ test('cells are trimmed, the texts for null of databases are empty, and integers
   expect(read('id,name,city,latitude,registry_id,images', rows)).toEqual([
     { id: 'a', name: 'A, B', city: '', latitude: '', registry_id: '519819', images: [] },
     { id: 'b', name: 'NULL', city: 'Rome', registry_id: '7', images: [] },
-  ]);
-});
-
-test('a row that repeats the header is no hotel, and an invalid row does not affect its neighbours', () => {
-  const rows = read('id,name', ['a,A', '"id", name', 'b,"B"x', 'c', 'name,id']);
-  expect(rows.map((row) => (row instanceof Error ? row.message : row))).toEqual([
-    { id: 'a', name: 'A' },
-    undefined,
-    'not valid CSV: check its quotes',
-    'it has 1 cells, the header row names 2 fields',
-    { id: 'name', name: 'id' },
   ]);
 });
 

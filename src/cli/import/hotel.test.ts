@@ -46,12 +46,12 @@ test('a hotel of the API is accepted; certified is ignored', () => {
   });
 });
 
-test.each([
-  ['{"id":"a","name":"A","registry_id":9007199254740991}', '9007199254740991'],
-  ['{"id":"a","name":"A","registry_id":"-9007199254740991"}', '-9007199254740991'],
-  ['{"id":"a","name":"A","registry_id":"0500001"}', '500001'],
-])('a registry id keeps all its digits: %s', (line, registryId) => {
-  expect(parseHotel(line).registry_id).toBe(registryId);
+test('a registry id keeps all its digits, and one that JavaScript would round into the bounds is rejected', () => {
+  const of = (written: string) => parseHotel(`{"id":"a","name":"A","registry_id":${written}}`).registry_id;
+  expect([of('9007199254740991'), of('"-9007199254740991"'), of('"0500001"')]).toEqual([
+    ...['9007199254740991', '-9007199254740991', '500001'],
+  ]);
+  expect(() => of('9007199254740993')).toThrow('registry_id must be');
 });
 
 test.each([
@@ -69,7 +69,6 @@ test.each([
   [{ longitude: -181 }, 'longitude must be'],
   [{ language: 'por' }, 'language must be'],
   [{ star_rating: 4.3 }, 'star_rating must be a number from 0 to 5 in half steps or null'],
-  [{ star_rating: 5.5 }, 'star_rating must be'],
   [{ room_count: 2 ** 31 }, 'room_count must be'],
   [{ room_count: 1.5 }, 'room_count must be'],
   [
@@ -77,7 +76,6 @@ test.each([
     'website_url must be an http or https URI or IRI, as a URI of at most 2048 characters, or null',
   ],
   [{ email: 'a@b' }, 'email must be an e-mail address in ASCII with a dot in its domain or null'],
-  [{ website_url: 'https://größe und.de/' }, 'website_url must be'],
   [{ website_url: `https://größe.de/${'ß'.repeat(400)}` }, 'website_url must be'],
   [{ images: null }, 'images must be an array of at most 3 images'],
   [{ images: Array(4).fill({ url: 'https://a/b' }) }, 'images must be an array of at most 3 images'],
@@ -88,7 +86,6 @@ test.each([
   [{ images: [{ url: 'https://a/b', size: 1 }] }, 'unknown field "images/0/size"'],
   [{ certified_from: '2027-02-29' }, 'certified_from must be a real date, YYYY-MM-DD, or null'],
   [{ certified_until: '0000-01-01' }, 'certified_until must be'],
-  [{ certified_until: '2027-01-01T00:00:00Z' }, 'certified_until must be'],
   [{ channel_id: 5 }, 'channel_id must be'],
   [
     { registry_id: 1.5 },
@@ -96,16 +93,9 @@ test.each([
   ],
   [{ registry_id: '1e3' }, 'registry_id must be'],
   [{ registry_id: '9007199254740992' }, 'registry_id must be'],
-  [{ registry_id: 1e20 }, 'registry_id must be'],
   [{ stars: 4 }, 'unknown field "stars"'],
 ])('%j is rejected: %s', (fields, reason) => {
   expect(() => read(fields)).toThrow(reason);
-});
-
-test('an integer that JavaScript would round into the bounds is rejected', () => {
-  expect(() => parseHotel('{"id":"a","name":"A","registry_id":9007199254740993}')).toThrow(
-    'registry_id must be',
-  );
 });
 
 test('IRIs are converted to URIs in all fields, blanks are encoded, and both are counted', () => {
@@ -167,9 +157,4 @@ test('characters are counted like in PostgreSQL', () => {
 
 test.each(['{', '[[]]', '1', 'null', '"x"', '{"id":"a"} {}'])('%s is no hotel', (line) => {
   expect(check(line)).toMatchObject({ hotel: {}, fault: expect.stringMatching(/^not /) });
-});
-
-test('a wrong line yields its id if that is valid', () => {
-  expect(check('{"id":"a","name":7}')).toMatchObject({ hotel: { id: 'a' }, fault: expect.any(String) });
-  expect(check('{"id":["a"],"name":"A"}')).toMatchObject({ hotel: {}, fault: expect.any(String) });
 });
