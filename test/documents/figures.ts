@@ -4,14 +4,23 @@ import { WORKERS } from '../../bench/probes/workers.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import { SATURATED } from '../../bench/report.ts';
 import type { Results } from '../../bench/results.ts';
-import { cellsInTurn, PROCESSES, type Round, soundRounds } from '../../bench/rounds.ts';
+import { cellsInTurn, type Round, soundRounds } from '../../bench/rounds.ts';
+import { SCENARIOS } from '../../bench/scenarios.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
-import { grouped, table } from './table.ts';
+import { table } from './table.ts';
 
-const results = (): Results => JSON.parse(read('bench/results/latest.json'));
+const results: Results = JSON.parse(read('bench/results/latest.json'));
+const sizing: Sizes = JSON.parse(read('bench/results/sizing.json'));
 
-const SERVERS = ['service', 'service-redis', 'nginx', 'nginx-redis', 'fastify', 'limit'];
+const SERVERS = {
+  service: 'service',
+  'service-redis': 'service, Redis only',
+  nginx: 'nginx',
+  'nginx-redis': 'nginx, Redis only',
+  fastify: 'Fastify',
+  limit: 'upper bound',
+};
 
 /** Columns of both main scenarios, with further ones behind the CPU time. */
 const mainColumns = (...further: string[]): string[] =>
@@ -19,66 +28,61 @@ const mainColumns = (...further: string[]): string[] =>
     `${scenario}, requests/s`,
     ...['CPU µs', ...further, 'p50 / p99 ms'],
   ]);
+/** Returns the title of one of the two main scenarios. */
+const mainTitle = (scenario: string) => (scenario === 'get' ? 'GET by id' : 'batch of 1000');
+
+const rangeOf = (values: number[]) =>
+  `${significant(Math.min(...values))} to ${significant(Math.max(...values))}`;
+const milliseconds = (...us: number[]) => us.map((each) => significant(each / 1000)).join(' / ');
 
 interface Measured {
   /** with ~ where the server was not the bottleneck */
   rate: string;
+  processorUs: number;
+  /** `processorUs` as text */
   processor: string;
   /** of the CPU times of the rounds */
   range: string;
   /** p50 and p99 in milliseconds */
   latency: string;
+  /** rounds with a wrong response, if there are some */
+  remark: string;
 }
 
-const allRoundsOf = (scenario: string, target: string): Round[] | undefined =>
-  cellsInTurn(results().cells, scenario).find((cell) => cell.target === target)?.rounds;
-const roundsOf = (scenario: string, target: string): Round[] | undefined => {
-  const rounds = allRoundsOf(scenario, target);
-  return rounds && soundRounds(rounds);
-};
-/** Returns the CPU time of a request in microseconds. */
-const processorUsOf = (rounds: Round[]) => median(rounds.map(({ processorUs }) => processorUs));
-const rangeOf = (values: number[]) =>
-  `${significant(Math.min(...values))} to ${significant(Math.max(...values))}`;
-
+/** Returns medians of the rounds of a cell. */
 function measured(scenario: string, target: string): Measured | undefined {
-  const rounds = roundsOf(scenario, target);
-  if (!rounds) return undefined;
-  const ms = (us: number[]) => significant(median(us) / 1000);
-  const mark = median(rounds.map(({ busy }) => busy)) < SATURATED ? '~' : '';
+  const all = cellsInTurn(results.cells, scenario).find((cell) => cell.target === target)?.rounds;
+  if (!all) return undefined;
+  const rounds = soundRounds(all);
+  const of = (pick: (round: Round) => number) => median(rounds.map(pick));
+  const processorUs = of((round) => round.processorUs);
+  const failed = all.filter(({ faultCount }) => faultCount > 0).length;
   return {
-    rate: mark + whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
-    processor: significant(processorUsOf(rounds)),
-    range: rangeOf(rounds.map(({ processorUs }) => processorUs)),
-    latency: `${ms(rounds.map(({ p50Us }) => p50Us))} / ${ms(rounds.map(({ p99Us }) => p99Us))}`,
+    rate:
+      (of(({ busy }) => busy) < SATURATED ? '~' : '') + whole(of((round) => round.requests / round.seconds)),
+    processorUs,
+    processor: significant(processorUs),
+    range: rangeOf(rounds.map((round) => round.processorUs)),
+    latency: milliseconds(
+      of(({ p50Us }) => p50Us),
+      of(({ p99Us }) => p99Us),
+    ),
+    remark: failed > 0 ? `, ${failed} of ${all.length} rounds left out` : '',
   };
 }
 
 /** What the two files of results say of their runs. */
 export function runs(): string {
-  const run = results();
-  const sizing: Sizes = JSON.parse(read('bench/results/sizing.json'));
-  const hotelsOf = (count: number, bytes: number) => `${whole(count)} of ${whole(bytes)} bytes`;
-  const row = (tables: string, hotels: string, { at, commit, machine }: Partial<Origin>) => [
-    tables,
-    at!.slice(0, 10),
-    hotels,
-    ...[commit, machine?.processor, machine?.cores, machine?.kernel, machine?.node].map((value) =>
-      String(value ?? ''),
-    ),
-    ...[machine?.postgres, machine?.redis, machine?.nginx, machine?.wrk].map((value) => value ?? ''),
-  ];
-  return table(
-    'Figures,Date,Hotels,Commit,Processor,Cores,Linux,Node,PostgreSQL,Redis,nginx,wrk'.split(','),
-    [
-      row('Throughput to Compression', hotelsOf(run.hotels, run.meanHotelBytes), run),
-      row(
-        '[sizes](operations/sizing.md#what-was-measured)',
-        hotelsOf(sizing.hotels, sizing.jsonBytes),
-        sizing,
-      ),
-    ],
-  );
+  const run = (tables: string, hotels: number, bytes: number, { at, commit, machine }: Origin) => {
+    const parts = Object.entries(machine).map(([name, value]) => `${name} ${value}`);
+    const what = `${tables}: ${at.slice(0, 10)}, commit ${commit}, ${whole(hotels)} hotels of ${whole(bytes)} bytes`;
+    return `- ${[what, ...parts].join(', ')}`;
+  };
+  const sizes = '[Sizes](operations/sizing.md#what-was-measured)';
+  return [
+    run('Throughput to Compression', results.hotels, results.meanHotelBytes, results),
+    run(sizes, sizing.hotels, sizing.jsonBytes, sizing),
+  ].join('\n');
 }
 
 export function performance(): string {
@@ -96,7 +100,7 @@ export function performance(): string {
       ...cells.flatMap(({ rate, processor, range, latency }) => [rate, `${processor} (${range})`, latency]),
     ];
   });
-  const { machine, hotels, meanHotelBytes } = results();
+  const { machine, hotels, meanHotelBytes } = results;
   const where = `One worker on one of the ${machine.cores} cores of a shared virtual machine (${machine.processor})`;
   return [
     `${where}; ${whole(hotels)} hotels of ${whole(meanHotelBytes)} bytes; warm caches.`,
@@ -106,7 +110,7 @@ export function performance(): string {
 
 /** What else a user could take. The costs are those of the ratios by CPU time. */
 export function comparison(): string {
-  const all = ratiosOf(results());
+  const all = ratiosOf(results);
   const cost = (server: string, mode = '') => {
     const of = (scenario: string) => {
       const { value, by, other } = all.find(({ title }) => title === `${mode}${scenario}: ${server}`)!;
@@ -128,64 +132,29 @@ a CDN|near the client, any load of public pages|responses are private to a key, 
 }
 
 export function throughput(): string {
-  const scenarios: [name: string, title: string][] = [
-    ['get', 'GET by id, uniform'],
-    ['get-zipf', 'GET by id, Zipf'],
-    ['get-channel', 'GET by channel id'],
-    ['get-narrow', 'GET by id, key without the scope'],
-    ['get-go', 'GET by id, `gzip` (Go)'],
-    ['get-node', 'GET by id, `gzip, deflate` (Node)'],
-    ['get-python', 'GET by id, `gzip, deflate, br, zstd` (Python)'],
-    ['get-br', 'GET by id, `br`'],
-    ['unknown-key', 'GET with an unknown key (401)'],
-    ['batch-10', 'batch of 10'],
-    ['batch-100', 'batch of 100'],
-    ['batch-1000', 'batch of 1000'],
-    ['batch-1000-ids', 'batch of 1000 by own id'],
-    ['batch-1000-narrow', 'batch of 1000, key without the scope'],
-    ['batch-1000-go', 'batch of 1000, `gzip` (Go)'],
-    ['batch-1000-node', 'batch of 1000, `gzip, deflate` (Node)'],
-    ['batch-1000-python', 'batch of 1000, `gzip, deflate, br, zstd` (Python)'],
-    ['batch-1000-br', 'batch of 1000, `br`'],
-    ['page-20', 'list of 20'],
-    ['page-20-go', 'list of 20, `gzip` (Go)'],
-    ['page-start', 'list, 100 hotels at offset 0'],
-    ['page-end', 'list, the last 100 hotels'],
-  ];
-  const cell = (scenario: string, target: string) => {
-    const found = measured(scenario, target);
-    if (!found) return '';
-    const rounds = allRoundsOf(scenario, target)!;
-    const failed = rounds.filter(({ faultCount }) => faultCount > 0).length;
-    const remark = failed > 0 ? `, ${failed} of ${rounds.length} rounds left out` : '';
-    return `${found.rate} (${found.processor}${remark})`;
-  };
-  const rows = scenarios
-    .map(([name, title]) => [title, ...SERVERS.map((target) => cell(name, target))])
-    .filter(([, ...cells]) => cells.some(Boolean));
-  const head = ['service', 'service, Redis only', 'nginx', 'nginx, Redis only', 'Fastify', 'upper bound'];
-  const cheaper = scenarios.flatMap(([name, title]) =>
-    [
-      ['service', 'nginx', ''],
-      ['service-redis', 'nginx-redis', ', Redis only'],
-    ].flatMap(([ours, theirs, where]) => {
-      const [mine, other] = [roundsOf(name, ours!), roundsOf(name, theirs!)];
-      const isCheaper = mine && other && processorUsOf(other) < processorUsOf(mine);
-      return isCheaper ? [`${title}${where}`] : [];
-    }),
-  );
+  const found = SCENARIOS.map(({ name, title }) => ({
+    title,
+    cells: Object.keys(SERVERS).map((target) => measured(name, target)),
+  }));
+  const rows = found.map(({ title, cells }) => [
+    title,
+    ...cells.map((cell) => (cell ? `${cell.rate} (${cell.processor}${cell.remark})` : '')),
+  ]);
+  const cheaper = found.flatMap(({ title, cells: [service, serviceRedis, nginx, nginxRedis] }) => [
+    ...(service && nginx && nginx.processorUs < service.processorUs ? [title] : []),
+    ...(serviceRedis && nginxRedis && nginxRedis.processorUs < serviceRedis.processorUs
+      ? [`${title}, Redis only`]
+      : []),
+  ]);
   return [
-    table(['Requests/s (CPU µs/request)', ...head], rows, 1),
+    table(['Requests/s (CPU µs/request)', ...Object.values(SERVERS)], rows, 1),
     `nginx takes less CPU time than the service in these rows: ${cheaper.join('; ') || 'none'}.`,
   ].join('\n\n');
 }
 
-/** Returns the title of one of the two main scenarios. */
-const mainTitle = (scenario: string) => (scenario === 'get' ? 'GET by id' : 'batch of 1000');
-
 /** The main scenarios by autocannon, with the share of a core that each server used. */
 export function autocannon(): string {
-  const byScenario = Map.groupBy(results().autocannon, ({ scenario }) => scenario);
+  const byScenario = Map.groupBy(results.autocannon, ({ scenario }) => scenario);
   const rows = [...byScenario].map(([scenario, cells]) => [
     mainTitle(scenario),
     ...cells.map(({ rounds: [round] }) => {
@@ -193,13 +162,13 @@ export function autocannon(): string {
       return `${whole(requests / seconds)} (${significant(processorUs)}), ${whole(100 * busy)} %`;
     }),
   ]);
-  const titles = byScenario.get('get')!.map(({ target }) => (target === 'fastify' ? 'Fastify' : target));
+  const titles = byScenario.get('get')!.map(({ target }) => SERVERS[target as keyof typeof SERVERS]);
   return table(['Requests/s (CPU µs/request), busy', ...titles], rows, 1);
 }
 
-/** Ratios, and what they do not show: floors that were missed, probes that failed, and the noise. */
+/** Ratios, and what they do not show: floors that were missed, and probes that failed. */
 export function ratios(): string {
-  const found = ratiosOf(results());
+  const found = ratiosOf(results);
   const rows = found.map(({ title, by, value, rounds, other, atMost, floor, aim }) => {
     const bound = (limit: number) => `${atMost ? '≤' : '≥'} ${limit}`;
     return [
@@ -214,28 +183,11 @@ export function ratios(): string {
   const missed = found.filter(({ decision }) => decision === 'missed');
   // with a digit more than the table, whose rounding may reach the floor
   const named = missed.map(({ title, value }) => `${title} (${value.toPrecision(4)})`).join('; ');
-  const speeds = results().cells.find(({ scenario, target }) => scenario === 'get' && target === 'service')!;
-  const [slow, fast] = extremesOfProcesses(speeds.rounds.map(({ processorUs }) => processorUs));
-  const several = found.filter(({ rounds }) => rounds.length === speeds.rounds.length);
-  const ofProcesses = several.map(({ title, rounds }) => {
-    const [most, least] = extremesOfProcesses(rounds).map(significant);
-    return `from ${least} to ${most} (${title})`;
-  });
   return [
     table(['Compared', 'Ratio, median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1),
     `Floors missed: ${named || 'none'}.`,
-    ...results().sentences.filter((sentence) => sentence.startsWith('The probe ')),
-    `The median CPU time of a GET differed by ${whole(100 * (slow / fast - 1))} % between ${PROCESSES} processes of this service, ` +
-      'by the load of the host and the layout of their memory. Ratios, which are of rounds in turn, differed less: their ' +
-      `medians by process are ${ofProcesses.join(', and ')}.`,
+    ...results.sentences.filter((sentence) => sentence.startsWith('The probe ')),
   ].join('\n\n');
-}
-
-/** Returns the greatest and the least of the medians of each process, whose rounds follow one another. */
-function extremesOfProcesses(rounds: number[]): [greatest: number, least: number] {
-  const each = Math.ceil(rounds.length / PROCESSES);
-  const medians = Array.from({ length: PROCESSES }, (_, i) => median(rounds.slice(i * each, (i + 1) * each)));
-  return [Math.max(...medians), Math.min(...medians)];
 }
 
 /** Services with one and more workers on all cores, and the upper bound with as many processes. */
@@ -252,24 +204,23 @@ export function workers(): string {
 }
 
 export function latency(): string {
-  const ms = (us: number) => significant(us / 1000);
-  const { sweep } = results();
-  const targets = ['service', 'service-redis', 'nginx', 'fastify'];
-  const points = Map.groupBy(sweep, ({ scenario, perSecond }) => `${scenario} ${perSecond}`);
+  const targets = ['service', 'service-redis', 'nginx', 'fastify'] as const;
+  const points = Map.groupBy(results.sweep, ({ scenario, perSecond }) => `${scenario} ${perSecond}`);
   const rows = [...points.values()].map((point) => {
     const { scenario, perSecond } = point[0]!;
     const cells = targets.map((target) => {
       const found = point.find((each) => each.target === target);
       if (!found) return '';
-      return `${ms(found.p50Us)} / ${ms(found.p99Us)}${found.faultCount > 0 ? ` (${found.faultCount} failed)` : ''}`;
+      const failed = found.faultCount > 0 ? ` (${found.faultCount} failed)` : '';
+      return milliseconds(found.p50Us, found.p99Us) + failed;
     });
-    return [mainTitle(scenario), grouped(perSecond), ...cells];
+    return [mainTitle(scenario), whole(perSecond), ...cells];
   });
-  return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, 1);
+  return table(['p50 / p99 in ms', 'due/s', ...targets.map((target) => SERVERS[target])], rows, 1);
 }
 
 export function compression(): string {
-  const rows = results().compression.map(({ encoding, level, ms, ratio }) => [
+  const rows = results.compression.map(({ encoding, level, ms, ratio }) => [
     `${encoding} ${level}`,
     significant(ms),
     `1/${significant(ratio)}`,
@@ -278,98 +229,60 @@ export function compression(): string {
 }
 
 export function sizes(): string {
-  const measured: Sizes = JSON.parse(read('bench/results/sizing.json'));
   const memory = (bytes: number) =>
     bytes < 1e9 ? `${whole(bytes / 1e6)} MB` : `${significant(bytes / 1e9)} GB`;
-  const row = (title: string, bytes: number) => [
-    title,
-    whole(bytes),
-    ...[1e5, 1e6, 1e7].map((hotels) => memory(bytes * hotels)),
+  const { hotels, jsonBytes, redisKeys, workerMiB, primaryMiB, bulkHotelsPerSecond } = sizing;
+  const rows: [title: string, bytes: number][] = [
+    ['local cache of a worker (`L1_MAX_BYTES`)', sizing.localCacheBytes],
+    [`Redis, ${redisKeys.toFixed(2)} keys per hotel`, sizing.redisBytes],
+    ['PostgreSQL: table', sizing.tableBytes],
+    ['PostgreSQL: indexes', sizing.indexBytes],
   ];
-  const { hotels, jsonBytes, redisKeys, ...bytes } = measured;
-  const perSecond = (changes: number) => whole(Number(changes.toPrecision(2)));
-  const sizesOf = table(
-    [
-      `With ${whole(hotels)} hotels of ${whole(jsonBytes)} bytes of JSON`,
-      'bytes per hotel',
-      '100,000 hotels',
-      '1,000,000',
-      '10,000,000',
-    ],
-    [
-      row('local cache of a worker (`L1_MAX_BYTES`)', bytes.localCacheBytes),
-      row(`Redis, ${redisKeys.toFixed(2)} keys per hotel`, bytes.redisBytes),
-      row('PostgreSQL: table', bytes.tableBytes),
-      row('PostgreSQL: indexes', bytes.indexBytes),
-    ],
-    1,
-  );
+  const head = `With ${whole(hotels)} hotels of ${whole(jsonBytes)} bytes of JSON`;
   return [
-    sizesOf,
-    `Beside its local cache, a worker took ${whole(measured.workerMiB)} MiB, and the primary process ${whole(measured.primaryMiB)} MiB. ` +
-      `The sequencer gave positions to ${perSecond(measured.bulkHotelsPerSecond)} hotels per second of one statement.`,
+    table(
+      [head, 'bytes per hotel', '100,000 hotels', '1,000,000', '10,000,000'],
+      rows.map(([title, bytes]) => [
+        title,
+        whole(bytes),
+        ...[1e5, 1e6, 1e7].map((count) => memory(bytes * count)),
+      ]),
+      1,
+    ),
+    `Beside its local cache, a worker took ${whole(workerMiB)} MiB, and the primary process ${whole(primaryMiB)} MiB. ` +
+      `The sequencer gave positions to ${whole(Number(bulkHotelsPerSecond.toPrecision(2)))} hotels per second of one statement.`,
   ].join('\n\n');
 }
 
 /** What 10 million hotels a day cost at ten times the mean, and multiples of it. */
 export function growth(): string {
-  const { compression, meanHotelBytes } = results();
   const peak = (perDay: number) => (10 * perDay) / 86_400;
-  const seconds = (scenario: string, target: string) => processorUsOf(roundsOf(scenario, target)!) / 1e6;
   const cores = (suffix: string, target: string) =>
-    peak(9_000) * seconds(`batch-1000${suffix}`, target) + peak(1_000_000) * seconds(`get${suffix}`, target);
-  const megabits = (peak(10_000_000) * meanHotelBytes * 8) / 1e6;
-  const { ratio } = compression.find(({ level }) => level === 'of the service')!;
+    (peak(9_000) * measured(`batch-1000${suffix}`, target)!.processorUs +
+      peak(1e6) * measured(`get${suffix}`, target)!.processorUs) /
+    1e6;
+  const megabits = (peak(1e7) * results.meanHotelBytes * 8) / 1e6;
+  const { ratio } = results.compression.find(({ level }) => level === 'of the service')!;
   const withGzip = cores('-go', 'service');
-  const row = (title: string, of: (times: number) => string) => [title, ...[1, 10, 100, 1000].map(of)];
-  const used = (value: number) => (times: number) => (value * times).toPrecision(2);
+  const rows: [title: string, value: number][] = [
+    ['batches of 1000 per second', peak(9_000)],
+    ['single hotels per second', peak(1e6)],
+    ['changes per second', peak(10_000)],
+    ['cores, all from local caches', cores('', 'service')],
+    ['cores with gzip', withGzip],
+    ['cores without local caches', cores('', 'service-redis')],
+    ['bodies in Mbit/s, uncompressed', megabits],
+    ['bodies in Mbit/s, gzip', megabits / ratio],
+  ];
+  const short = (value: number) => (value < 10 ? value.toPrecision(2) : whole(value));
+  const pods = (times: number) => String(Math.max(3, Math.ceil((withGzip * times) / 1.2)));
+  const times = [1, 10, 100, 1000];
   return table(
     ['At the peak', 'this load', '× 10', '× 100', '× 1000'],
     [
-      row(
-        'batches of 1000 / single hotels per second',
-        (times) => `${whole(peak(9_000 * times))} / ${whole(peak(1e6 * times))}`,
-      ),
-      row('cores, all from local caches', used(cores('', 'service'))),
-      row('cores with gzip', used(withGzip)),
-      row('cores without local caches', used(cores('', 'service-redis'))),
-      row(
-        'bodies in Mbit/s, uncompressed / gzip',
-        (times) => `${whole(megabits * times)} / ${whole((megabits / ratio) * times)}`,
-      ),
-      row('changes per second', (times) => whole(peak(10_000 * times))),
-      row('pods of two workers at 60 %, with gzip', (times) =>
-        String(Math.max(3, Math.ceil((withGzip * times) / 1.2))),
-      ),
+      ...rows.map(([title, value]) => [title, ...times.map((each) => short(value * each))]),
+      ['pods of two workers at 60 %, with gzip', ...times.map(pods)],
     ],
     1,
-  );
-}
-
-const GIGABIT_BYTES = 1e9 / 8;
-
-export function rates(): string {
-  const { cells, meanHotelBytes } = results();
-  const rows = cells.flatMap(({ scenario, target }) => {
-    const [known, batch, gzip] = /^(?:get|batch-(\d+))(-go)?$/.exec(scenario) ?? [];
-    if (!known || (target !== 'service' && target !== 'service-redis')) return [];
-    const hotels = Number(batch ?? 1);
-    const processorUs = processorUsOf(roundsOf(scenario, target)!);
-    const perCore = 1e6 / processorUs;
-    return [
-      [
-        `${batch ? `batch of ${batch}` : 'GET by id'}${gzip ? ', `gzip`' : ''}`,
-        target === 'service' ? 'local cache' : 'Redis',
-        significant(processorUs),
-        whole(perCore),
-        whole(perCore * hotels),
-        significant((perCore * hotels * meanHotelBytes) / GIGABIT_BYTES),
-      ],
-    ];
-  });
-  return table(
-    ['Request', 'Answered from', 'CPU µs', 'requests/s per core', 'hotels/s per core', 'Gbit/s uncompressed'],
-    rows,
-    2,
   );
 }

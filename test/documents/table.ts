@@ -6,5 +6,3 @@ export function table(head: string[], rows: Row[], textColumns = head.length): s
   const rules = head.map((_, column) => (column < textColumns ? '---' : '---:'));
   return [line(head), `|${rules.join('|')}|`, ...rows.map(line)].join('\n');
 }
-
-export const grouped = (value: number): string => value.toLocaleString('en-US');

@@ -1,4 +1,4 @@
-import type { Argument, Option } from 'commander';
+import { Help } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { addCommands } from '../../src/cli/commands.ts';
@@ -10,7 +10,7 @@ import { Metrics } from '../../src/observability/metrics.ts';
 import { watchProcess } from '../../src/observability/process-metrics.ts';
 import * as figures from './figures.ts';
 import { read } from './files.ts';
-import { grouped, table } from './table.ts';
+import { table } from './table.ts';
 
 /** Tables generated from code and measurements, by the names of their marks in the documents. */
 export const TABLES: Record<string, () => string | Promise<string>> = {
@@ -40,10 +40,11 @@ function variables(): string {
   };
   const rows = Object.entries(VARIABLES).map(([name, variable]) => {
     const value = config[name as keyof typeof config];
-    const fallback = typeof value === 'number' && !name.includes('PORT') ? grouped(value) : String(value);
+    const fallback =
+      typeof value === 'number' && !name.includes('PORT') ? value.toLocaleString('en-US') : String(value);
     const bounds =
       'minimum' in variable
-        ? `${grouped(variable.minimum)} to ${grouped(variable.maximum)}`
+        ? `${variable.minimum.toLocaleString('en-US')} to ${variable.maximum.toLocaleString('en-US')}`
         : 'values' in variable
           ? variable.values.join(', ')
           : '';
@@ -151,31 +152,24 @@ const leaves = program.commands.flatMap((command) =>
 
 function commands(): string {
   const rows = leaves.map(({ path, command }) => {
-    const operands = command.registeredArguments.map((argument) =>
-      argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
-    );
-    return [code([path, ...operands].join(' ')), command.description()];
+    const operands = command.usage().replace(/^\[options\] ?/, '');
+    return [code(`${path} ${operands}`.trim()), command.description()];
   });
   return table(['Command', 'Effect'], rows);
 }
 
 /** Returns the arguments and options of each command; the first of them names the command. */
 function options(): string {
+  const help = new Help();
   const rows = leaves.flatMap(({ path, command }) => {
     const found = [
-      ...command.registeredArguments.map((argument) => [argument.name(), described(argument)]),
-      ...command.options.map((option) => [option.flags, described(option, option.mandatory)]),
+      ...command.registeredArguments.map((argument) => [argument.name(), help.argumentDescription(argument)]),
+      ...command.options.map((option) => [
+        option.flags,
+        option.mandatory ? `${option.description} (required)` : help.optionDescription(option),
+      ]),
     ];
     return found.map(([name, meaning], i) => [i === 0 ? code(path) : '', code(name!), meaning!]);
   });
   return table(['Command', 'Argument or option', 'Meaning'], rows);
-}
-
-function described(
-  { description, defaultValue, defaultValueDescription }: Argument | Option,
-  isRequired = false,
-): string {
-  if (isRequired) return `${description} (required)`;
-  if (defaultValue === undefined) return description;
-  return `${description} (default: ${defaultValueDescription ?? defaultValue})`;
 }
