@@ -4,8 +4,8 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
-import { findProgram } from '../../src/demo/servers/programs.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { pathOf } from '../support/programs.ts';
 
 /** Rendered object, as the API server would receive it. */
 export interface Manifest {
@@ -17,11 +17,8 @@ export interface Manifest {
 }
 
 const K8S = fileURLToPath(new URL('../../k8s/', import.meta.url));
-const run = promisify(execFile);
-/** The kustomizations require version 5.0, which kubectl 1.27 contains. */
-const MAJOR = 5;
 
-/** Renders an overlay with components of k8s/components, by the kustomize or kubectl of the PATH. */
+/** Renders an overlay with components of k8s/components. The kustomizations require version 5.0, which kubectl 1.27 contains. */
 export async function render(overlay: string, ...components: string[]): Promise<Manifest[]> {
   const folder = await temporaryFolder('hotel-api-kustomize-');
   await writeFile(
@@ -38,21 +35,8 @@ export async function render(overlay: string, ...components: string[]): Promise<
 
 /** Renders any kustomization. */
 export async function renderFolder(folder: string): Promise<Manifest[]> {
-  const { stdout } = await run(...(await rendererOf(folder)), { maxBuffer: 64 * 1024 ** 2 });
+  const program = (await pathOf('kubectl'))!;
+  const command = program.endsWith('kustomize') ? 'build' : 'kustomize';
+  const { stdout } = await promisify(execFile)(program, [command, folder], { maxBuffer: 64 * 1024 ** 2 });
   return parseAllDocuments(stdout).map((document) => document.toJS());
-}
-
-async function rendererOf(folder: string): Promise<[file: string, args: string[]]> {
-  const kustomize = await findProgram(['kustomize']);
-  if (kustomize && (await isRecent(kustomize, ['version']))) return [kustomize, ['build', folder]];
-  const kubectl = await findProgram(['kubectl']);
-  if (kubectl && (await isRecent(kubectl, ['version', '--client']))) return [kubectl, ['kustomize', folder]];
-  throw new Error(
-    'This test renders k8s/: install kustomize 5 or kubectl 1.27, or newer (Debian 13: apt-get install kubernetes-client)',
-  );
-}
-
-async function isRecent(program: string, args: string[]): Promise<boolean> {
-  const { stdout } = await run(program, args);
-  return Number(/v(\d+)\.\d+\.\d+\s*$/m.exec(stdout.replace(/^Client Version.*$/m, ''))?.[1] ?? 0) >= MAJOR;
 }
