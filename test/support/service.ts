@@ -1,6 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
 import { inject, onTestFinished } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { isFree } from '../../src/demo/servers/port.ts';
@@ -67,7 +65,7 @@ const STOP_TIMEOUT_MS = 200_000;
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const database = options.database ?? (await freshDatabase());
   const withRedis = options.redis ?? inject('servers').redisUrl !== undefined;
-  const redis = !withRedis ? undefined : (options.redisDatabase ?? (await freshRedis()));
+  const redisDatabase = withRedis ? (options.redisDatabase ?? (await freshRedis())) : undefined;
   const keys = {
     full: await insertKey(database.sql, ['registry']),
     narrow: await insertKey(database.sql, []),
@@ -76,7 +74,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const { port, adminPort } = options.ports ?? { port: await ownPort(), adminPort: await ownPort() };
   const lines: string[] = [];
   const order = serviceOrder(
-    { databaseUrl: database.url, redisUrl: redis?.url, port, adminPort },
+    { databaseUrl: database.url, redisUrl: redisDatabase?.url, port, adminPort },
     {
       NODE_COMPILE_CACHE: IMAGE ? undefined : process.env.NODE_COMPILE_CACHE,
       WORKERS: String(options.workers ?? 1),
@@ -99,8 +97,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     (line) => lines.push(line),
   );
   const workers = Number(options.env?.WORKERS ?? options.workers ?? 1);
-  const parts = { guarded, lines, database, redisDatabase: redis, keys, port, adminPort, workers };
-  const service = new Service(parts);
+  const service = serviceOf({ guarded, lines, database, redisDatabase, keys, port, adminPort, workers });
   closeAtEnd(`service on port ${port}`, async () => void (await service.stop()));
   if (options.awaitReady !== false) await service.ready();
   return service;
@@ -129,7 +126,18 @@ export function startBeside(
   return startService({ database, ...(redisDatabase ? { redisDatabase } : { redis: false }), ...options });
 }
 
-interface Parts {
+export type Service = ReturnType<typeof serviceOf>;
+
+function serviceOf({
+  guarded,
+  lines,
+  database,
+  redisDatabase,
+  keys,
+  port,
+  adminPort,
+  workers,
+}: {
   guarded: Guarded;
   lines: string[];
   database: FreshDatabase;
@@ -138,153 +146,103 @@ interface Parts {
   port: number;
   adminPort: number;
   workers: number;
-}
-
-export class Service {
-  readonly port: number;
-  readonly adminPort: number;
-  readonly url: string;
-  readonly adminUrl: string;
-  /** pid of the primary */
-  readonly pid: number;
-  readonly database: FreshDatabase;
-  readonly redisDatabase: FreshRedis | undefined;
-  /** connection of the superuser */
-  readonly sql: Sql;
-  readonly redis: Redis | undefined;
-  readonly fullKey: string;
-  readonly narrowKey: string;
-  /** resolves when the primary has exited for any reason */
-  readonly exited: Promise<Exit>;
-  readonly #guarded: Guarded;
-  readonly #lines: string[];
-  readonly #workers: number;
-  readonly #client: Client;
-  readonly #adminClient: Client;
+}) {
+  const client = new Client(port, keys);
+  // its server closes idle connections after 5 s; a request at that moment would fail
+  const adminClient = new Client(adminPort, keys, Infinity, false);
   /** how it exited, if it has */
-  #ended: string | undefined;
-  #stopped: Promise<{ code: number | null; signal: NodeJS.Signals | null }> | undefined;
-
-  constructor({ guarded, lines, database, redisDatabase, keys, port, adminPort, workers }: Parts) {
-    this.port = port;
-    this.adminPort = adminPort;
-    this.url = `http://127.0.0.1:${port}`;
-    this.adminUrl = `http://127.0.0.1:${adminPort}`;
-    this.pid = guarded.pid;
-    this.exited = guarded.exited;
-    this.database = database;
-    this.redisDatabase = redisDatabase;
-    this.sql = database.sql;
-    this.redis = redisDatabase?.client;
-    this.fullKey = keys.full;
-    this.narrowKey = keys.narrow;
-    this.#guarded = guarded;
-    this.#lines = lines;
-    this.#workers = workers;
-    this.#client = new Client(port, keys);
-    // its server closes idle connections after 5 s; a request at that moment would fail
-    this.#adminClient = new Client(adminPort, keys, Infinity, false);
-    void guarded.exited.then(({ code, signal }) => {
-      this.#ended = `ended with ${signal ?? `code ${code}`}`;
-    });
-  }
-
-  /** Sends a GET with the key of full scope by default. */
-  get(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
-    return this.#client.request(path, options);
-  }
-
-  /** Posts text or bytes unchanged, and other values as JSON. */
-  post(path: string, body: string | Buffer | object, options: RequestOptions = {}): Promise<HttpResponse> {
-    const bytes = Buffer.isBuffer(body)
-      ? body
-      : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-    return this.#client.request(path, { method: 'POST', ...options }, bytes);
-  }
-
-  /** Sends bytes on a separate connection; see `exchange`. */
-  raw(bytes: Buffer | string): Promise<string> {
-    return exchange(this.port, bytes);
-  }
+  let ended: string | undefined;
+  void guarded.exited.then(({ code, signal }) => {
+    ended = `ended with ${signal ?? `code ${code}`}`;
+  });
 
   /** Sends a GET to the admin port, without a key. */
-  admin(path: string): Promise<HttpResponse> {
-    return this.#adminClient.request(path, { key: 'none' });
-  }
-
-  async metrics(): Promise<string> {
-    return (await this.admin('/metrics')).text;
-  }
-
-  /**
-   * Returns a metric, summed over the processes and over labels that are not given; 0 if nothing was counted. Throws if the
-   * service has no such metric.
-   */
-  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
-    const wanted = Object.entries(labels);
-    return (await this.samples(name))
-      .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
-      .reduce((sum, { value }) => sum + value, 0);
-  }
+  const admin = (path: string): Promise<HttpResponse> => adminClient.request(path, { key: 'none' });
+  const metrics = async (): Promise<string> => (await admin('/metrics')).text;
 
   /** Returns the samples of a metric, in the order of the exposition. Throws if the service has no such metric. */
-  async samples(name: string): Promise<Sample[]> {
-    const exposition = await this.metrics();
+  async function samples(name: string): Promise<Sample[]> {
+    const exposition = await metrics();
     if (!exposition.includes(`# TYPE ${name.replace(/_(bucket|count|sum)$/, '')} `))
       throw new Error(`there is no metric ${name}`);
     return samplesOf(exposition).filter((sample) => sample.name === name);
   }
 
-  /** Inserts a hotel with a default id and name; returns its id. */
-  async insert(hotel: Partial<HotelRow> = {}): Promise<string> {
-    return (await insertHotels(this.sql, [hotel]))[0]!;
+  let stopping: ReturnType<typeof stop> | undefined;
+  async function stop(): Promise<Omit<Exit, 'forced'>> {
+    const endedBefore = ended;
+    const { forced, ...exit } = await guarded.stop();
+    client.close();
+    adminClient.close();
+    if (forced) fault(`the service on port ${port}, or a process it started, did not exit and was killed`);
+    else if (!endedBefore && exit.code !== 0)
+      fault(`the service on port ${port} ${ended}:\n${lines.join('\n')}`);
+    return exit;
   }
 
-  workerPids(): Promise<number[]> {
-    return childrenOf(this.pid);
-  }
+  return {
+    ...{ port, adminPort, url: `http://127.0.0.1:${port}`, adminUrl: `http://127.0.0.1:${adminPort}` },
+    ...{ database, redisDatabase, fullKey: keys.full, narrowKey: keys.narrow },
+    ...{ admin, metrics, samples },
+    /** pid of the primary */
+    pid: guarded.pid,
+    /** resolves when the primary has exited for any reason */
+    exited: guarded.exited,
+    /** connection of the superuser */
+    sql: database.sql,
+    redis: redisDatabase?.client,
 
-  /** Returns the lines it printed. */
-  logs(): string[] {
-    return this.#lines;
-  }
+    /** Sends a GET with the key of full scope by default. */
+    get: (path: string, options: RequestOptions = {}): Promise<HttpResponse> => client.request(path, options),
 
-  /**
-   * Resolves when /readyz returns 200 and all workers accept connections, of which one may have been replaced.
-   * Rejects with the output if the process exits or the time is over.
-   */
-  async ready(): Promise<void> {
-    const until = performance.now() + READY_TIMEOUT_MS;
-    const all = new RegExp(`^hotel_api_workers ${this.#workers}$`, 'm');
-    for (;;) {
-      const response = await this.admin('/readyz').catch(() => undefined);
-      if (response?.status === 200 && (this.#workers === 1 || all.test(await this.metrics().catch(() => ''))))
-        return;
-      if (this.#ended || performance.now() > until) {
-        throw new Error(`the service ${this.#ended ?? 'did not become ready'}:\n${this.#lines.join('\n')}`);
+    /** Posts text or bytes unchanged, and other values as JSON. */
+    post(path: string, body: string | Buffer | object, options: RequestOptions = {}): Promise<HttpResponse> {
+      const bytes = Buffer.isBuffer(body)
+        ? body
+        : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+      return client.request(path, { method: 'POST', ...options }, bytes);
+    },
+
+    /** Sends bytes on a separate connection; see `exchange`. */
+    raw: (bytes: Buffer | string): Promise<string> => exchange(port, bytes),
+
+    /**
+     * Returns a metric, summed over the processes and over labels that are not given; 0 if nothing was counted. Throws if the
+     * service has no such metric.
+     */
+    async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+      const wanted = Object.entries(labels);
+      return (await samples(name))
+        .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
+        .reduce((sum, { value }) => sum + value, 0);
+    },
+
+    /** Inserts a hotel with a default id and name; returns its id. */
+    insert: async (hotel: Partial<HotelRow> = {}): Promise<string> =>
+      (await insertHotels(database.sql, [hotel]))[0]!,
+
+    workerPids: (): Promise<number[]> => childrenOf(guarded.pid),
+
+    /** Returns the lines it printed. */
+    logs: (): string[] => lines,
+
+    /**
+     * Resolves when /readyz returns 200 and all workers accept connections, of which one may have been replaced.
+     * Rejects with the output if the process exits or the time is over.
+     */
+    async ready(): Promise<void> {
+      const until = performance.now() + READY_TIMEOUT_MS;
+      const all = new RegExp(`^hotel_api_workers ${workers}$`, 'm');
+      for (;;) {
+        const response = await admin('/readyz').catch(() => undefined);
+        if (response?.status === 200 && (workers === 1 || all.test(await metrics().catch(() => '')))) return;
+        if (ended || performance.now() > until)
+          throw new Error(`the service ${ended ?? 'did not become ready'}:\n${lines.join('\n')}`);
+        await sleep(20);
       }
-      await sleep(20);
-    }
-  }
+    },
 
-  /** Sends SIGTERM and waits for the exit. The file fails if the service is killed, exits with another code than 0, or leaves workers. */
-  stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
-    this.#stopped ??= this.#stop();
-    return this.#stopped;
-  }
-
-  async #stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
-    const endedBefore = this.#ended;
-    const { code, signal, forced } = await this.#guarded.stop();
-    this.#client.close();
-    this.#adminClient.close();
-    if (forced)
-      fault(`the service on port ${this.port}, or a process it started, did not exit and was killed`);
-    else if (!endedBefore && code !== 0) {
-      fault(
-        `the service on port ${this.port} ended with ${signal ?? `code ${code}`}:\n${this.#lines.join('\n')}`,
-      );
-    }
-    return { code, signal };
-  }
+    /** Sends SIGTERM and waits for the exit. The file fails if the service is killed, exits with another code than 0, or leaves workers. */
+    stop: (): ReturnType<typeof stop> => (stopping ??= stop()),
+  };
 }

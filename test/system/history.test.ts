@@ -78,7 +78,6 @@ async function equalEverywhere(): Promise<void> {
       name === undefined ? response.status === 404 : response.json().name === name,
     );
   }
-  all.close();
   system.floor = new Map(rows.map(({ id, name }) => [id, versionOf(name)]));
 }
 
