@@ -10,23 +10,18 @@ export class Follower {
   readonly #system: System;
   readonly #random: Random;
   readonly #view: View;
-  readonly #least: number;
   #mirror: Mirror;
-  /** how often it has begun again */
-  restarts = 0;
 
-  /** `least`: smallest page size */
-  constructor(system: System, random: Random, view: View, least = 1) {
+  constructor(system: System, random: Random, view: View) {
     this.#system = system;
     this.#random = random;
     this.#view = view;
-    this.#least = least;
     this.#mirror = this.#begin();
   }
 
   #begin(): Mirror {
     const { services, keys } = this.#system;
-    const limit = Math.max(this.#least, 1 + this.#random(this.#random(2) ? 1000 : 20));
+    const limit = 1 + this.#random(this.#random(2) ? 1000 : 20);
     return new Mirror(
       (path) => services[this.#random(services.length)]!.get(path, { key: keys[this.#view] }),
       limit,
@@ -42,10 +37,8 @@ export class Follower {
       if (!more && a?.room_count !== z?.room_count) throw new Error('half of a transaction is in the copy');
     } catch (error) {
       const status = (error as { response?: { status: number } }).response?.status;
-      if (status === 410) {
-        this.#mirror = this.#begin();
-        this.restarts++;
-      } else if (status === 503 || isUnavailable(error)) await sleep(20);
+      if (status === 410) this.#mirror = this.#begin();
+      else if (status === 503 || isUnavailable(error)) await sleep(20);
       else throw error;
     }
   }

@@ -187,6 +187,16 @@ it('a rolled back statement and a rolled back transaction change nothing, and ar
   expect(await sequence(sql)).toBe(from);
 });
 
+it('a transaction that changes what caches hold is on disk before it is visible, whatever it sets', async () => {
+  const one = session((await freshDatabase()).ownerUrl);
+  // deferred triggers fire at its end
+  const results = await one
+    .unsafe(`begin; insert into hotels (id, name) values ('h', 'H'); set local synchronous_commit = off;
+      set constraints all immediate; show synchronous_commit; commit`)
+    .simple();
+  expect(results.flat()).toEqual([{ synchronous_commit: 'on' }]);
+});
+
 it('what a subscription applies is in the log', async () => {
   const { ownerUrl } = await ownPostgres(40, undefined, { wal_level: 'logical' });
   const admin = postgresClient(ownerUrl);
