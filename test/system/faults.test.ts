@@ -1,17 +1,9 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import {
-  type Fault,
-  type FaultySystem,
-  faultsOf,
-  faultySystem,
-  type Reached,
-} from '../support/faulty-system.ts';
+import { type Fault, type FaultySystem, faultsOf, faultySystem } from '../support/faulty-system.ts';
 import { hotelBody, hotelRow, requestsOf } from '../support/known-hotels.ts';
-import { redisPrefix } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
-import { postgresClient } from '../support/postgres-client.ts';
 import { REDIS_HITS } from '../support/redis-use.ts';
 import type { Service } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
@@ -53,17 +45,15 @@ async function statusOfCold(service: Service): Promise<number> {
   return status;
 }
 
-/** Resolves when Redis holds every hotel of the load, under each of its ids. */
-async function filled(): Promise<void> {
-  const prefix = await redisPrefix(system.postgres.sql);
-  const names = Array.from({ length: CACHED }, (_, i) => [
-    ...[`${prefix}:h:chaos-${i}`, `${prefix}:c:CH-${i}`, `${prefix}:r:${500_000 + i}`],
-  ]).flat();
-  const lacking = async () => {
-    for (const { path, body } of REQUESTS) await (body ? bare.post(path, body) : bare.get(path));
-    return names.length - (await system.redis.client.exists(...names));
+/** Resolves when a tier of the service holds every hotel of the load, under each of its ids. */
+async function filled(service: Service, tier: string): Promise<void> {
+  const misses = () => service.metric('hotel_api_cache_lookups_total', { tier, result: 'miss' });
+  const missed = async () => {
+    const before = await misses();
+    for (const { path, body } of REQUESTS) await (body ? service.post(path, body) : service.get(path));
+    return (await misses()) - before;
   };
-  await expect.poll(lacking).toBe(0);
+  await expect.poll(missed).toBe(0);
 }
 
 const follows = (service: Service, workers: number) => expect.poll(() => isCurrent(service)).toBe(workers);
@@ -82,23 +72,11 @@ const LASTING = [
   'is behind a proxy that accepts connections and ends them',
 ] as const;
 
-const ofServer = (server: () => Reached, kinds: readonly (keyof ReturnType<typeof faultsOf>)[]) =>
-  Object.fromEntries(kinds.map((kind) => [kind, (): Fault => faultsOf(server())[kind]]));
-
-/** Another connection, whose transaction stays open. */
-function transaction(statement: string): Fault {
-  let owner: Sql;
-  return {
-    begin: () => {
-      owner = postgresClient(system.postgres.ownerUrl);
-      return owner.unsafe(`begin; ${statement}`).simple();
-    },
-    end: async () => {
-      await owner.unsafe('rollback').simple();
-      await owner.end();
-    },
-  };
-}
+type Kind = keyof ReturnType<typeof faultsOf>;
+const faultOf =
+  (server: 'postgres' | 'redis', kind: Kind): (() => Fault) =>
+  () =>
+    faultsOf(system[server])[kind];
 
 /** Clients that take every connection of PostgreSQL. */
 function noConnection(): Fault {
@@ -120,46 +98,52 @@ function noConnection(): Fault {
   };
 }
 
-describe('cached hotels are served, and other requests rejected at once, while PostgreSQL', () => {
-  const faults: Record<string, () => Fault> = {
-    ...ofServer(() => system.postgres, LASTING),
-    'has no free connection': noConnection,
-    'has the table locked by an ALTER TABLE': () =>
-      transaction('alter table hotels add column whatever text'),
+/** A service, and the tier that answers its requests. */
+const ofRedis = () => ({ service: bare, workers: 2, tier: 'redis' });
+const ofLocal = () => ({ service: local, workers: 1, tier: 'local' });
+
+describe('cached hotels are served, and other requests rejected at once, while', () => {
+  const both = (): Fault => {
+    const faults = [system.redis, system.postgres].map((server) => faultsOf(server)['is frozen']);
+    return {
+      begin: () => Promise.all(faults.map(({ begin }) => begin())),
+      end: () => Promise.all(faults.map(({ end }) => end())),
+    };
   };
-  it.each(Object.entries(faults))('%s', async (_, make) => {
-    await follows(bare, 2);
-    await filled();
+  it.each<readonly [string, () => Fault, typeof ofRedis]>([
+    ...LASTING.map((kind) => [`PostgreSQL ${kind}`, faultOf('postgres', kind), ofRedis] as const),
+    ['PostgreSQL has no free connection', noConnection, ofRedis],
+    ['both servers are frozen', both, ofLocal],
+  ])('%s', async (_, make, from) => {
+    const { service, workers, tier } = from();
+    await follows(service, workers);
+    await filled(service, tier);
     const fault = make();
     await fault.begin();
     try {
-      await expect.poll(() => statusOfCold(bare)).toBe(503);
-      const load = new SteadyLoad(bare, REQUESTS);
+      await expect.poll(() => statusOfCold(service)).toBe(503);
+      const load = new SteadyLoad(service, REQUESTS);
       await load.answers(REQUESTS.length);
       expect(await load.stop()).toMatchObject(ALL_ANSWERED);
-      expect(await statusOfCold(bare)).toBe(503);
+      expect(await statusOfCold(service)).toBe(503);
     } finally {
       await fault.end();
     }
-    await expect.poll(() => statusOfCold(bare)).toBe(200);
+    await expect.poll(() => statusOfCold(service)).toBe(200);
+    await follows(service, workers);
   });
 });
 
 describe('every request is answered, or rejected until connections are replaced, when PostgreSQL', () => {
-  const faults: Record<string, () => Fault> = {
-    ...ofServer(() => system.postgres, ['has lost the far end of every connection']),
-    'has terminated every backend': () => ({ begin: terminate, end: () => {} }),
-    'has a hundred rows locked by an UPDATE': () =>
-      transaction("update hotels set name = 'never seen' where id like 'chaos-_'"),
-  };
-  it.each(Object.entries(faults))('%s', async (_, make) => {
+  it.each<[string, () => unknown]>([
+    ['has lost the far end of every connection', () => system.postgres.proxy.halfOpen()],
+    ['has terminated every backend', terminate],
+  ])('%s', async (_, begin) => {
     await follows(bare, 2);
-    const fault = make();
     const load = new SteadyLoad(bare, REQUESTS);
-    await fault.begin();
+    await begin();
     await load.answers(SOME);
     await expect.poll(() => statusOfCold(bare)).toBe(200);
-    await fault.end();
     await follows(bare, 2);
     expect((await load.stop()).faults).toEqual([]);
   });
@@ -185,51 +169,19 @@ const loading = (): Fault => ({
   },
 });
 
-/** Redis whose memory is full, under this policy. */
-const full = (policy: string, isFull: () => Promise<void>): Fault => ({
-  begin: async () => {
-    const { client } = system.redis;
-    const used = Number(/used_memory:(\d+)/.exec(await client.info('memory'))![1]);
-    await client.config('SET', 'maxmemory-policy', policy);
-    await client.config('SET', 'maxmemory', String(Math.round(0.9 * used)));
-    await isFull();
-  },
-  end: async () => {
-    await system.redis.client.config('SET', 'maxmemory', '0');
-    await system.redis.client.config('SET', 'maxmemory-policy', 'noeviction');
-  },
-});
-
 describe('no request fails while Redis', () => {
-  const faults: Record<string, () => Fault> = {
-    ...ofServer(() => system.redis, [...LASTING, 'responds late']),
-    ...ofServer(
-      () => system.redis,
-      ['has lost the far end of every connection', 'has reset every connection'],
-    ),
-    'replies LOADING': loading,
-    'replies READONLY': () => ({
-      begin: () => system.redis.client.replicaof('127.0.0.1', 1),
-      end: () => system.redis.client.replicaof('NO', 'ONE'),
-    }),
-    'replies OOM to writes': () =>
-      full('noeviction', () => expect(system.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/)),
-    'evicts because its memory is full': () =>
-      full('allkeys-lru', async () => {
-        const evicted = async () =>
-          Number(/evicted_keys:(\d+)/.exec(await system.redis.client.info('stats'))![1]);
-        const before = await evicted();
-        await expect.poll(evicted).toBeGreaterThan(before);
-      }),
-    'is emptied': () => ({ begin: () => system.redis.client.flushall(), end: () => {} }),
-  };
-  const opening: string[] = [...LASTING, 'responds late', 'replies LOADING'];
-  it.each(Object.entries(faults))('%s', async (name, make) => {
+  const opening: Kind[] = [...LASTING, 'responds late'];
+  const passing: Kind[] = ['has lost the far end of every connection', 'has reset every connection'];
+  it.each<readonly [string, () => Fault, string]>([
+    ...opening.map((kind) => [kind, faultOf('redis', kind), 'opens'] as const),
+    ...passing.map((kind) => [kind, faultOf('redis', kind), ''] as const),
+    ['replies LOADING', loading, 'opens'],
+  ])('%s', async (_, make, breaker) => {
     const fault = make();
     const load = new SteadyLoad(bare, REQUESTS);
     await load.answers(SOME);
     await fault.begin();
-    if (opening.includes(name)) await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
+    if (breaker === 'opens') await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
     await load.answers(SOME);
     await fault.end();
     await expect.poll(() => isOpen('redis')).toBe(0);
@@ -237,30 +189,5 @@ describe('no request fails while Redis', () => {
     const before = await hits();
     await expect.poll(hits).toBeGreaterThan(before);
     expect(await load.stop()).toMatchObject(ALL_ANSWERED);
-  });
-});
-
-describe('what is in the local cache is served, and the rest rejected at once, while both', () => {
-  it('are frozen', async () => {
-    await follows(local, 1);
-    const misses = () => local.metric('hotel_api_cache_lookups_total', { tier: 'local', result: 'miss' });
-    const missed = async () => {
-      const before = await misses();
-      for (const { path, body } of REQUESTS) await (body ? local.post(path, body) : local.get(path));
-      return (await misses()) - before;
-    };
-    await expect.poll(missed).toBe(0);
-    const faults = [system.redis, system.postgres].map((server) => faultsOf(server)['is frozen']);
-    await Promise.all(faults.map(({ begin }) => begin()));
-    try {
-      await expect.poll(() => statusOfCold(local)).toBe(503);
-      const load = new SteadyLoad(local, REQUESTS);
-      await load.answers(REQUESTS.length);
-      expect(await load.stop()).toMatchObject(ALL_ANSWERED);
-    } finally {
-      await Promise.all(faults.map(({ end }) => end()));
-    }
-    await expect.poll(() => statusOfCold(local)).toBe(200);
-    await follows(local, 1);
   });
 });
