@@ -1,7 +1,6 @@
 import { connect, createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeRelease } from '../procedures/release.ts';
-import { workerOf } from '../support/all-workers.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { groupOf, runningOf, unreadBytes } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -40,36 +39,13 @@ describe('the workers', () => {
     service = await startService({ redis: false, workers: 3, hotels: HOTELS });
   });
 
-  it('all serve requests', async () => {
-    await expect.poll(() => linesOf(service.logs(), 'worker started').length).toBe(3);
-    const seen = new Set<string>();
-    const send = async () =>
-      seen.add(workerOf(await service.get('/nowhere', { key: 'none', headers: { connection: 'close' } })))
-        .size;
-    await expect.poll(send, { interval: 0 }).toBe(3);
-    expect(await service.workerPids()).toHaveLength(3);
-  });
-
-  it.each(['SIGKILL', 'SIGABRT'] as const)('are replaced when one exits by %s', async (signal) => {
-    await service.ready();
-    const before = await service.workerPids();
-    const [victim] = before;
-    process.kill(victim!, signal);
-    await expect.poll(() => linesOf(service.logs(), 'worker exited').at(-1)?.workerPid).toBe(victim);
-    expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({ signal });
-    // the others respond meanwhile
-    expect((await service.get('/hotels/a')).status).toBe(200);
-    await expect
-      .poll(async () => (await service.workerPids()).filter((pid) => !before.includes(pid)))
-      .toHaveLength(1);
-    await service.ready();
-    expect(await service.workerPids()).toHaveLength(3);
-  });
-
-  it('are replaced when one is frozen', async () => {
+  it.each([
+    ['exits', 'SIGKILL'],
+    ['is frozen', 'SIGSTOP'],
+  ] as const)('are replaced when one %s', async (_, signal) => {
     await service.ready();
     const [victim, ...others] = await service.workerPids();
-    process.kill(victim!, 'SIGSTOP');
+    process.kill(victim!, signal);
     const exited = () => linesOf(service.logs(), 'worker exited').at(-1);
     await expect.poll(exited).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
     await expect.poll(() => service.workerPids()).toHaveLength(3);
