@@ -38,10 +38,11 @@ async function good(path: string, options: RequestOptions = {}): Promise<HttpRes
   return response;
 }
 
-describe('every 200 of a GET', () => {
-  it.each(READS)('has a tag that stays, its length and its cache directives: %s', async (path) => {
-    for (const key of keysFor(path)) {
-      const response = await good(path, { key });
+it.each(READS)('every 200 of a GET has these headers, as have HEAD and 304: %s', async (path) => {
+  for (const key of keysFor(path))
+    for (const accept of ['identity', 'gzip', 'zstd, br']) {
+      const headers = { 'accept-encoding': accept };
+      const response = await good(path, { key, headers });
       expect(response.headers).toMatchObject({
         etag: expect.stringMatching(/^(W\/)?"[\x21\x23-\x7e]+"$/),
         'cache-control': 'private, no-cache',
@@ -49,17 +50,38 @@ describe('every 200 of a GET', () => {
         'content-type': 'application/json',
         'content-length': String(response.body.length),
       });
-      expect(tagOf(await good(path, { key }))).toBe(tagOf(response));
+      await expectHeadAnd304(path, response, { key, headers });
     }
-  });
+});
 
-  it('carries each header once, and says that the connection closes if the client has asked for it', async () => {
-    const head = `GET /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nConnection: close\r\n\r\n`;
-    const [lines] = (await service.raw(head)).toLowerCase().split('\r\n\r\n');
-    const names = lines!.split('\r\n').slice(1);
-    expect(new Set(names.map((line) => line.split(':')[0])).size).toBe(names.length);
-    expect(names).toContain('connection: close');
-  });
+it.each(['/docs', '/openapi.json'])('HEAD and 304 of %s have the headers of GET', async (path) => {
+  await expectHeadAnd304(path, await good(path), {});
+});
+
+/** Fails unless HEAD has all headers of this GET, and 304 all but those of a body. */
+async function expectHeadAnd304(path: string, got: HttpResponse, options: RequestOptions): Promise<void> {
+  const head = await good(path, { ...options, method: 'HEAD' });
+  expect([head.text, comparableHeaders(head)]).toEqual(['', comparableHeaders(got)]);
+  const headers = { ...options.headers, 'if-none-match': tagOf(got) };
+  for (const method of ['GET', 'HEAD']) {
+    const same = await service.get(path, { ...options, method, headers });
+    expect([same.status, same.text]).toEqual([304, '']);
+    expect(comparableHeaders(same, 'content-length')).toEqual(
+      comparableHeaders(got, 'content-length', 'content-type'),
+    );
+  }
+}
+
+it('HEAD leaves the connection synchronised, and each header comes once', async () => {
+  const request = (method: string, last = '') =>
+    `${method} /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n${last}\r\n`;
+  await good('/hotels/small');
+  const text = await service.raw(request('HEAD') + request('HEAD') + request('GET', 'Connection: close\r\n'));
+  expect(text.match(/HTTP\/1\.1 200 /g)).toHaveLength(3);
+  expect(text.match(/"id":"small"/g)).toHaveLength(1);
+  const lines = text.toLowerCase().split('\r\n\r\n').at(-2)!.split('\r\n').slice(1);
+  expect(new Set(lines.map((line) => line.split(':')[0])).size).toBe(lines.length);
+  expect(lines).toContain('connection: close');
 });
 
 describe('the tag', () => {
@@ -79,16 +101,26 @@ describe('the tag', () => {
     const tags = await Promise.all(paths.map(async (path) => tagOf(await good(`/hotels${path}`))));
     expect(new Set(tags).size).toBe(tags.length);
   });
+});
 
-  it.each(['/hotels/!first', '/hotels?limit=1'])('changes with a hotel: %s', async (path) => {
-    await service.sql`insert into hotels (id, name) values ('!first', 'Before')
-      on conflict (id) do update set name = excluded.name`;
-    await expect.poll(async () => (await service.get(path)).text).toContain('Before');
-    const headers = { 'if-none-match': tagOf(await good(path)) };
-    await service.sql`update hotels set name = 'After' where id = '!first'`;
-    await expect.poll(async () => (await service.get(path, { headers })).status).toBe(200);
-    expect((await good(path)).text).toContain('After');
-  });
+it('a change shows in each coding, and with another tag; so does a deletion', async () => {
+  await service.insert({ id: '!a', description: LONG });
+  const paths = ['/hotels/!a', '/hotels?limit=1'];
+  for (const name of ['one', 'two']) {
+    const tags = await Promise.all(paths.map(async (path) => tagOf(await service.get(path))));
+    await service.sql`update hotels set name = ${name} where id = '!a'`;
+    for (const [i, path] of paths.entries()) {
+      const since = async () => (await service.get(path, { headers: { 'if-none-match': tags[i]! } })).text;
+      await expect.poll(since).toContain(`"name":"${name}"`);
+      for (const coding of CODINGS) {
+        const { body } = await good(path, { headers: { 'accept-encoding': coding } });
+        expect(DECODERS[coding](body).toString()).toContain(`"name":"${name}"`);
+      }
+    }
+  }
+  await service.sql`delete from hotels where id = '!a'`;
+  const headers = { 'accept-encoding': 'gzip' };
+  await expect.poll(async () => (await service.get('/hotels/!a', { headers })).status).toBe(404);
 });
 
 describe('If-None-Match', () => {
@@ -102,31 +134,11 @@ describe('If-None-Match', () => {
     ['a part of the tag', 200, (tag) => `${tag.slice(0, -2)}"`],
     ['the tag without quotes', 200, (tag) => tag.replaceAll('"', '')],
   ])('with %s results in %s', async (_, status, condition) => {
-    for (const path of ['/hotels/small', '/hotels/large', '/hotels', '/hotels/registry/500002']) {
+    for (const path of ['/hotels/small', '/hotels/large', '/hotels', '/hotels/suffix']) {
       const plain = await good(path);
       const response = await service.get(path, { headers: { 'if-none-match': condition(tagOf(plain)) } });
       expect([response.status, response.text]).toEqual([status, status === 304 ? '' : plain.text]);
     }
-  });
-
-  it('results in 304 for a tag that ends like the name of a coding', async () => {
-    const headers = { 'if-none-match': tagOf(await good('/hotels/suffix')) };
-    expect((await service.get('/hotels/suffix', { headers })).status).toBe(304);
-  });
-
-  it('results in 304 without a content type, and with all other headers of the 200', async () => {
-    for (const path of [...READS, '/hotels?limit=2&offset=2', '/docs', '/openapi.json'])
-      for (const method of ['GET', 'HEAD'])
-        for (const accept of ['identity', 'gzip', 'zstd, br']) {
-          const headers = { 'accept-encoding': accept };
-          const plain = await good(path, { method, headers });
-          const conditional = { ...headers, 'if-none-match': plain.headers.etag };
-          const same = await service.get(path, { method, headers: conditional });
-          expect([same.status, same.text]).toEqual([304, '']);
-          expect(comparableHeaders(same, 'content-length')).toEqual(
-            comparableHeaders(plain, 'content-length', 'content-type'),
-          );
-        }
   });
 
   it('does not bypass checks of the key, the scope, the values and the existence of the hotel', async () => {
@@ -169,28 +181,6 @@ describe('x-request-id', () => {
     const made = await idFor('/hotels/small', id);
     expect(made).not.toBe(id);
     expect(made).toMatch(MADE);
-  });
-});
-
-// test/contract/errors.test.ts compares HEAD and GET for each error
-describe('HEAD', () => {
-  it.each(READS)('has the headers of GET, including the length, without the body: %s', async (path) => {
-    for (const accept of ['identity', 'gzip', 'zstd, br']) {
-      const headers = { 'accept-encoding': accept };
-      const [get, head] = [await good(path, { headers }), await good(path, { headers, method: 'HEAD' })];
-      expect(head.body).toHaveLength(0);
-      expect(comparableHeaders(head)).toEqual(comparableHeaders(get));
-    }
-  });
-
-  it('leaves the connection synchronised', async () => {
-    const head = (method: string, last = '') =>
-      `${method} /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n${last}\r\n`;
-    await good('/hotels/small');
-    const requests = head('HEAD') + head('HEAD') + head('GET', 'Connection: close\r\n');
-    const text = await service.raw(requests);
-    expect(text.match(/HTTP\/1\.1 200 /g)).toHaveLength(3);
-    expect(text.match(/"id":"small"/g)).toHaveLength(1);
   });
 });
 
@@ -254,35 +244,14 @@ describe('compression', () => {
     expect(await encodingOf('/hotels/large', accept)).toBe(expected);
   });
 
-  it('shows a change of what is kept compressed, and its deletion', async () => {
-    await service.insert({ id: '!a', description: LONG });
-    for (const name of ['one', 'two']) {
-      await service.sql`update hotels set name = ${name} where id = '!a'`;
-      for (const path of ['/hotels/!a', '/hotels?limit=1'])
-        for (const coding of CODINGS) {
-          const text = async () => {
-            const { body } = await service.get(path, { headers: { 'accept-encoding': coding } });
-            return DECODERS[coding](body).toString();
-          };
-          await expect.poll(text).toContain(`"name":"${name}"`);
-        }
-    }
-    await service.sql`delete from hotels where id = '!a'`;
-    const headers = { 'accept-encoding': 'gzip' };
-    await expect.poll(async () => (await service.get('/hotels/!a', { headers })).status).toBe(404);
-  });
-
   it('does not apply to errors, and to nothing with COMPRESSION=off', async () => {
     const headers = { 'accept-encoding': 'gzip, br, zstd' };
     expect((await service.get('/hotels/nowhere', { headers })).text).toBe('{"error":"Hotel not found"}');
     const hotels = [{ id: 'a', channel_id: 'CH-a', description: LONG }];
     const plain = await startService({ hotels, redis: false, env: { COMPRESSION: 'off' } });
-    for (const { status, headers: got } of [
-      ...(await Promise.all(
-        ['/hotels/a', '/hotels', '/openapi.json'].map((path) => plain.get(path, { headers })),
-      )),
-      await plain.post(BATCH, { channel_ids: ['CH-a'] }, { headers }),
-    ])
+    const answers = ['/hotels/a', '/hotels', '/openapi.json'].map((path) => plain.get(path, { headers }));
+    answers.push(plain.post(BATCH, { channel_ids: ['CH-a'] }, { headers }));
+    for (const { status, headers: got } of await Promise.all(answers))
       expect([status, got['content-encoding']]).toEqual([200, undefined]);
     await plain.stop();
   });

@@ -134,9 +134,7 @@ function wrong() {
       'a framing of chunks and more': post('Transfer-Encoding: chunked, gzip\r\n', chunk),
       'a framing of xchunked': post('Transfer-Encoding: xchunked\r\n', chunk),
       'a chunk without a size': post(chunked, '\r\nx\r\n'),
-      'a chunk size below zero': post(chunked, '-1\r\nx\r\n0\r\n\r\n'),
       'a chunk size of all bits': post(chunked, 'ffffffffffffffff\r\nx\r\n0\r\n\r\n'),
-      'a chunk size of half the bits': post(chunked, '7fffffffffffffff\r\nx\r\n0\r\n\r\n'),
       'a chunk that is shorter than its size': post(chunked, `ff\r\n${BODY}\r\n0\r\n\r\n`),
       'a chunk with a long extension': post(chunked, `18;${'x'.repeat(10_000)}\r\n${BODY}\r\n0\r\n\r\n`),
       'chunks with trailers': post(chunked, `${chunk}0\r\nx-api-key: nonsense\r\n\r\n`),
@@ -144,23 +142,15 @@ function wrong() {
       'bare carriage returns': get('/hotels/h1').replaceAll('\r\n', '\r'),
       'a carriage return in a header value': get('/hotels/h1', 'x-request-id: a\rb\r\n'),
       'a huge header': get('/hotels/h1', `x-a: ${'b'.repeat(100_000)}\r\n`),
-      'a huge header name': get('/hotels/h1', `${'x'.repeat(100_000)}: b\r\n`),
       'a huge path': get(`/hotels/${'x'.repeat(100_000)}`),
-      'a huge method': `${'X'.repeat(100_000)} / HTTP/1.1\r\n\r\n`,
       'an empty path': get(''),
-      'a fragment': get('/hotels/h1#x'),
-      'bytes in the path that are not UTF-8': get('/hotels/\xff\xfe\xed\xa0\x80'),
-      'HTTP/0.9': 'GET /hotels/h1\r\n',
       'HTTP/9.9': get('/hotels/h1').replace('/1.1', '/9.9'),
-      'a method in lower case': get('/hotels/h1').replace('GET', 'get'),
       'an unknown method': get('/hotels/h1').replace('GET', 'BREW'),
-      zeros: '\0'.repeat(5_000),
       'a half request line': 'GET /hot',
       'half the headers': get('/hotels/h1').slice(0, -10),
       'half a body': post(length, BODY.slice(0, 10)),
       'a request behind a body that was not announced':
         post('Content-Length: 0\r\n', BODY) + get('/hotels/h1'),
-      'a query of percents': get(`/hotels?${'%'.repeat(1_000)}&limit=%`),
     },
     /** Pipelined requests that are not all answered in one iteration. */
     any: {
@@ -249,17 +239,6 @@ function documentedStatuses(): Record<string, string> {
   );
 }
 
-/** Fails unless this was received for a request of a group. */
-const EXPECTED: Record<
-  keyof ReturnType<typeof wrong>,
-  (text: string, closed: boolean, what: string) => void
-> = {
-  answered: (text, _, what) => expect(text, what).toContain('HTTP/1.1 200 '),
-  closed: (text, closed, what) => expect([text.slice(0, 13), closed], what).toEqual(['HTTP/1.1 400 ', true]),
-  'not answered': (text, _, what) => expect(text, what).not.toContain('HTTP/1.1 200 '),
-  any: () => {},
-};
-
 /** Correct requests, for mutations. */
 const right = () => [
   get('/hotels?limit=5&offset=3'),
@@ -298,17 +277,10 @@ function mutated(request: string, random: () => number): string {
 
 /** Fails unless this is a possible response: one of the contract or of the HTTP library, never a failure. */
 function expectNoFailure(sent: string, received: string): void {
-  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
-  if (received !== '')
-    expect(
-      statuses.length,
-      `to ${JSON.stringify(sent.slice(0, 300))}: ${received.slice(0, 300)}`,
-    ).toBeGreaterThan(0);
-  for (const status of statuses) {
-    // 505 is the library's response to an unsupported version
-    const isValid = status < 500 || status === 505;
-    expect(isValid, `${status} to ${JSON.stringify(sent.slice(0, 1_000))}`).toBe(true);
-  }
+  const said = `to ${JSON.stringify(sent.slice(0, 1_000))}: ${received.slice(0, 300)}`;
+  if (received !== '') expect(received, said).toContain('HTTP/1.1 ');
+  // 505 is the library's response to an unsupported version
+  expect(received, said).not.toMatch(/HTTP\/1\.1 (?!505)[5-9]\d\d /);
 }
 
 async function expectWell(): Promise<void> {
@@ -324,7 +296,10 @@ describe('a malformed request', () => {
       for (const [i, [what, request]] of Object.entries(requests).entries()) {
         const { text, closed } = answers[i]!;
         expectNoFailure(`${what}: ${request}`, text);
-        EXPECTED[group as keyof typeof EXPECTED](text, closed, `${what}: ${text.slice(0, 300)}`);
+        const said = `${what}: ${text.slice(0, 300)}`;
+        if (group === 'answered') expect(text, said).toContain('HTTP/1.1 200 ');
+        if (group === 'closed') expect([text.slice(0, 13), closed], said).toEqual(['HTTP/1.1 400 ', true]);
+        if (group === 'not answered') expect(text, said).not.toContain('HTTP/1.1 200 ');
       }
       await expectWell();
     }
@@ -373,58 +348,63 @@ describe('a malformed request', () => {
   });
 });
 
-describe('a GET with a body', () => {
-  const smuggled = () => get('/hotels/x7');
-  const withLength = (path: string) => get(path, `Content-Length: ${smuggled().length}\r\n`) + smuggled();
-  it.each([
-    ['a length', () => withLength('/hotels/h1')],
-    ['chunks', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n0\r\n\r\n`],
-    ['an unknown framing', () => `${get('/hotels/h1', 'Transfer-Encoding: x\r\n')}0\r\n\r\n`],
-    ['chunks without an end', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n`],
-    ['a length that is not kept', () => `${get('/hotels/h1', 'Content-Length: 9\r\n')}hello`],
-  ])('by %s is rejected with its own message, and the connection closes', async (_, request) => {
-    const { text, closed } = await send(request(), 2_000);
-    const head = 'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n';
-    expect([text.slice(0, head.length), closed]).toEqual([head, true]);
-    expect(text).toMatch(/\r\nconnection: close\r\n/i);
-    expect(text.split('\r\n\r\n')[1]).toBe('{"error":"GET requests must not carry a body"}');
-  });
+const inChunks = () =>
+  post('Transfer-Encoding: Chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`);
+const smuggled = () => get('/hotels/x7');
+const withLength = () => get('/hotels/h1', `Content-Length: ${smuggled().length}\r\n`) + smuggled();
+const NO_BODY = '{"error":"GET requests must not carry a body"}';
 
-  it('by a length, as HEAD, is rejected with the length of the body of GET', async () => {
-    const request = withLength('/hotels/h1').replace('GET', 'HEAD');
-    const { text, closed } = await send(request, 2_000);
-    expect([text.slice(0, 13), text.split('\r\n\r\n')[1], closed]).toEqual(['HTTP/1.1 400 ', '', true]);
-    expect(text).toMatch(/\r\ncontent-length: 46\r\nconnection: close\r\n\r\n$/);
-  });
-
-  it('of length 0 has no body, and is answered', async () => {
-    const { text } = await send(get('/hotels/h1', 'Content-Length: 0\r\nConnection: close\r\n'), 2_000);
-    expect(text).toMatch(/^HTTP\/1\.1 200 /);
-  });
+it.each<[what: string, request: () => string, status: number, body: string]>([
+  ['a GET with a length', withLength, 400, NO_BODY],
+  ['a HEAD with a length', () => withLength().replace('GET', 'HEAD'), 400, ''],
+  [
+    'a GET with chunks',
+    () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n0\r\n\r\n`,
+    ...([400, NO_BODY] as const),
+  ],
+  [
+    'a GET with chunks without an end',
+    () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n`,
+    ...([400, NO_BODY] as const),
+  ],
+  [
+    'a GET with an unknown framing',
+    () => `${get('/hotels/h1', 'Transfer-Encoding: x\r\n')}0\r\n\r\n`,
+    ...([400, NO_BODY] as const),
+  ],
+  [
+    'a GET with a length that is not kept',
+    () => `${get('/hotels/h1', 'Content-Length: 9\r\n')}hello`,
+    ...([400, NO_BODY] as const),
+  ],
+  ['a batch in chunks', inChunks, 200, '[{"id":"h1",'],
+  ['a batch in chunks without a key', () => inChunks().replace(key(), ''), 401, '{"error":"Unauthorized"}'],
+])('%s has one response, and its connection closes', async (_, request, status, body) => {
+  const { text, closed } = await send(request(), 2_000);
+  const [head, content] = text.split('\r\n\r\n');
+  expect([head!.slice(0, 13), content!.slice(0, body.length || 1), closed]).toEqual([
+    ...[`HTTP/1.1 ${status} `, body, true],
+  ]);
+  expect(text.split('HTTP/1.1 ')).toHaveLength(2);
+  if (status === 401) return;
+  expect(head).toMatch(/\r\nconnection: close(\r\n|$)/i);
+  expect(head).toContain('\r\ncontent-type: application/json\r\n');
+  if (status === 400) expect(head).toContain(`\r\ncontent-length: ${NO_BODY.length}`);
 });
 
-describe('a batch in chunks', () => {
-  const chunks = () =>
-    post('Transfer-Encoding: Chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`);
+it('a GET of length 0 has no body, and is answered', async () => {
+  const { text } = await send(get('/hotels/h1', 'Content-Length: 0\r\nConnection: close\r\n'), 2_000);
+  expect(text).toMatch(/^HTTP\/1\.1 200 /);
+});
 
-  it('is answered, and its connection closes', async () => {
-    const { text, closed } = await send(chunks(), 2_000);
-    expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 200 ', true]);
-    expect(text).toMatch(/\r\nconnection: close\r\n/i);
-  });
-
-  it('without a key is rejected after its body has arrived, and its connection closes', async () => {
-    const { text, closed } = await send(chunks().replace(key(), ''), 2_000);
-    expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 401 ', true]);
-  });
-
-  it.each([
-    ['a request in its trailers', 'GET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
-    ['a request behind it', '\r\nGET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
-  ])('closes without a response to %s', async (_, rest) => {
-    const request = chunks().slice(0, -2) + rest.replace('KEY', service.fullKey);
-    const { text, closed } = await send(request, 2_000);
+it.each([
+  ['in its trailers', ''],
+  ['behind it', '\r\n'],
+])(
+  'a request %s has no response beside that of a batch in chunks, whose connection closes',
+  async (_, end) => {
+    const { text, closed } = await send(inChunks().slice(0, -2) + end + smuggled(), 2_000);
     expect(closed).toBe(true);
     expect(text.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(1);
-  });
-});
+  },
+);

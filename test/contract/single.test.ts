@@ -27,28 +27,21 @@ beforeAll(async () => {
   });
 });
 
-const idAt = async (path: string) => (await service.get(path)).json().id;
 const expectNotFound = async (path: string) => expectError(await service.get(path), 404, 'Hotel not found');
 
-describe('one hotel', () => {
+describe('one hotel, at the first and at later requests,', () => {
   it.each([
-    '/hotels/plain',
-    '/hotels/channel/CH-1',
-    '/hotels/registry/500001',
-    '/hotels/plain?limit=abc&%zz',
-  ])('is found at %s, at the first and at later requests', async (path) => {
-    for (let round = 0; round < 3; round++) {
-      const response = await service.get(path);
-      expect(response.status).toBe(200);
-      expect(response.json()).toMatchObject({ id: 'plain', channel_id: 'CH-1', registry_id: 500001 });
-    }
+    ...['/hotels/plain', '/hotels/channel/CH-1', '/hotels/registry/500001', '/hotels/plain?limit=abc&%zz'],
+  ])('is found at %s', async (path) => {
+    for (let round = 0; round < 3; round++)
+      expect((await service.get(path)).json()).toMatchObject({ id: 'plain', registry_id: 500001 });
   });
 
   it.each([
     ...['/hotels/nowhere', '/hotels/channel/nowhere', '/hotels/registry/500009'],
     // an id of another kind
     ...['/hotels/channel/plain', '/hotels/CH-1', '/hotels/500001'],
-  ])('is not found at %s, at the first and at later requests', async (path) => {
+  ])('is not found at %s', async (path) => {
     for (let round = 0; round < 3; round++) await expectNotFound(path);
   });
 });
@@ -63,20 +56,19 @@ describe('an id in the path', () => {
   it.each([
     ['/hotels/%70%6c%61%69%6E', 'plain'],
     ['/hotels/%c3%a9', 'é'],
-    ['/hotels/%C3%A9', 'é'],
     // once
     ['/hotels/%2541', '%41'],
     ['/hotels/a+b', 'a+b'],
-    ['/hotels/a%20b', 'a b'],
     ['/hotels/channel/mixed', 'lower'],
     ['/hotels/channel/MIXED', 'upper'],
-    // a word of the paths
-    ['/hotels/channel', 'channel'],
-    ['/hotels/registry', 'registry'],
-    ['/hotels/channel/batch', 'batch'],
-    ['/hotels/channel/channel', 'channel'],
+    ['/hotels/registry/0500001', 'plain'],
+    ['/hotels/registry/0000000000000000000000000000500001', 'plain'],
+    ['/hotels/registry/%35%30%30%30%30%31', 'plain'],
+    ['/hotels/registry/-05', 'minus'],
+    ['/hotels/registry/-0', 'zero'],
+    ['/hotels/registry/000', 'zero'],
   ])('%s leads to the hotel %s', async (path, id) => {
-    expect(await idAt(path)).toBe(id);
+    expect((await service.get(path)).json().id).toBe(id);
   });
 
   it.each([
@@ -91,17 +83,6 @@ describe('an id in the path', () => {
 });
 
 describe('a registry id in the path', () => {
-  it.each([
-    ['0500001', 'plain'],
-    ['0000000000000000000000000000500001', 'plain'],
-    ['%35%30%30%30%30%31', 'plain'],
-    ['-05', 'minus'],
-    ['-0', 'zero'],
-    ['000', 'zero'],
-  ])('%s is the integer of %s', async (value, id) => {
-    expect(await idAt(`/hotels/registry/${value}`)).toBe(id);
-  });
-
   it.each([
     ...['1.5', '500001.0', '1e3', '0x10', 'abc', 'batch', '%205', '5%20', '%20', '5%0a', '+5', '%2b5', '-'],
     ...['--5', '5-', '5_0', '5,0', '5n', 'NaN', 'Infinity', 'null', '5%00', '%D9%A5', '%EF%BC%95', '%ff'],
