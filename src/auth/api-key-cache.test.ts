@@ -126,7 +126,6 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     window,
     freshness,
     mayServeAnyAge: (error) => isOutage(error) && freshness.mayServeAnyAge(),
-    unknownTtlMs: 60_000,
     counts: tiers.counts,
     mayLookUp: tiers.mayLookUp,
   });
@@ -262,7 +261,7 @@ describe('beyond the limit of unknown keys', () => {
     expect(await waited(loading)).not.toBeNull();
   });
 
-  it('a known key is still refreshed', async () => {
+  it('a known key is still read again', async () => {
     tiers.put(key);
     tiers.mayLookUp.mockReturnValue(true);
     await apiKeys.load(key);
@@ -391,16 +390,11 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   });
 });
 
-it('a key is refreshed in the background after 30 s, and the cached key is used meanwhile', async () => {
+it('a key is read again after an hour, whatever is known', async () => {
   tiers.put(key);
   await load();
-  later(30_001);
-  tiers.revoke(key);
-  tiers.redis.clear();
-  expect(apiKeys.find(key)).not.toBeNull();
-  await turn();
-  expect(apiKeys.find(key)).toBeNull();
-  expect(tiers.requested.postgres).toBe(2);
+  later(3_600_001);
+  expect(apiKeys.find(key)).toBeUndefined();
 });
 
 it('while the log is not followed no cached key is used for longer than 3.3 s', async () => {

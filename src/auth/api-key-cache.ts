@@ -1,6 +1,6 @@
 import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
@@ -11,11 +11,6 @@ import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } fr
 import type { LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
-/**
- * Age after which a key is reloaded in the background. The log names every change; this bounds for how long a row that
- * was written with triggers disabled is not known.
- */
-const KEY_REFRESH_MS = 30_000;
 /** Interval between reloads of a known key while no tier responds. */
 const KEY_RETRY_MS = 1_000;
 
@@ -28,7 +23,6 @@ interface ApiKeyCacheOptions {
   freshness: Freshness;
   /** whether cached rights of any age may be used after this error of a lookup */
   mayServeAnyAge: (error: unknown) => boolean;
-  unknownTtlMs: number;
   /** counts of lookups; absent: the key is rejected. A method call for each would cost a cached request 1 % of its time */
   counts: LookupCounts;
   /** whether one more key that is not known may be looked up */
@@ -69,18 +63,13 @@ export class ApiKeyCache {
   #find(key: string, nowMs: number): Principal | null | undefined {
     const known = this.#memory.get(key);
     if (known !== undefined) {
-      const ageMs = nowMs - known.readAtMs;
-      if (known.readAtMs < this.#freshness.oldestReadMs(nowMs)) {
-        if (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs)) return undefined;
-      } else if (ageMs > KEY_REFRESH_MS) {
-        known.readAtMs = nowMs - KEY_REFRESH_MS + KEY_RETRY_MS;
-        this.load(key).catch(() => {});
-      }
+      const isOld = known.readAtMs < this.#freshness.oldestReadMs(nowMs);
+      if (isOld && (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs))) return undefined;
       return unlessExpired(known.principal, wallAt(nowMs));
     }
     const unknown = this.#memory.getUnknown(key);
     if (unknown !== undefined) {
-      const isYoung = nowMs - unknown.readAtMs < this.#options.unknownTtlMs;
+      const isYoung = nowMs - unknown.readAtMs < MAX_ABSENCE_MS;
       if (isYoung && unknown.readAtMs >= this.#freshness.oldestReadMs(nowMs)) return null;
     }
     return isWellFormed(key) ? undefined : null;

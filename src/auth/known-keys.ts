@@ -10,7 +10,7 @@ export interface CachedKey {
   readonly principal: Principal | null;
   readonly sha256: string;
   /** monotonic time in ms at which its lookup began */
-  readAtMs: number;
+  readonly readAtMs: number;
   /** PostgreSQL did not answer the last lookup: until this time the cached rights are used */
   retryAtMs: number;
 }

@@ -42,7 +42,7 @@ describe('a key in Redis', () => {
   it('counts as missing while it is invalid', async () => {
     const onInvalidValue = vi.fn();
     const stored = { read: async () => Buffer.from('corrupt') } as never;
-    const cache = new RedisKeyCache(stored, { ttlMs: 1, absentTtlMs: 1, onInvalidValue }, secret);
+    const cache = new RedisKeyCache(stored, { ttlMs: 1, onInvalidValue }, secret);
     expect(await cache.read(SHA256)).toBeUndefined();
     expect(onInvalidValue).toHaveBeenCalledOnce();
   });

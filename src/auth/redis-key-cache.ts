@@ -1,4 +1,5 @@
 import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
+import { MAX_ABSENCE_MS } from '../log/bounds.ts';
 import { lifetimeMs, type RedisCacheOptions, type RedisStore } from '../redis/store.ts';
 import type { Principal } from './principal.ts';
 
@@ -46,7 +47,7 @@ export class RedisKeyCache {
   /** Stores a key, or for a short time that there is none with this sha256. */
   async fill(sha256: string, key: LabelledKey): Promise<void> {
     const name = this.#prefix + sha256;
-    const ttlMs = lifetimeMs(key.principal ? this.#options.ttlMs : this.#options.absentTtlMs);
+    const ttlMs = lifetimeMs(key.principal ? this.#options.ttlMs : MAX_ABSENCE_MS);
     await this.#redis.setMany([[name, encodeKey(name, key, this.#secret), ttlMs]]);
   }
 }

@@ -5,8 +5,6 @@ import type { CacheMemory } from './memory.ts';
 export function localCacheIn(memory: CacheMemory | number): LocalCache {
   return new LocalCache(memory, {
     freshness: { oldestReadMs: () => -Infinity },
-    absentTtlMs: 60_000,
-    refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
   });
 }

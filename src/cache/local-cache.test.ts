@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { Namespace } from '../hotels/namespace.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
@@ -17,39 +16,28 @@ let counts: Options['counts'];
 let setWallClock: (byMs: number) => void;
 const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
 const isHeld = () => local.find('id', 'a') > 0;
-const cacheWith = (refresh: Options['refresh']) =>
-  new LocalCache(1024 ** 2, {
-    freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs },
-    absentTtlMs: 60_000,
-    refresh,
-    counts,
-  });
 
 beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
   maxAgeMs = HOUR_MS;
   counts = { hit: 0, absent: 0, miss: 0 };
-  local = cacheWith(() => {});
+  local = new LocalCache(1024 ** 2, { freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs }, counts });
 });
 afterEach(realClocks);
 
-it('a batch response stays valid while some of its entries are refreshed', async () => {
-  const refreshed: [Namespace, string[]][] = [];
-  // like the reader, which looks up keys in the cache again
-  local = cacheWith((namespace, keys) => {
-    local.currentOf(namespace, keys);
-    refreshed.push([namespace, keys]);
-  });
-  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
-  // past the refresh time of every entry, before its maximum age
-  vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
-  const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
-  const batchLookup = local.gatherBody('channel', body, 'full', true)!;
-  expect([batchLookup.hits, batchLookup.misses]).toEqual([2, 1]);
-  expect(batchLookup.takePartial().keys).toEqual(['missing']);
-  expect(refreshed).toEqual([]);
-  await new Promise((resolve) => setImmediate(resolve));
-  expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
+it('an entry is kept for half an hour to an hour, so that what was read together is not read again together', () => {
+  maxAgeMs = Infinity;
+  for (let n = 0; n < 100; n++) local.store(hotel({ id: `h${n}` }));
+  const held = () =>
+    Array.from({ length: 100 }, (_, n) => local.find('id', `h${n}`)).filter((ref) => ref > 0);
+  vi.advanceTimersByTime(0.5 * HOUR_MS - 1);
+  expect(held()).toHaveLength(100);
+  vi.advanceTimersByTime(0.25 * HOUR_MS);
+  expect(held().length).toBeGreaterThan(10);
+  expect(held().length).toBeLessThan(90);
+  vi.advanceTimersByTime(0.25 * HOUR_MS + 1);
+  expect(held()).toEqual([]);
+  expect(local.lastKnown('id', 'h0')).toMatchObject({ id: 'h0' });
 });
 
 it('a batch that is returned for its misses is counted once, when it is read again', () => {
@@ -81,13 +69,13 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
 });
 
 it('ages count from the beginning of the read, and do not depend on steps of the wall clock', () => {
-  maxAgeMs = 3_300;
+  maxAgeMs = 0.4 * HOUR_MS;
   const beganMs = monotonicMs();
-  vi.advanceTimersByTime(3_000);
+  vi.advanceTimersByTime(0.3 * HOUR_MS);
   local.store(hotel({ id: 'a' }), beganMs);
   setWallClock(-3 * HOUR_MS);
   expect(isHeld()).toBe(true);
-  vi.advanceTimersByTime(301);
+  vi.advanceTimersByTime(0.1 * HOUR_MS + 1);
   expect(isHeld()).toBe(false);
   store();
   setWallClock(3 * HOUR_MS);

@@ -1,17 +1,12 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, onIteration, random, setTimer, wallAt, wallMs } from '../lib/clock.ts';
+import { monotonicMs, random, wallAt, wallMs } from '../lib/clock.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
-
-/**
- * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
- * times that, to spread the load. Rows may be written with triggers disabled; this bounds for how long they are not served.
- */
-export const REFRESH_MS = 900_000;
 
 /**
  * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set
@@ -23,9 +18,6 @@ const SAMPLED_ONE_OF = 32;
 
 interface LocalCacheOptions {
   freshness: Pick<Freshness, 'oldestReadMs'>;
-  absentTtlMs: number;
-  /** reloads keys and stores them here, in the background */
-  refresh: (namespace: Namespace, keys: string[]) => void;
   /** counts of looked-up keys by result, incremented here */
   counts: { hit: number; absent: number; miss: number };
 }
@@ -35,7 +27,6 @@ export class LocalCache {
   readonly arena: CacheArena;
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
-  readonly #refreshing = new Set<string>();
   /** false if its budget is 0: then every lookup is a miss, and none is counted */
   readonly keeps: boolean;
 
@@ -45,11 +36,6 @@ export class LocalCache {
     this.keeps = this.arena.stats().maxBytes > 0;
     this.#options = options;
     this.#counts = options.counts;
-  }
-
-  /** Maximum time for which an absence is kept. */
-  get absentTtlMs(): number {
-    return this.#options.absentTtlMs;
   }
 
   /** Returns a ref into the arena, or ABSENT, or MISS. */
@@ -62,10 +48,8 @@ export class LocalCache {
       this.#options.freshness.oldestReadMs(nowMs),
       wallAt(nowMs),
     );
-    if (ref > 0) {
-      this.#counts.hit++;
-      if (this.arena.refreshAtMs(ref) <= nowMs) this.#refresh(namespace, [key]);
-    } else if (ref === ABSENT) this.#counts.absent++;
+    if (ref > 0) this.#counts.hit++;
+    else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
     return ref;
   }
@@ -89,7 +73,7 @@ export class LocalCache {
     if (visible && !lookup.areAmong(visible))
       lookup = this.arena.gather(namespace, body, view, nowMs, Infinity, wallMs);
     if (!mayMiss && (lookup.misses > 0 || lookup.status !== OK)) return undefined;
-    return this.#counted(namespace, lookup, nowMs);
+    return this.#counted(lookup);
   }
 
   /**
@@ -112,7 +96,7 @@ export class LocalCache {
       wallAt(nowMs),
     );
     if (!mayMiss && batchLookup.misses > 0) return undefined;
-    return this.#counted(namespace, batchLookup, nowMs);
+    return this.#counted(batchLookup);
   }
 
   /** Number of entries from Redis of which one is stored. */
@@ -122,12 +106,11 @@ export class LocalCache {
 
   /** Stores an entry; its age counts from `readAtMs`, the beginning of the query. */
   store(entry: Entry, readAtMs = monotonicMs()): void {
-    this.arena.put(entry.bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + random()));
+    this.arena.put(entry.bytes, readAtMs, untilMs(readAtMs, MAX_AGE_MS));
   }
 
   storeAbsent(namespace: Namespace, key: string, readAtMs = monotonicMs()): void {
-    const untilMs = readAtMs + this.#options.absentTtlMs * (0.5 + 0.5 * random());
-    this.arena.putAbsent(namespace, key, readAtMs, untilMs);
+    this.arena.putAbsent(namespace, key, readAtMs, untilMs(readAtMs, MAX_ABSENCE_MS));
   }
 
   /**
@@ -139,8 +122,8 @@ export class LocalCache {
     const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
     return keys.map((key) => {
       // at time -Infinity no certification has flipped
-      const ref = this.keeps ? this.arena.find(namespace, key, -Infinity, oldestMs) : MISS;
-      return ref > 0 ? this.#updated(ref, nowMs) : undefined;
+      const ref = this.keeps ? this.arena.find(namespace, key, nowMs, oldestMs, -Infinity) : MISS;
+      return ref > 0 ? this.#updated(ref, wallAt(nowMs)) : undefined;
     });
   }
 
@@ -166,38 +149,25 @@ export class LocalCache {
     this.arena.dropSince(sinceMs);
   }
 
-  #counted(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup {
+  #counted(batchLookup: BatchLookup): BatchLookup {
     if (!this.keeps) return batchLookup;
     this.#counts.hit += batchLookup.hits;
     this.#counts.absent += batchLookup.absences;
     this.#counts.miss += batchLookup.misses;
-    if (batchLookup.soonestSoftMs <= nowMs) this.#refresh(namespace, batchLookup.softKeys(nowMs));
     return batchLookup;
   }
 
-  /** Returns the entry as it reads now; undefined if it is due for a refresh. */
-  #updated(ref: number, nowMs: number): Entry | undefined {
-    const [storedAtMs, softUntilMs] = [this.arena.storedAt(ref), this.arena.refreshAtMs(ref)];
-    const wallMs = wallAt(nowMs);
-    const refreshed = this.arena.validUntilMs(ref) <= wallMs;
-    // the caller may be the refresh of this entry
-    if (!refreshed && softUntilMs <= nowMs) return undefined;
+  /** Returns the entry as it reads at this time, and stores it so if its certification has flipped. */
+  #updated(ref: number, wallMs: number): Entry {
+    const isFlipped = this.arena.validUntilMs(ref) <= wallMs;
+    const [storedAtMs, untilMs] = [this.arena.storedAt(ref), this.arena.expiresAtMs(ref)];
     const entry = new Entry(this.arena.read(ref)).at(wallMs);
-    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs);
+    if (isFlipped) this.arena.put(entry.bytes, storedAtMs, untilMs);
     return entry;
   }
+}
 
-  #refresh(namespace: Namespace, keys: string[]): void {
-    const names = keys.map((key) => `${namespace} ${key}`);
-    const stale = keys.filter((_, i) => !this.#refreshing.has(names[i]!));
-    if (stale.length === 0) return;
-    for (const name of names) this.#refreshing.add(name);
-    // the entries stay until they are replaced; the next refresh is at least a second later
-    const forget = () => {
-      for (const name of names) this.#refreshing.delete(name);
-    };
-    setTimer(forget, 1_000).unref();
-    // deferred, because the caller's views are only valid until the arena's next call
-    onIteration(() => this.#options.refresh(namespace, stale));
-  }
+/** Returns the time until which a value is kept that was read then: values that were read together do not expire together. */
+function untilMs(readAtMs: number, maxMs: number): number {
+  return readAtMs + maxMs * (0.5 + 0.5 * random());
 }

@@ -1,6 +1,7 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { MAX_ABSENCE_MS } from '../log/bounds.ts';
 import { lifetimeMs, type RedisCacheOptions, type RedisStore, type TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
@@ -42,7 +43,7 @@ export class RedisHotelCache {
     const values: TimedValue[] = [];
     for (const { id, channelId, registryId, bytes, present } of entries) {
       // the same lifetime for all, so that one load restores all
-      const ttlMs = lifetimeMs(present ? this.#options.ttlMs : this.#options.absentTtlMs);
+      const ttlMs = lifetimeMs(present ? this.#options.ttlMs : MAX_ABSENCE_MS);
       const pointer = POINTER_PREFIX + id;
       values.push([this.prefixOf('id') + id, bytes, ttlMs]);
       if (channelId !== null) values.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
@@ -55,11 +56,7 @@ export class RedisHotelCache {
   async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
     const start = this.prefixOf(namespace);
     await this.#redis.setMany(
-      keys.map((key) => [
-        start + key,
-        absenceOf(namespace, key, label),
-        lifetimeMs(this.#options.absentTtlMs),
-      ]),
+      keys.map((key) => [start + key, absenceOf(namespace, key, label), lifetimeMs(MAX_ABSENCE_MS)]),
     );
   }
 }

@@ -79,8 +79,6 @@ export function buildWorker(
   const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
   const local = new LocalCache(memory, {
     freshness,
-    absentTtlMs: config.ABSENT_TTL_S * 1000,
-    refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
     counts: metrics.cacheLookups.local,
   });
   const countLookups: CountLookups = (tier, result, keys) => {
@@ -119,7 +117,6 @@ export function buildWorker(
   const apiKeys = new ApiKeyCache({
     ...{ origin, history, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
-    unknownTtlMs: config.ABSENT_TTL_S * 1000,
     counts: metrics.keyLookups,
     mayLookUp: unknownKeyWindow(config.WORKERS),
   });

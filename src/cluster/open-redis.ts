@@ -32,7 +32,6 @@ export function openRedis(context: ProcessContext, onCall?: OnCall): OpenRedis |
   context.onAddressChange('REDIS_URL', () => redis.useLogin(loginOf(config.REDIS_URL)));
   const options = {
     ttlMs: config.REDIS_TTL_S * 1000,
-    absentTtlMs: config.ABSENT_TTL_S * 1000,
     onInvalidValue: () => metrics.invalidValues.inc(),
   };
   return {

@@ -89,12 +89,6 @@ export const VARIABLES = {
     1,
     2_592_000,
   ),
-  ABSENT_TTL_S: whole(
-    'Maximum time that a cache holds an id or API key as unknown, while PostgreSQL answers. An insert ends it within a second',
-    60,
-    1,
-    3_600,
-  ),
   HOST: text('Address of the API', { default: '0.0.0.0' }),
   PORT: whole('Port of the API', 8080, 1, 65_535),
   ADMIN_HOST: text('Address of the admin port', { default: '0.0.0.0' }),

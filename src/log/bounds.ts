@@ -31,6 +31,8 @@ export const GRACE_MS = 1_000;
 export const STOPPED_MS = 1_500;
 /** Maximum age of a value in a local cache, whatever is known. It is then read again, from Redis first. */
 export const MAX_AGE_MS = 3_600_000;
+/** Maximum time for which a cache holds that there is no such hotel or API key, whatever is known. */
+export const MAX_ABSENCE_MS = 60_000;
 
 /** Maximum age of a value that another client has seen replaced. */
 const PROMISED_MS = 5_000;

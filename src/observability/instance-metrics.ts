@@ -116,7 +116,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   });
   readAtScrape(registry, Counter, NO_LABELS, {
     hotel_api_local_cache_stores_total: [
-      'Hotels stored in local caches, refreshes included',
+      'Hotels stored in local caches, again or anew',
       () => arena.stats().puts,
     ],
     hotel_api_local_cache_evictions_total: [

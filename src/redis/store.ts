@@ -47,12 +47,10 @@ export interface RedisStore {
   close(): void;
 }
 
-/** Lifetimes of the values of a cache in Redis, and a callback for invalid values. */
+/** Lifetime of the values of a cache in Redis, and a callback for invalid values. */
 export interface RedisCacheOptions {
   /** maximum */
   ttlMs: number;
-  /** maximum for values that state an absence */
-  absentTtlMs: number;
   onInvalidValue: () => void;
 }
 

@@ -13,7 +13,7 @@ export interface CacheWasm {
   readonly wrongIndex: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
   maxEntryBytes(): number;
-  put(length: number, nowMs: number, softUntilMs: number): number;
+  put(length: number, nowMs: number, untilMs: number): number;
   putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
   find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
@@ -52,7 +52,7 @@ export interface CacheWasm {
     namespace: number,
     prefixLength: number,
     nowMs: number,
-    absentTtlMs: number,
+    maxAbsenceMs: number,
   ): number;
   takeEntries(
     count: number,
@@ -62,8 +62,8 @@ export interface CacheWasm {
     hitsLength: number,
     storedOneOf: number,
     nowMs: number,
-    refreshMs: number,
-    absentTtlMs: number,
+    maxAgeMs: number,
+    maxAbsenceMs: number,
   ): void;
 
   hash(namespace: number, length: number): void;

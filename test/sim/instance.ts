@@ -34,7 +34,6 @@ function configOf(options: InstanceOptions) {
     DATABASE_QUEUE_LIMIT: 100,
     REDIS_URL: options.redisUrl,
     REDIS_TTL_S: 3_600,
-    ABSENT_TTL_S: 10,
     L1_MAX_BYTES: options.localBytes,
     COLLECTIONS_MAX_BYTES: 4 * 1024 * 1024,
     WORKERS: options.workers,

@@ -45,7 +45,7 @@ class Model {
 
   put(entry: Entry): void {
     const old = this.held('id', entry.id);
-    const isStored = this.arena.put(entry.bytes, NOW_MS, NOW_MS);
+    const isStored = this.arena.put(entry.bytes, NOW_MS, NOW_MS + 1);
     expect(isStored).toBe(!(old && old.label > entry.label));
     if (!isStored) return;
     this.forget(entry.id);

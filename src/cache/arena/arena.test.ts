@@ -7,12 +7,14 @@ import { ABSENT, CacheArena, MISS } from './arena.ts';
 const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;
 
-it('a hotel is a miss once its certification has flipped, and when it was stored too early', () => {
+it('a hotel is a miss once it has expired, once its certification has flipped, and when it was stored too early', () => {
   const arena = new CacheArena(MIB);
   const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-12-31' });
   arena.put(entry.bytes, NOW_MS, LATER_MS);
-  expect(arena.find('id', 'a', entry.validUntilMs - 1)).toBeGreaterThan(0);
-  expect(arena.find('id', 'a', entry.validUntilMs)).toBe(MISS);
+  expect(arena.find('id', 'a', LATER_MS - 1)).toBeGreaterThan(0);
+  expect(arena.find('id', 'a', LATER_MS)).toBe(MISS);
+  expect(arena.find('id', 'a', NOW_MS, 0, entry.validUntilMs - 1)).toBeGreaterThan(0);
+  expect(arena.find('id', 'a', NOW_MS, 0, entry.validUntilMs)).toBe(MISS);
   expect(arena.find('id', 'a', NOW_MS, NOW_MS)).toBeGreaterThan(0);
   expect(arena.find('id', 'a', NOW_MS, NOW_MS + 1)).toBe(MISS);
 });

@@ -87,10 +87,10 @@ export class CacheArena {
    * id, unless that has a larger label. A channel or registry id of another entry goes to the larger label. Returns
    * false if the entry was not stored.
    */
-  put(entry: Uint8Array, nowMs: number, softUntilMs: number): boolean {
+  put(entry: Uint8Array, nowMs: number, untilMs: number): boolean {
     // a longer entry does not fit the output; wasm rejects it by its length
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
-    return this.#wasm.put(entry.length, nowMs, softUntilMs) !== 0;
+    return this.#wasm.put(entry.length, nowMs, untilMs) !== 0;
   }
 
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
@@ -115,8 +115,8 @@ export class CacheArena {
     return this.#floats[ref + 1]!;
   }
 
-  /** Returns the time at which the entry is due for a refresh. */
-  refreshAtMs(ref: number): number {
+  /** Returns the time at which the entry expires. */
+  expiresAtMs(ref: number): number {
     return this.#floats[ref + 2]!;
   }
 

@@ -13,7 +13,7 @@ const NOTHING = 1;
 export { OK, TOO_LARGE };
 
 /**
- * Result of a batch lookup. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
+ * Result of a batch lookup. An arena has one and overwrites it with each batch. `output` and `takePartial`
  * read the arena's memory and are valid until its next call.
  */
 export class BatchLookup {
@@ -24,13 +24,10 @@ export class BatchLookup {
   absences = 0;
   /** missed keys, repetitions included */
   misses = 0;
-  /** time of the first refresh due among the hits, epoch ms; Infinity without hits */
-  soonestSoftMs = Infinity;
 
   readonly #wasm: CacheWasm;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
-  readonly #floats: Float64Array;
   readonly #area: Buffer;
   /** indexes into #words */
   readonly #result: number;
@@ -42,11 +39,10 @@ export class BatchLookup {
   /** the keys, if the caller passed parsed keys */
   #keys: readonly string[] | undefined;
 
-  constructor({ wasm, buffer, bytes, words, floats, outputBytes }: CacheMemory) {
+  constructor({ wasm, buffer, bytes, words, outputBytes }: CacheMemory) {
     this.#wasm = wasm;
     this.#bytes = bytes;
     this.#words = words;
-    this.#floats = floats;
     this.#area = Buffer.from(buffer, wasm.outputStart.value >>> 0, outputBytes);
     this.#result = wasm.RESULT.value / 4;
     this.#elements = wasm.ELEMENTS.value / 4;
@@ -57,7 +53,7 @@ export class BatchLookup {
   /** Reads the results that wasm has just written. */
   take(status: number, keys: readonly string[] | undefined): this {
     this.status = status;
-    const [words, floats, word] = [this.#words, this.#floats, this.#result];
+    const [words, word] = [this.#words, this.#result];
     this.#keys = keys;
     this.#asked = words[word + 8]!;
     if (status !== OK) {
@@ -65,14 +61,12 @@ export class BatchLookup {
       this.absences = 0;
       this.misses = status === TOO_LARGE ? this.#asked : 0;
       this.#outputLength = 0;
-      this.soonestSoftMs = Infinity;
       return this;
     }
     this.hits = words[word]!;
     this.absences = words[word + 1]!;
     this.misses = words[word + 2]!;
     this.#outputLength = words[word + 3]!;
-    this.soonestSoftMs = floats[word / 2 + 2]!;
     return this;
   }
 
@@ -135,17 +129,6 @@ export class BatchLookup {
     for (let at = this.#hashes; at < end; at += 2)
       if (!ids.hasHash(this.#words[at]!, this.#words[at + 1]!)) return false;
     return true;
-  }
-
-  /** Returns the keys of the hits that are due for a refresh. */
-  softKeys(nowMs: number): string[] {
-    const keys = [];
-    for (let i = 0; i < this.#asked; i++) {
-      const ref = this.#words[this.#elements + i * 4 + 3]!;
-      // ref 0 is a miss, 1 adds nothing; the third f64 of a record is its soft expiry
-      if (ref > 1 && this.#floats[ref + 2]! <= nowMs) keys.push(this.#key(i));
-    }
-    return keys;
   }
 
   #key(element: number): string {

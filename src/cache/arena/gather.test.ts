@@ -7,12 +7,12 @@ import { CacheArena } from './arena.ts';
 import { type BatchLookup, OK, TOO_LARGE } from './batch-lookup.ts';
 
 const MIB = 1024 ** 2;
-const SOFT_MS = NOW_MS + 60_000;
+const LATER_MS = NOW_MS + 60_000;
 const entries = Array.from({ length: 100 }, (_, i) =>
   hotel({ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 2 === 0 ? String(i) : String(-i) }),
 );
 const arena = new CacheArena(MIB);
-for (const entry of entries) arena.put(entry.bytes, NOW_MS, SOFT_MS);
+for (const entry of entries) arena.put(entry.bytes, NOW_MS, LATER_MS);
 
 function arrayOf(...bodies: Entry[]): string {
   return `[${bodies.map((entry) => entry.body('full')).join()}]`;
@@ -41,16 +41,16 @@ describe('the body of a batch request', () => {
 });
 
 describe('the report of a batch', () => {
-  it('names the first refresh due, and the hits that are due', () => {
+  it('counts what has expired or was stored too early as missed', () => {
     const own = new CacheArena(MIB);
-    own.put(entries[1]!.bytes, NOW_MS - 5, SOFT_MS);
+    own.put(entries[1]!.bytes, NOW_MS - 5, LATER_MS);
     own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
-    own.putAbsent('id', 'none', NOW_MS, SOFT_MS);
+    own.putAbsent('id', 'none', NOW_MS, LATER_MS);
     const batch = own.gatherKeys('id', ['h1', 'h2', 'none', 'h3', 'h1'], 'full', NOW_MS);
     expect([batch.hits, batch.absences, batch.misses]).toEqual([2, 1, 1]);
-    expect(batch.soonestSoftMs).toBe(NOW_MS + 1);
-    expect(batch.softKeys(NOW_MS)).toEqual([]);
-    expect(batch.softKeys(NOW_MS + 1)).toEqual(['h2']);
+    own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS + 1);
+    expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
+    expect(batch.takePartial().keys).toEqual(['h2']);
     own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
     expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
     expect(batch.takePartial().keys).toEqual(['h1']);
@@ -59,7 +59,7 @@ describe('the report of a batch', () => {
   it('states that the response is larger than the output', () => {
     const own = new CacheArena(MIB);
     const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
-    for (const entry of large) own.put(entry.bytes, NOW_MS, SOFT_MS);
+    for (const entry of large) own.put(entry.bytes, NOW_MS, LATER_MS);
     const ids = large.map((entry) => entry.id);
     const batch = own.gatherKeys('id', ids, 'full', NOW_MS);
     expect(batch.status).toBe(TOO_LARGE);
@@ -75,8 +75,8 @@ describe('a batch of which only some ids are visible', () => {
   for (let n = 0; n <= 130; n++) if (isVisible(n)) visible.add('channel', `ch-${n}`);
   const numbers = fc.array(fc.integer({ min: 0, max: 130 }), { maxLength: 150 });
   const own = new CacheArena(MIB);
-  for (const entry of entries.slice(0, 100)) own.put(entry.bytes, NOW_MS, SOFT_MS);
-  for (let n = 100; n < 115; n++) own.putAbsent('channel', `ch-${n}`, NOW_MS, SOFT_MS);
+  for (const entry of entries.slice(0, 100)) own.put(entry.bytes, NOW_MS, LATER_MS);
+  for (let n = 100; n < 115; n++) own.putAbsent('channel', `ch-${n}`, NOW_MS, LATER_MS);
   const lookUp = (requested: number[], view: View, ids?: IdSet) =>
     own.gather(
       'channel',

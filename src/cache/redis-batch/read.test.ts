@@ -6,10 +6,11 @@ import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
+import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
-import { ABSENT_TTL_MS, openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
+import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 
 const MIB = 1024 ** 2;
 const KEYS: [Namespace, string][] = [
@@ -119,7 +120,7 @@ describe('absences in Redis', () => {
     await redis.cache.rememberAbsent('channel', ['C'], 5);
     await redis.cache.fill([encodeAbsence('id', 'h', 5)]);
     expect(redis.store.lifetimesMs.size).toBe(2);
-    for (const ttlMs of redis.store.lifetimesMs.values()) expect(ttlMs).toBeLessThanOrEqual(ABSENT_TTL_MS);
+    for (const ttlMs of redis.store.lifetimesMs.values()) expect(ttlMs).toBeLessThanOrEqual(MAX_ABSENCE_MS);
   });
 
   it('of a removed hotel, to which a pointer still leads, are misses and no invalid values', async () => {

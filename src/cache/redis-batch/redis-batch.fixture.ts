@@ -5,15 +5,14 @@ import { CacheMemory } from '../memory.ts';
 import { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
-export const TTL_MS = 60_000;
-export const ABSENT_TTL_MS = 1_000;
+export const TTL_MS = 600_000;
 
 /** Opens a reader of batches beside a local cache of this size. Names in Redis begin with `p:`. No change is known. */
 export function openRedisBatch(maxBytes = 0) {
   const store = new FakeStore();
   const counted = { hit: 0, absent: 0, miss: 0, invalid: 0 };
   const cache = new RedisHotelCache(store as never, {
-    ...{ ttlMs: TTL_MS, absentTtlMs: ABSENT_TTL_MS },
+    ttlMs: TTL_MS,
     onInvalidValue: () => void counted.invalid++,
   });
   cache.usePrefix('p');

@@ -2,6 +2,7 @@ import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
+import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { type BatchLookup, OK } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
@@ -194,7 +195,7 @@ export class RedisBatchReader {
     const { local, mayRead } = this.#options;
     const named = wasm.requestEntries(
       ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
-      local.keeps && mayRead() ? local.absentTtlMs : 0,
+      local.keeps && mayRead() ? MAX_ABSENCE_MS : 0,
     );
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), known);
     const [absent, invalid] = [this.#memory.result(2), this.#memory.result(3)];

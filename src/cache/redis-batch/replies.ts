@@ -2,9 +2,10 @@ import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/bounds.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
 import { MAX_RESPONSE_BYTES } from '../../wasm/constants.ts';
-import { type LocalCache, REFRESH_MS } from '../local-cache.ts';
+import type { LocalCache } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
 import { PendingKeys } from './pending-keys.ts';
 
@@ -82,7 +83,7 @@ export function takeEntries(
     known === EMPTY_ARRAY ? 1 : known.length,
     local?.storedOneOf ?? 0,
     local?.keeps && mayStore ? monotonicMs() : -1,
-    ...([REFRESH_MS, local?.absentTtlMs ?? 0] as const),
+    ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );
   const [length, gaps, hits, absent, invalid] = [0, 1, 2, 3, 4].map((i) => memory.result(i));
   const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);

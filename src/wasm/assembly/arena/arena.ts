@@ -36,8 +36,8 @@ export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d:
   return outputEnd;
 }
 
-export function put(length: u32, nowMs: f64, softUntilMs: f64): bool {
-  return putEntry(outputStart, length, nowMs, softUntilMs);
+export function put(length: u32, nowMs: f64, untilMs: f64): bool {
+  return putEntry(outputStart, length, nowMs, untilMs);
 }
 
 export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64): void {

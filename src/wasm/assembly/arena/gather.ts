@@ -18,7 +18,6 @@ import {
   RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
-  softUntilOf,
   stampOf,
 } from './record';
 import { dropSince } from './ring';
@@ -49,7 +48,6 @@ export function gather(
 ): i32 {
   nextBatch();
   memory.fill(RESULT, 0, 16);
-  store<f64>(RESULT, Infinity, 16);
   store<u32>(RESULT, count, 32);
   output = openArray(outputStart);
   gap = GAPS;
@@ -113,7 +111,6 @@ function lookUp(
   let hits = load<u32>(RESULT);
   let absences = load<u32>(RESULT, 4);
   let misses = load<u32>(RESULT, 8);
-  let soonestSoftMs = load<f64>(RESULT, 16);
   for (let element = start; element < end; element += ELEMENT_BYTES) {
     const key: usize = load<u32>(element);
     const length = load<u32>(element, 4);
@@ -134,14 +131,12 @@ function lookUp(
       hits++;
       setStamp(record, batch);
       touch(record);
-      soonestSoftMs = min(soonestSoftMs, softUntilOf(record));
     }
     store<u32>(element, ref, 12);
   }
   store<u32>(RESULT, hits);
   store<u32>(RESULT, absences, 4);
   store<u32>(RESULT, misses, 8);
-  store<f64>(RESULT, soonestSoftMs, 16);
 }
 
 /**

@@ -8,7 +8,7 @@
  *             form was requested
  *     7  u8   0
  *     8  f64  time of storing, monotonic ms
- *    16  f64  soft expiry, monotonic ms; of an absence its expiry
+ *    16  f64  expiry, monotonic ms
  *
  *    24  u32  stamp: the last batch that included it
  *    28  u32  length of the rest in bytes
@@ -53,7 +53,7 @@ export function storedAtOf(record: usize): f64 {
   return load<f64>(record, 8);
 }
 
-export function softUntilOf(record: usize): f64 {
+export function untilOf(record: usize): f64 {
   return load<f64>(record, 16);
 }
 
@@ -97,13 +97,13 @@ export function writeHeader(
   kind: u8,
   frequency: u8,
   storedAtMs: f64,
-  softUntilMs: f64,
+  untilMs: f64,
   length: u32,
 ): void {
   store<u32>(record, size);
   store<u32>(record, <u32>kind | ((<u32>frequency) << 8), 4);
   store<f64>(record, storedAtMs, 8);
-  store<f64>(record, softUntilMs, 16);
+  store<f64>(record, untilMs, 16);
   store<u32>(record, 0, 24);
   store<u32>(record, length, 28);
 }

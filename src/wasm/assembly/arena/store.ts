@@ -18,8 +18,8 @@ import {
   setFrequency,
   sizeFor,
   sizeOf,
-  softUntilOf,
   storedAtOf,
+  untilOf,
   validUntilOf,
   writeHeader,
 } from './record';
@@ -41,7 +41,7 @@ export function maxEntryBytes(): u32 {
 }
 
 /** Stores the entry at `entry`, an address outside the rings. */
-export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64): bool {
+export function putEntry(entry: usize, length: u32, nowMs: f64, untilMs: f64): bool {
   if (length > maxEntryBytes() || !isValid(entry, length)) {
     rejected++;
     return false;
@@ -62,7 +62,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
       }
       frequency = frequencyOf(held);
       isForMain = held >= mainStart;
-      // a refreshed entry of almost the same size is written in place
+      // a new state of almost the same size is written in place
       if (size <= sizeOf(held) && sizeOf(held) - size <= size >> 3) {
         record = held;
         capacity = sizeOf(held);
@@ -74,7 +74,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
     isForMain = true;
   }
   if (record === 0) record = isForMain ? claimMain(size) : claimSmall(size);
-  writeHeader(record, capacity, ENTRY, frequency, nowMs, softUntilMs, length);
+  writeHeader(record, capacity, ENTRY, frequency, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
@@ -102,8 +102,8 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
 
 /** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
 export function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
-  if (record === 0 || storedAtOf(record) < minStoredAtMs) return MISS;
-  if (kindOf(record) === ABSENCE) return softUntilOf(record) > nowMs ? ABSENT : MISS;
+  if (record === 0 || storedAtOf(record) < minStoredAtMs || untilOf(record) <= nowMs) return MISS;
+  if (kindOf(record) === ABSENCE) return ABSENT;
   return validUntilOf(record) > wallMs ? <u32>(record >> 3) : MISS;
 }
 

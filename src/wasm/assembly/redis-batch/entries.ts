@@ -46,10 +46,10 @@ let invalid: u32 = 0;
 let storedOneOf: u32 = 0;
 /** entries since the last that was stored */
 let passed: u32 = 0;
-/** time at which entries are stored, negative: none is; mean time from then to their refresh */
+/** time at which entries are stored, negative: none is; for how long at most */
 let storedAtMs: f64 = -1;
-let refreshMs: f64 = 0;
-let absentTtlMs: f64 = 0;
+let maxAgeMs: f64 = 0;
+let maxAbsenceMs: f64 = 0;
 
 /**
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
@@ -65,8 +65,8 @@ export function takeEntries(
   ofHits: u32,
   ofStored: u32,
   nowMs: f64,
-  toRefreshMs: f64,
-  ofAbsentTtlMs: f64,
+  ofMaxAgeMs: f64,
+  ofMaxAbsenceMs: f64,
 ): void {
   namespace = ofNamespace;
   view = ofView;
@@ -77,8 +77,8 @@ export function takeEntries(
   isOutputFull = false;
   storedOneOf = ofStored;
   storedAtMs = nowMs;
-  refreshMs = toRefreshMs;
-  absentTtlMs = ofAbsentTtlMs;
+  maxAgeMs = ofMaxAgeMs;
+  maxAbsenceMs = ofMaxAbsenceMs;
   gaps = 0;
   hits = 0;
   absent = 0;
@@ -148,7 +148,7 @@ function take(entry: usize, length: u32): bool {
   if (isAbsence(entry, length, 0, id, idLength)) {
     // else the pointer is outdated
     if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-    if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, absentTtlMs);
+    if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, maxAbsenceMs);
     setId(SCRATCH, next, 0, NOTHING);
     absent++;
     return true;
@@ -174,7 +174,7 @@ function storeLocally(entry: usize, length: u32): void {
   const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
   if (!isHeld && ++passed < storedOneOf) return;
   if (!isHeld) passed = 0;
-  putEntry(entry, length, storedAtMs, storedAtMs + refreshMs * spread(1, hash));
+  putEntry(entry, length, storedAtMs, storedAtMs + maxAgeMs * spread(0.5, hash));
 }
 
 /** Adds an entry, or its body, to the response. Returns false if space is short. */

@@ -101,7 +101,7 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
 /**
  * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
  * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences, which were just compared
- * with the window, are stored in the local cache until `absentTtlMs` after `nowMs`, or half of that; with 0 they are not.
+ * with the window, are stored in the local cache until `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not.
  * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys, of invalid values.
  */
 export function requestEntries(
@@ -110,7 +110,7 @@ export function requestEntries(
   namespace: u32,
   prefixLength: u32,
   nowMs: f64,
-  absentTtlMs: f64,
+  maxAbsenceMs: f64,
 ): u32 {
   let place = length;
   let named: u32 = 0;
@@ -139,7 +139,7 @@ export function requestEntries(
     if (mark === ABSENCE && isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) {
       if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
       setId(SCRATCH, i, 0, NOTHING);
-      if (absentTtlMs > 0) keepAbsence(namespace, key, keyLength, nowMs, absentTtlMs);
+      if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       setId(SCRATCH, i, place, valueLength - 1);
