@@ -77,10 +77,7 @@ export function buildWorker(
   const repository = new HotelRepository(origin, history, eventLoop);
   // while PostgreSQL is unavailable no other tier can answer
   const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
-  const local = new LocalCache(memory, {
-    freshness,
-    counts: metrics.cacheLookups.local,
-  });
+  const local = new LocalCache(memory, { freshness, counts: metrics.cacheLookups.local });
   const countLookups: CountLookups = (tier, result, keys) => {
     metrics.cacheLookups[tier][result] += keys;
   };
@@ -96,20 +93,11 @@ export function buildWorker(
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });
-  const reader: HotelReader = new HotelReader({
+  const reader = new HotelReader({
     ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
     origin: repository,
     ...{ redisBatch, redisCache: redisCache?.hotels },
   });
-  const warmUp = local.keeps
-    ? new WarmUp({
-        ...{ local, reader, redisBatch, number, isCurrent },
-        repository: repository.list,
-        workers: config.WORKERS,
-        slowMs: config.DATABASE_TIMEOUT_MS / 2,
-        isStopping: () => pipeline.closing,
-      })
-    : undefined;
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
   const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
@@ -139,7 +127,7 @@ export function buildWorker(
   });
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
   const usage = new UsageCounter((usage) => send({ type: 'usage', usage }));
-  const pipeline: RequestPipeline = new RequestPipeline(
+  const pipeline = new RequestPipeline(
     apiKeys,
     limiter,
     metrics,
@@ -149,6 +137,15 @@ export function buildWorker(
     usage,
     eventLoop,
   );
+  const warmUp = local.keeps
+    ? new WarmUp({
+        ...{ local, reader, redisBatch, number, isCurrent },
+        repository: repository.list,
+        workers: config.WORKERS,
+        slowMs: config.DATABASE_TIMEOUT_MS / 2,
+        isStopping: () => pipeline.closing,
+      })
+    : undefined;
   const changesReader = new ChangesReader(
     new ChangeLog(postgres, () => applied.server, eventLoop),
     logPositions,
