@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { LOG_KINDS } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
-import { SERVER } from '../postgres/label.ts';
+import { SERVER, TEMPORARY } from '../postgres/label.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
@@ -159,6 +159,8 @@ export class LogConnection {
 function pollOf(found: StateRow[]): Poll {
   const [state] = found;
   if (!state) throw new Error('the log is empty: run hotel-api migrate');
+  if (state.server === TEMPORARY)
+    throw new Error('a session of the pooler has temporary tables: make the pooler reconnect');
   const rows = found.filter(({ position }) => position !== null);
   const cut = rows.length < MAX_LOG_ROWS ? undefined : rows.at(-1)!;
   return {

@@ -12,62 +12,66 @@ const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute
  * may assume. The message has the statements that take them away.
  */
 export async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
-  const rows = await sql<{ statement: string | null }[]>`
-    with role as (
-      select oid, rolname, rolname in (${login}, ${SERVING_ROLE}) as is_own,
-        rolsuper or rolname = any(${WRITING_ROLES}::text[])
-          -- before 16, it grants itself every other role
-          or (rolcreaterole and current_setting('server_version_num')::integer < 160000) as writes
-      from pg_roles where pg_has_role(${login}::name, oid, 'member')
-    ), object (name, owner, acl, columns, forbidden) as (
-      select format('database %I', datname), datdba, coalesce(datacl, acldefault('d', datdba)), '', '{TEMPORARY,CREATE}'::text[]
-      from pg_database where datname = current_database()
-      union all
-      select format('schema %I', nspname), nspowner, coalesce(nspacl, acldefault('n', nspowner)), '', '{CREATE}'
-      from pg_namespace where nspname !~ '^pg_'
-      union all
-      select format('table %I.%I', nspname, relname), relowner, acl, columns, '{INSERT,UPDATE,DELETE,TRUNCATE,TRIGGER}'
-      from pg_class join pg_namespace on pg_namespace.oid = relnamespace,
-        lateral (
-          select coalesce(relacl, acldefault('r', relowner)), ''
-          union all
-          select attacl, format(' (%I)', attname) from pg_attribute where attrelid = pg_class.oid and attacl is not null and not attisdropped
-        ) as granted (acl, columns)
-      where ${sql.unsafe(HAS_OWN_NAME)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
-    )
-    select distinct statement
-    from (
-      select name, owner, columns, grantee, privilege_type
-      from object, aclexplode(acl) where privilege_type = any(forbidden)
-      union all
-      select name, owner, columns, owner, '' from object
-      union all
-      select '', 0, '', oid, '' from role where writes
-    ) as granted left join role on role.oid = grantee, lateral (
-      select case when writes or grantee = owner then null else format('revoke %s%s on %s from %s',
-          lower(privilege_type), columns, name, case when grantee = 0 then 'public' else quote_ident(rolname) end) end
-      where grantee = 0 or is_own
-      union all
-      select format('revoke %s from %s', roleid::regrole, member::regrole) from pg_auth_members
-      where not is_own and member in (select oid from role where is_own)
-        and roleid not in (select oid from role where is_own) and pg_has_role(roleid, grantee, 'member')
-    ) as cure (statement)
-    order by statement`;
+  // one statement, in one session of the pooler: its own temporary tables may stand in for all others
+  const [found] = await sql<[{ statements: (string | null)[]; isPoisoned: boolean }]>`
+    select session_user = ${login} and pg_my_temp_schema() <> 0 or exists (
+      select from pg_catalog.pg_class
+      where ${sql.unsafe(HAS_OWN_NAME)} and relpersistence = 't' and pg_has_role(${login}::name, relowner, 'member')
+    ) as "isPoisoned", array(
+      with role as (
+        select oid, rolname, rolname in (${login}, ${SERVING_ROLE}) as is_own,
+          rolsuper or rolname = any(${WRITING_ROLES}::text[])
+            -- before 16, it grants itself every other role
+            or (rolcreaterole and current_setting('server_version_num')::integer < 160000) as writes
+        from pg_catalog.pg_roles where pg_has_role(${login}::name, oid, 'member')
+      ), object (name, owner, acl, columns, forbidden) as (
+        select format('database %I', datname), datdba, coalesce(datacl, acldefault('d', datdba)), '', '{TEMPORARY,CREATE}'::text[]
+        from pg_catalog.pg_database where datname = current_database()
+        union all
+        select format('schema %I', nspname), nspowner, coalesce(nspacl, acldefault('n', nspowner)), '', '{CREATE}'
+        from pg_catalog.pg_namespace where nspname !~ '^pg_'
+        union all
+        select format('table %I.%I', nspname, relname), relowner, acl, columns, '{INSERT,UPDATE,DELETE,TRUNCATE,TRIGGER}'
+        from pg_catalog.pg_class join pg_catalog.pg_namespace on pg_namespace.oid = relnamespace,
+          lateral (
+            select coalesce(relacl, acldefault('r', relowner)), ''
+            union all
+            select attacl, format(' (%I)', attname) from pg_catalog.pg_attribute where attrelid = pg_class.oid and attacl is not null and not attisdropped
+          ) as granted (acl, columns)
+        where ${sql.unsafe(HAS_OWN_NAME)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
+      )
+      select distinct statement
+      from (
+        select name, owner, columns, grantee, privilege_type
+        from object, aclexplode(acl) where privilege_type = any(forbidden)
+        union all
+        select name, owner, columns, owner, '' from object
+        union all
+        select '', 0, '', oid, '' from role where writes
+      ) as granted left join role on role.oid = grantee, lateral (
+        select case when writes or grantee = owner then null else format('revoke %s%s on %s from %s',
+            lower(privilege_type), columns, name, case when grantee = 0 then 'public' else quote_ident(rolname) end) end
+        where grantee = 0 or is_own
+        union all
+        select format('revoke %s from %s', roleid::regrole, member::regrole) from pg_catalog.pg_auth_members
+        where not is_own and member in (select oid from role where is_own)
+          and roleid not in (select oid from role where is_own) and pg_has_role(roleid, grantee, 'member')
+      ) as cure (statement)
+      order by statement
+    ) as statements`;
+  const { statements, isPoisoned } = found;
   const cause = `The login ${login} may write what the service reads, or create tables that are read in its place`;
-  if (rows.some(({ statement }) => statement === null))
+  if (statements.includes(null))
     throw new Failure(
       `${cause}, as an owner, a superuser or with CREATEROLE. Behind a pooler the service needs a login that owns nothing and is a member of ` +
         `${SERVING_ROLE} alone.`,
     );
-  if (rows.length > 0)
+  if (statements.length > 0)
     throw new Failure(
       `${cause}. The service cannot drop these rights behind a pooler. Run, as who granted them: ` +
-        `${rows.map(({ statement }) => statement).join('; ')}. Then make the pooler reconnect, and grant others what they need.`,
+        `${statements.join('; ')}. Then make the pooler reconnect, and grant others what they need.`,
     );
-  const [left] = await sql`
-    select from pg_class
-    where ${sql.unsafe(HAS_OWN_NAME)} and relpersistence = 't' and pg_has_role(${login}::name, relowner, 'member')`;
-  if (left)
+  if (isPoisoned)
     throw new Failure(
       `The login ${login} has left temporary tables in sessions of the pooler, which are read in place of those of the ` +
         `service. Make the pooler reconnect.`,

@@ -39,7 +39,7 @@ async function settingsArrive(sql: Sql): Promise<boolean> {
   try {
     // without parameters it is not prepared, which a pooler might not support
     const [row] = await sql.unsafe<{ arrived: boolean }[]>(
-      "select source = 'client' as arrived from pg_settings where name = 'statement_timeout'",
+      "select source = 'client' as arrived from pg_catalog.pg_settings where name = 'statement_timeout'",
     );
     return row!.arrived;
   } catch (error) {
@@ -93,7 +93,7 @@ export function requireOperatorSettings(sql: Sql): Promise<void> {
 async function requireSettings(sql: Sql, needed: Record<string, string>, otherCure = ''): Promise<void> {
   const login = await currentLogin(sql);
   const found = await sql<{ name: string; setting: string }[]>`
-    select name, setting from pg_settings where name = any(${Object.keys(needed)}::text[])
+    select name, setting from pg_catalog.pg_settings where name = any(${Object.keys(needed)}::text[])
       -- on by default, but without effect on a server that cannot compile
       and (name <> 'jit' or pg_jit_available())`;
   const missing: Record<string, string> = {};

@@ -52,6 +52,26 @@ async function newLogin(): Promise<{ login: string; url: string }> {
   return { login, url: addressOf(database.ownerUrl, { username: login, password: login }) };
 }
 
+/** Leaves in every session of a pooler a forged table, and views by which a login seems to have no rights and no tables. */
+async function poison(url: string): Promise<void> {
+  const sql = postgresClient(url, { max: POOL_SIZE, prepare: false, fetch_types: false });
+  let arrived = 0;
+  const sessions = Array.from({ length: POOL_SIZE }, () =>
+    sql.begin('read write', async (session) => {
+      await session.unsafe(`
+        create temporary table hotels as select * from public.hotels;
+        update hotels set name = 'Forged';
+        create temporary view pg_class as select * from pg_catalog.pg_class where relpersistence <> 't';
+        create temporary view pg_database as select * from pg_catalog.pg_database where false`);
+      // in all sessions at once: a transaction keeps its session until the last one has its own
+      arrived++;
+      while (arrived < POOL_SIZE) await session`select pg_sleep(0.01)`;
+    }),
+  );
+  await Promise.all(sessions);
+  await sql.end();
+}
+
 beforeAll(async () => {
   database = await freshDatabase();
   await database.sql.unsafe(`revoke temporary on database ${database.name} from public`);
@@ -147,9 +167,31 @@ describe('behind PgBouncer in transaction mode', () => {
   });
 });
 
+it('hotels of temporary tables are never served, in whatever sessions of the pooler they are left', async () => {
+  const { login, url } = await newLogin();
+  await makeServingLogin(database.sql, login);
+  const pool = await startPgBouncer(url, POOL_SIZE);
+  const other = await startService({
+    database,
+    redis: false,
+    env: { L1_MAX_BYTES: '0', DATABASE_URL: pool.url },
+  });
+  expect((await other.get('/hotels/h07')).json()).toMatchObject({
+    name: expect.not.stringMatching('Forged'),
+  });
+  await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
+  await poison(pool.url);
+  await database.sql.unsafe(`revoke temporary on database ${database.name} from ${login}`);
+  for (let n = 0; n < 20; n++) expect((await other.get('/hotels/h07')).status).toBe(503);
+  await expect.poll(() => other.logs().join('\n')).toMatch(/has temporary tables: make the pooler reconnect/);
+  await other.stop();
+  await pool.server.stop();
+});
+
 describe('behind a pooler is rejected', () => {
-  const expectRejection = async (address: string, reason: RegExp, more = {}) => {
-    const { url } = await startPgBouncer(address, POOL_SIZE, more);
+  const expectRejection = async (address: string, reason: RegExp, more = {}) =>
+    expectRejectionAt((await startPgBouncer(address, POOL_SIZE, more)).url, reason);
+  const expectRejectionAt = async (url: string, reason: RegExp) => {
     const other = await startService({
       database,
       redis: false,
@@ -176,6 +218,18 @@ describe('behind a pooler is rejected', () => {
     await database.sql.unsafe(cure);
     await expectRejection(url, /has left temporary tables/);
     await session.end();
+  });
+
+  it('a login whose sessions of the pooler have temporary views in place of catalogs', async () => {
+    const { login, url } = await newLogin();
+    await makeServingLogin(database.sql, login);
+    await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
+    const pool = await startPgBouncer(url, POOL_SIZE);
+    await poison(pool.url);
+    await expectRejectionAt(pool.url, /revoke temporary on database/);
+    await database.sql.unsafe(`revoke temporary on database ${database.name} from ${login}`);
+    await expectRejectionAt(pool.url, /has left temporary tables/);
+    await pool.server.stop();
   });
 
   it.each([
