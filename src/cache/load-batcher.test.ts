@@ -41,17 +41,17 @@ it('while loads are queued each owner has a lookup of its own', async () => {
 
 describe('hotels of 64 KiB', () => {
   let nowMs: number;
-  let found: BatchRead['found'][number];
-  let reads: { count: number; answer: () => void }[];
+  let bytes: number;
+  let reads: { owner: string; count: number; answer: () => void }[];
   let joined: LoadBatcher;
 
   const load = (count: number, owner: string) =>
     Array.from({ length: count }, (_, i) => joined.load('id', [`${owner}${i}`], owner, null));
 
-  /** Lets the next iteration begin. Returns the sizes of the lookups that have begun in the last ones. */
+  /** Lets the next iteration begin. Returns the lookups that have begun and are not answered, each by owner and size. */
   const iteration = async () => {
     await new Promise((resolve) => setImmediate(resolve));
-    return reads.map(({ count }) => count);
+    return reads.map(({ owner, count }) => `${owner} ${count}`);
   };
 
   const answerNext = async () => {
@@ -62,52 +62,59 @@ describe('hotels of 64 KiB', () => {
   beforeEach(async () => {
     nowMs = 0;
     showMonotonic(() => nowMs);
-    found = { bytes: Buffer.alloc(64 * 1024) } as never;
+    bytes = 64 * 1024;
     reads = [];
-    const read = async (_: string, keys: string[]): Promise<BatchRead> => {
+    const read = async (_: string, keys: string[], owner: string): Promise<BatchRead> => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      reads.push({ count: keys.length, answer: resolve });
+      reads.push({ owner, count: keys.length, answer: resolve });
       await promise;
-      return { found: keys.map(() => found), loaded: Promise.resolve() };
+      return {
+        found: keys.map(() => ({ bytes: Buffer.alloc(bytes) }) as never),
+        loaded: Promise.resolve(),
+      };
     };
     joined = new LoadBatcher(read, () => false);
-    void load(32, 'first');
-    expect(await iteration()).toEqual([32]);
+    void load(32, 'many');
+    void load(2, 'other');
+    expect(await iteration()).toEqual([' 34']);
     await answerNext();
   });
 
-  it('are read 2 MiB at once, owners in turn', async () => {
+  it('are read 512 KiB at once, apart from those of other owners, who take turns', async () => {
     void load(300, 'many');
-    expect(await iteration()).toEqual([32]);
     void load(1, 'other');
-    expect(await iteration()).toEqual([32]);
-    expect(await answerNext()).toEqual([32]);
-    expect(await answerNext()).toEqual([1, 32]);
+    expect(await iteration()).toEqual(['many 8']);
+    void load(1, 'third');
+    expect(await iteration()).toEqual(['many 8']);
+    expect(await answerNext()).toEqual([' 1', 'third 1', 'many 8']);
   });
 
-  it('are rejected after 500 ms, or beyond 5,000', async () => {
-    const all = load(33, 'many');
+  it('are rejected after 500 ms, or beyond 5,000, and those of other owners are not', async () => {
+    const all = load(9, 'many');
     await iteration();
-    all.push(...load(5_000, 'many'));
+    all.push(...load(5_001, 'many'));
     await iteration();
     await expect(load(1, 'many')[0]).rejects.toThrow(/more large hotels wait/);
+    const others = load(1, 'other');
+    await iteration();
     const settled = Promise.allSettled(all);
     nowMs = 501;
     await answerNext();
+    while (reads.length > 0) await answerNext();
+    expect(await Promise.all(others)).toHaveLength(1);
     const results = await settled;
     expect(results.map(({ status }) => status)).toEqual(
-      all.map((_, i) => (i < 32 ? 'fulfilled' : 'rejected')),
+      all.map((_, i) => (i < 8 ? 'fulfilled' : 'rejected')),
     );
   });
 
   it('are forgotten with time, and small ones that a slow Redis delays are not rejected', async () => {
-    nowMs = 60_000;
-    found = null;
+    nowMs = 120_000;
+    bytes = 1_000;
     const all = load(6_000, 'many');
-    expect(await iteration()).toEqual([256]);
-    void load(1, 'many');
-    nowMs = 62_000;
+    expect(await iteration()).toEqual([' 256']);
+    nowMs = 122_000;
     while (reads.length > 0) await answerNext();
-    expect(await Promise.all(all)).toEqual(all.map(() => [null]));
+    expect(await Promise.all(all)).toHaveLength(6_000);
   });
 });

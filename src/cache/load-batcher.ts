@@ -1,8 +1,8 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { RecentMaximum } from '../lib/recent-maximum.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** Place of a key that no hotel can have. */
@@ -13,12 +13,16 @@ const NO_KEY = -1;
  * reading them twice.
  */
 export const MAX_JOINED = 100;
-/** Bounds of the number of keys of joined requests that are looked up at once, and of the bytes of their hotels. */
-const MIN_READING = 32;
-const MAX_READING = 256;
-const MAX_READING_BYTES = 2 * 1024 * 1024;
-/** Bounds of the wait for a lookup of large hotels: keys that a new one may wait for, those of other owners by their shares, and time. */
-const MAX_KEYS_BEFORE = 5_000;
+/** Bytes of hotels that are looked up at once. More in one reply of Redis takes longer than its deadline on a busy machine. */
+const MAX_READING_BYTES = 512 * 1024;
+/** Bytes of a hotel, by which lookups are counted unless those before of the same owner were large; the mean size of large ones. */
+const USUAL_BYTES = 2 * 1024;
+const LARGE_BYTES = 8 * 1024;
+const MAX_HOTEL_BYTES = 64 * 1024;
+/** Number of hotels of an owner in one lookup whose mean size is typical. */
+const MIN_TYPICAL = 8;
+/** Bounds of the wait of large hotels for their lookup: bytes that are looked up before, those of other owners by their shares, and time. */
+const MAX_BYTES_BEFORE = 5_000 * MAX_HOTEL_BYTES;
 const MAX_LOOKUP_WAIT_MS = 500;
 
 /**
@@ -34,8 +38,12 @@ export interface BatchRead {
 
 /** Keys requested in one event-loop iteration in one namespace. */
 interface LoadBatch {
+  /** '': of several */
+  owner: string;
   keys: string[];
   places: Map<string, number>;
+  /** the places of each request */
+  requests: { owner: string; places: number[] }[];
   reading: Promise<BatchRead>;
   /** begins to read */
   read: () => Promise<BatchRead>;
@@ -50,18 +58,18 @@ type Read = (
 ) => Promise<BatchRead>;
 
 /**
- * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. While lookups or
- * loads are queued it makes one for each owner too, so that the queues can be fair to owners. Lookups are queued when the
- * hotels of those before are large: thousands of connections may ask for one each.
+ * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. An owner of large
+ * hotels has lookups of its own, and every owner while lookups or loads are queued, so that the queues can be fair to owners.
+ * Lookups are queued by the bytes that are expected: thousands of connections may ask for a large hotel each.
  */
 export class LoadBatcher {
   readonly #read: Read;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, LoadBatch>();
-  /** number of keys that may be looked up at once, by the size of the hotels before, whose owner does not matter */
-  readonly #atOnce = new HotelsAtOnce(MAX_READING, MAX_READING_BYTES, MIN_READING);
-  readonly #waiting = new WaitQueue<LoadBatch>(1, MIN_READING);
-  /** number of keys whose lookup the caches have not answered */
+  /** expected bytes of a hotel */
+  readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
+  readonly #waiting = new WaitQueue<LoadBatch>(1, MAX_HOTEL_BYTES);
+  /** expected bytes whose lookup the caches have not answered */
   #reading = 0;
 
   constructor(read: Read, isContended: () => boolean) {
@@ -81,8 +89,9 @@ export class LoadBatcher {
     joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
-    if (this.#areLarge && this.#waiting.sizeBefore(owner) > MAX_KEYS_BEFORE) throw tooLate();
-    const whose = this.#waiting.length > 0 || this.#isContended() ? owner : '';
+    const isLarge = this.#isLarge(owner);
+    if (isLarge && this.#waiting.sizeBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
+    const whose = isLarge || this.#waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
@@ -96,7 +105,8 @@ export class LoadBatcher {
       }
       return place;
     });
-    if (batch.keys.length >= this.#mostKeys) this.#open.delete(name);
+    batch.requests.push({ owner, places });
+    if (this.#bytesOf(batch) >= MAX_READING_BYTES) this.#open.delete(name);
     return pick(await batch.reading, places);
   }
 
@@ -107,11 +117,14 @@ export class LoadBatcher {
       reading.then(resolve, reject);
       return reading;
     };
-    const batch: LoadBatch = { keys: [], places: new Map(), reading: promise, read, reject };
+    const batch: LoadBatch = {
+      ...{ owner, keys: [], places: new Map(), requests: [] },
+      ...{ reading: promise, read, reject },
+    };
     this.#open.set(name, batch);
     onIteration(() => {
       if (this.#open.get(name) === batch) this.#open.delete(name);
-      this.#waiting.append(owner, batch, batch.keys.length, monotonicMs());
+      this.#waiting.append(owner, batch, this.#bytesOf(batch), monotonicMs());
       this.#next();
     });
     return batch;
@@ -119,16 +132,16 @@ export class LoadBatcher {
 
   /** Begins the lookups that there is room for. */
   #next(): void {
-    while (this.#waiting.length > 0 && this.#reading < this.#mostKeys) {
-      const { item, sinceMs } = this.#waiting.shift()!;
-      const { read, keys } = item;
-      if (this.#areLarge && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
+    while (this.#waiting.length > 0 && this.#reading < MAX_READING_BYTES) {
+      const { item, size, sinceMs } = this.#waiting.shift()!;
+      const { owner, read, keys, requests } = item;
+      if (this.#isLarge(owner) && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
         item.reject(tooLate());
         continue;
       }
-      this.#reading += keys.length;
+      this.#reading += size;
       const answered = () => {
-        this.#reading -= keys.length;
+        this.#reading -= size;
         this.#next();
       };
       const reading = read();
@@ -136,27 +149,38 @@ export class LoadBatcher {
       reading
         .then(async ({ found, loaded }) => {
           await loaded;
-          this.#noteSize(found);
+          this.#noteSizes(found, requests);
         })
         .catch((error) => {
-          if (isTimeout(error) && keys.length >= MIN_READING) this.#atOnce.tooMany('');
+          if (isTimeout(error) && keys.length >= MIN_TYPICAL)
+            this.#sizes.note(owner, 4 * this.#sizes.get(owner));
         });
     }
   }
 
   /** false: what waits does so for a slow Redis, and is not rejected */
-  get #areLarge(): boolean {
-    return this.#mostKeys < MAX_READING;
+  #isLarge(owner: string): boolean {
+    return this.#sizes.get(owner) > LARGE_BYTES;
   }
 
-  get #mostKeys(): number {
-    return this.#atOnce.most('');
+  #bytesOf({ owner, keys }: LoadBatch): number {
+    return keys.length * this.#sizes.get(owner);
   }
 
-  #noteSize(found: BatchRead['found']): void {
-    const hotels = found.flatMap((hotel) => hotel ?? []);
-    const bytes = hotels.reduce((sum, hotel) => sum + hotel.bytes.length, 0);
-    this.#atOnce.read('', hotels.length, bytes);
+  #noteSizes(found: BatchRead['found'], requests: LoadBatch['requests']): void {
+    const sums = new Map<string, { hotels: number; bytes: number }>();
+    for (const { owner, places } of requests) {
+      const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
+      sums.set(owner, sum);
+      for (const place of places) {
+        const hotel = place === NO_KEY ? undefined : found[place];
+        if (!hotel) continue;
+        sum.hotels++;
+        sum.bytes += hotel.bytes.length;
+      }
+    }
+    for (const [owner, { hotels, bytes }] of sums)
+      if (hotels >= MIN_TYPICAL && bytes > hotels * LARGE_BYTES) this.#sizes.note(owner, bytes / hotels);
   }
 
   async #loadAlone(
