@@ -8,42 +8,33 @@ import { ChangesReader, type Page } from './changes-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
-const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
-const CLIENT = { over: false, whenMade: () => {}, waited: () => {} };
-
-afterEach(realClocks);
-
-it('a page that the share of one API key rejects is read again for those of others', async () => {
-  const owners: string[] = [];
-  const log = {
-    hotelsAfter: async (_: string, __: number, owner: string) => {
-      owners.push(owner);
-      await Promise.resolve();
-      if (owner === 'many') throw new Unavailable('full', { rejection: 'postgres_queue' });
-      return { state: { history: 'a', position: 1, transaction: '1', isOrphaned: false }, hotels: [] };
-    },
-  } as unknown as ChangeLog;
-  const reader = new ChangesReader(log, WATCH, new EventLoop());
-  const page = (owner: string) =>
-    reader.page(
-      {
-        ...{ token: undefined, limit: 100, waitMs: 0, view: 'full', collection: null, owner },
-        rights: () => Promise.resolve(null),
-      },
-      CLIENT,
-    );
-  const [own, ...others] = ['many', 'few', 'other', 'few'].map(page);
-  await expect(own).rejects.toThrow(Unavailable);
-  expect(await Promise.all(others)).toMatchObject([{ hotels: 0 }, { hotels: 0 }, { hotels: 0 }]);
-  // each reads once by its own share
-  expect(owners).toEqual(['many', 'few', 'other']);
-});
-
 const MIB = 1024 * 1024;
+const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
 const STATE = {
   ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
   ...{ isOrphaned: false, isQueued: false, isBusy: false },
 };
+
+type HotelsAfter = (id: string, limit: number, owner: string) => Promise<unknown[]>;
+
+/** Returns a function that reads a page, of a list from which this reads hotels. */
+function readerOf(hotelsAfter: HotelsAfter) {
+  const log = {
+    hotelsAfter: async (...of: Parameters<HotelsAfter>) => ({
+      state: STATE,
+      hotels: await hotelsAfter(...of),
+    }),
+  };
+  const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop());
+  return (of: { token?: Token | undefined; owner?: string }) =>
+    reader.page(
+      {
+        ...{ limit: 1000, waitMs: 0, view: 'full', collection: null, owner: 'a', token: undefined, ...of },
+        rights: () => Promise.resolve(null),
+      },
+      { over: false, whenMade: () => {}, waited: () => {} },
+    ) as Promise<Page>;
+}
 
 const hotelOf = (id: string, bytes: number) => ({
   id,
@@ -54,16 +45,30 @@ const hotelOf = (id: string, bytes: number) => ({
   },
 });
 
+afterEach(realClocks);
+
+it('a page that the share of one API key rejects is read again for those of others', async () => {
+  const owners: string[] = [];
+  const read = readerOf(async (_, __, owner) => {
+    owners.push(owner);
+    await Promise.resolve();
+    if (owner === 'many') throw new Unavailable('full', { rejection: 'postgres_queue' });
+    return [];
+  });
+  const [own, ...others] = ['many', 'few', 'other', 'few'].map((owner) => read({ owner }));
+  await expect(own).rejects.toThrow(Unavailable);
+  expect(await Promise.all(others)).toMatchObject([{ hotels: 0 }, { hotels: 0 }, { hotels: 0 }]);
+  // each reads once by its own share
+  expect(owners).toEqual(['many', 'few', 'other']);
+});
+
 it('a page ends before hotels of over 2 MiB, whatever its limit, and has one at least', async () => {
   const hotels = ['a', 'b', 'c', 'd'].map((id, i) => hotelOf(id, (i === 3 ? 3 : 0.75) * MIB));
-  const hotelsAfter = async (id: string) => ({ state: STATE, hotels: hotels.filter((each) => each.id > id) });
-  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
+  const read = readerOf(async (id) => hotels.filter((each) => each.id > id));
   const bodies: unknown[] = [];
   let token: Token | undefined;
   for (let isMore = true; isMore; ) {
-    const request = { token, limit: 100, waitMs: 0, view: 'full', collection: null, owner: 'a' } as const;
-    const page = await reader.page({ ...request, rights: () => Promise.resolve(null) }, CLIENT);
-    const { body, next } = page as Exclude<typeof page, string>;
+    const { body, next } = await read({ token });
     token = next;
     const { changes, more } = JSON.parse(body.toString());
     isMore = more;
@@ -77,20 +82,16 @@ it('reads fewer hotels at a time while they are large, also after a query that w
   showMonotonic(() => nowMs);
   const asked: number[] = [];
   let bytes = 64 * 1024;
-  const hotelsAfter = async (_: string, limit: number) => {
+  const read = readerOf(async (_, limit) => {
     asked.push(limit);
     if (limit * bytes > 32 * MIB) throw new Unavailable('late', { rejection: 'postgres_timeout' });
-    return { state: STATE, hotels: Array.from({ length: limit }, (_, i) => hotelOf(String(i), bytes)) };
-  };
-  const reader = new ChangesReader({ hotelsAfter } as unknown as ChangeLog, WATCH, new EventLoop());
-  const request = { token: undefined, limit: 1000, waitMs: 0, view: 'full', collection: null } as const;
-  const read = () =>
-    reader.page({ ...request, owner: 'a', rights: () => Promise.resolve(null) }, CLIENT) as Promise<Page>;
-  await expect(read()).rejects.toThrow(Unavailable);
-  expect((await read()).hotels).toBe(32);
+    return Array.from({ length: limit }, (_, i) => hotelOf(String(i), bytes));
+  });
+  await expect(read({})).rejects.toThrow(Unavailable);
+  expect((await read({})).hotels).toBe(32);
   bytes = 1024;
   for (const hotels of [48, 48, 96]) {
-    expect((await read()).hotels).toBe(hotels);
+    expect((await read({})).hotels).toBe(hotels);
     if (asked.length === 4) nowMs += 20_000;
   }
   expect(asked).toEqual([1001, 251, 49, 49, 97]);

@@ -22,30 +22,21 @@ async function isOver(wait: { over: Promise<void> }): Promise<boolean> {
   return (await Promise.race([wait.over, Promise.resolve(pending)])) !== pending;
 }
 
-describe('a place is the last one', () => {
-  it('if it is the applied place, and the worker is current', () => {
-    expect(watch.isLast(at(5))).toBe(true);
-    expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
-    isCurrent = false;
-    expect(watch.isLast(at(5))).toBe(false);
-  });
-
-  it('but not one of a lost future: another transaction, or a later position', () => {
-    expect(watch.isLast(at(5, '99'))).toBe(false);
-    expect(watch.isLast(at(6))).toBe(false);
-  });
-
-  it('but not while ids are still being listed behind it', () => {
-    watch.announced(at(7), true);
-    expect(watch.isLast(at(7))).toBe(false);
-    watch.announced(at(8), false);
-    expect(watch.isLast(at(8))).toBe(true);
-  });
-
-  it('but not after another history has begun', () => {
-    watch.follow('another');
-    expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
-  });
+it('a place is the last one if it is the applied place, and nothing behind it is unknown', () => {
+  expect(watch.isLast(at(5))).toBe(true);
+  expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
+  // those of a lost future
+  for (const lost of [at(5, '99'), at(6)]) expect(watch.isLast(lost)).toBe(false);
+  isCurrent = false;
+  expect(watch.isLast(at(5))).toBe(false);
+  isCurrent = true;
+  // ids are still being listed
+  watch.announced(at(7), true);
+  expect(watch.isLast(at(7))).toBe(false);
+  watch.announced(at(8), false);
+  expect(watch.isLast(at(8))).toBe(true);
+  watch.follow('another');
+  expect(watch.isLast({ ...at(8), history: 'another' })).toBe(false);
 });
 
 describe('a wait for a change', () => {
