@@ -43,12 +43,4 @@ describe('certified', () => {
       { numRuns: 500 },
     );
   });
-
-  it('is not copied while its certification is unchanged', () => {
-    forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, 1, nowMs);
-      expect(entry.at(nowMs)).toBe(entry);
-      if (entry.validUntilMs < Infinity) expect(entry.at(entry.validUntilMs - 1)).toBe(entry);
-    });
-  });
 });

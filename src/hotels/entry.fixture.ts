@@ -9,8 +9,7 @@ export const FIELDS = (
   'website_url email images certified certified_from certified_until certification_url channel_id registry_id'
 ).split(' ');
 
-export const wellFormed = (constraints: fc.StringConstraints) =>
-  fc.string({ unit: 'binary', ...constraints });
+const wellFormed = (constraints: fc.StringConstraints) => fc.string({ unit: 'binary', ...constraints });
 /** Any UTF-16 text, lone surrogates included. */
 const ragged = fc
   .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 12 })

@@ -8,21 +8,6 @@ const queueOf = (...items: string[]) => {
 };
 
 describe('a wait queue', () => {
-  it('keeps the order, and is empty when all items have left', () => {
-    const queue = queueOf('a', 'b');
-    queue.append('me', 'c', 1_000, 5);
-    expect(queue.length).toBe(3);
-    expect([queue.shift(), queue.shift(), queue.shift()].map((place) => place!.item)).toEqual([
-      'a',
-      'b',
-      'c',
-    ]);
-    expect(queue.shift()).toBeUndefined();
-    expect(queue.length).toBe(0);
-    queue.append('me', 'd', 1_000, 9);
-    expect(queue.shift()).toMatchObject({ item: 'd', size: 1_000, sinceMs: 9 });
-  });
-
   it('is full when the queued items would take too long at the measured rate', () => {
     // a size of 1000 takes 10 ms at first
     const queue = queueOf('a', 'b', 'c');
@@ -72,22 +57,27 @@ describe('a wait queue', () => {
 });
 
 describe('a wait queue of several owners', () => {
+  const queueOf = (owners: Record<string, [items: string, size: number]>, quantum = 1) => {
+    const queue = new WaitQueue<string>(1, quantum);
+    for (const [owner, [items, size]] of Object.entries(owners))
+      for (const item of items) queue.append(owner, item, size, 0);
+    return queue;
+  };
   const takeOut = (queue: WaitQueue<string>, count: number) =>
     Array.from({ length: count }, () => queue.shift()!.item).join('');
 
   it('serves them round robin, each in its own order', () => {
-    const queue = new WaitQueue<string>(1, 1);
-    for (const item of 'aaaaaa') queue.append('a', item, 1, 0);
-    for (const item of 'bcd') queue.append('b', item, 1, 0);
-    expect(takeOut(queue, 6)).toMatch(/^(ab|ba)(ac|ca)(ad|da)$/);
-    expect(takeOut(queue, 3)).toBe('aaa');
-    expect(queue.shift()).toBeUndefined();
+    const queue = queueOf({ a: ['uvwxyz', 1], b: ['bcd', 1] });
+    expect(queue.length).toBe(9);
+    expect(takeOut(queue, 6)).toMatch(/^(ub|bu)(vc|cv)(wd|dw)$/);
+    expect(takeOut(queue, 3)).toBe('xyz');
+    expect([queue.shift(), queue.length]).toEqual([undefined, 0]);
+    queue.append('a', 'again', 7, 9);
+    expect(queue.shift()).toMatchObject({ item: 'again', size: 7, sinceMs: 9 });
   });
 
   it('shares the rate by size, not by number of items', () => {
-    const queue = new WaitQueue<string>(1, 16);
-    for (let i = 0; i < 100; i++) queue.append('large', 'L', 40, 0);
-    for (let i = 0; i < 1_000; i++) queue.append('small', 's', 1, 0);
+    const queue = queueOf({ large: ['L'.repeat(100), 40], small: ['s'.repeat(1_000), 1] }, 16);
     const first = takeOut(queue, 500);
     const large = 40 * first.split('L').length;
     const small = first.split('s').length;
@@ -96,20 +86,15 @@ describe('a wait queue of several owners', () => {
   });
 
   it('counts of a large item of another owner no more than a round', () => {
-    const queue = new WaitQueue<string>(1, 16);
-    queue.append('large', 'L', 10_000, 0);
-    expect(queue.sizeBefore('small')).toBe(16);
-    expect(queue.sizeBefore('large')).toBe(10_000);
+    const queue = queueOf({ large: ['L', 10_000] }, 16);
+    expect([queue.sizeBefore('small'), queue.sizeBefore('large')]).toEqual([16, 10_000]);
   });
 
   it('is full for the owner that fills it, not for an owner with few items', () => {
-    const queue = new WaitQueue<string>(1, 1);
-    for (let i = 0; i < 100; i++) queue.append('flood', 'x', 1, 0);
-    expect(queue.isFull('flood', 50, 1)).toBe(true);
-    expect(queue.isFull('other', 50, 1)).toBe(false);
+    const queue = queueOf({ flood: ['x'.repeat(100), 1] });
+    expect([queue.isFull('flood', 50, 1), queue.isFull('other', 50, 1)]).toEqual([true, false]);
     // the other owner waits for its own items and for as many of the flood's
     for (let i = 0; i < 30; i++) queue.append('other', 'o', 1, 0);
-    expect(queue.sizeBefore('other')).toBe(30 + 31);
-    expect(queue.isFull('other', 50, 1)).toBe(true);
+    expect([queue.sizeBefore('other'), queue.isFull('other', 50, 1)]).toEqual([30 + 31, true]);
   });
 });
