@@ -5,14 +5,9 @@ import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 afterEach(realClocks);
 
 /** Notes the lookups; no hotel exists. */
-function batcher(isContended = false): { batcher: LoadBatcher; reads: string[] } {
+function batcher(isContended = false) {
   const reads: string[] = [];
-  const read = async (
-    namespace: string,
-    keys: string[],
-    owner: string,
-    collection: string | null,
-  ): Promise<BatchRead> => {
+  const read = async (...[namespace, keys, owner, collection]: [string, string[], string, string | null]) => {
     reads.push(`${namespace} ${keys} ${owner} ${collection}`);
     return { found: keys.map(() => null), loaded: Promise.resolve() };
   };
