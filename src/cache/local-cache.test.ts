@@ -7,12 +7,9 @@ import { LocalCache } from './local-cache.ts';
 
 const HOUR_MS = 3_600_000;
 
-type Options = ConstructorParameters<typeof LocalCache>[1];
-
 let local: LocalCache;
 /** maximum age of what may be served */
 let maxAgeMs: number;
-let counts: Options['counts'];
 let setWallClock: (byMs: number) => void;
 const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
 const isHeld = () => local.find('id', 'a') > 0;
@@ -20,7 +17,7 @@ const isHeld = () => local.find('id', 'a') > 0;
 beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
   maxAgeMs = HOUR_MS;
-  counts = { hit: 0, absent: 0, miss: 0 };
+  const counts = { hit: 0, absent: 0, miss: 0 };
   local = new LocalCache(1024 ** 2, { freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs }, counts });
 });
 afterEach(realClocks);
@@ -38,15 +35,6 @@ it('an entry is kept for half an hour to an hour, so that what was read together
   vi.advanceTimersByTime(0.25 * HOUR_MS + 1);
   expect(held()).toEqual([]);
   expect(local.lastKnown('id', 'h0')).toMatchObject({ id: 'h0' });
-});
-
-it('a batch that is returned for its misses is counted once, when it is read again', () => {
-  store();
-  const body = Buffer.from('{"channel_ids":["CH","missing"]}');
-  expect(local.gatherBody('channel', body, 'full', false)).toBeUndefined();
-  expect(counts).toEqual({ hit: 0, absent: 0, miss: 0 });
-  expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 1, misses: 1 });
-  expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
 });
 
 it('what was read too long ago is not found, but known for an outage of PostgreSQL, and found when any age may be served', () => {

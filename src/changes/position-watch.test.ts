@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { PositionWatch } from './position-watch.ts';
 
 const HISTORY = 'history';
@@ -39,27 +39,16 @@ it('a place is the last one if it is the applied place, and nothing behind it is
   expect(watch.isLast({ ...at(8), history: 'another' })).toBe(false);
 });
 
-describe('a wait for a change', () => {
-  it('ends with a later position, at once if it is known', async () => {
-    const wait = watch.laterThan(5, 30_000);
-    watch.announced(at(5), false);
-    expect(await isOver(wait)).toBe(false);
-    watch.announced(at(6), false);
-    await wait.over;
-    await watch.laterThan(5, 30_000).over;
-  });
-
-  it('ends within a second after keys have changed, once for many changes', async () => {
-    const [wait, settling] = [watch.laterThan(5, 30_000), watch.laterThan(Infinity, 30_000)];
-    for (let i = 0; i < 20; i++) watch.keysChanged();
-    vi.advanceTimersByTime(1_000);
-    await wait.over;
-    const next = watch.laterThan(5, 30_000);
-    vi.advanceTimersByTime(1_000);
-    expect(await isOver(next)).toBe(false);
-    expect(await isOver(settling)).toBe(false);
-    watch.release();
-    await Promise.all([next.over, settling.over]);
-    expect(vi.getTimerCount()).toBe(0);
-  });
+// test/contract/changes.test.ts has waits that end with a position, at once if it is known
+it('a wait ends within a second after keys have changed, once for many changes', async () => {
+  const [wait, settling] = [watch.laterThan(5, 30_000), watch.laterThan(Infinity, 30_000)];
+  for (let i = 0; i < 20; i++) watch.keysChanged();
+  vi.advanceTimersByTime(1_000);
+  await wait.over;
+  const next = watch.laterThan(5, 30_000);
+  vi.advanceTimersByTime(1_000);
+  expect([await isOver(next), await isOver(settling)]).toEqual([false, false]);
+  watch.release();
+  await Promise.all([next.over, settling.over]);
+  expect(vi.getTimerCount()).toBe(0);
 });

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
 import { encodeHotel } from './encode.ts';
-import { FIELDS, jsonOf, label, row, rowAtMoment, wireOf } from './entry.fixture.ts';
+import { FIELDS, jsonOf, label, momentOf, row, rowAtMoment, wireOf } from './entry.fixture.ts';
 import { VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
+import { rowOf } from './row.fixture.ts';
 import type { HotelRow } from './row.ts';
 
 it('the schema of a hotel has the fields of the specification, in their order, each required', () => {
@@ -63,5 +64,30 @@ describe('the tag of a view', () => {
             before.body(view).equals(after.body(otherView)),
           );
     });
+  });
+});
+
+describe('certified', () => {
+  it('is true to the end of the year 9999', () => {
+    const dates = { certified_from: '0001-01-01', certified_until: '9999-12-31' };
+    const entry = encodeHotel(rowOf({ id: 'h', ...dates }), 1, Date.parse('9999-12-31T23:59:59.999Z'));
+    expect(JSON.parse(jsonOf(entry, 'full')).certified).toBe(true);
+  });
+
+  it('reads at any other time as if the hotel had been encoded then', () => {
+    const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
+    fc.assert(
+      fc.property(twoMoments, ([one, firstMs, thenMs]) => {
+        const refreshed = encodeHotel(one, 1, firstMs).at(thenMs);
+        const encodedThen = encodeHotel(one, 1, thenMs);
+        for (const view of VIEWS) {
+          expect(jsonOf(refreshed, view)).toBe(jsonOf(encodedThen, view));
+          expect(refreshed.tag(view)).toBe(encodedThen.tag(view));
+        }
+        expect(refreshed.validUntilMs).toBe(encodedThen.validUntilMs);
+        expect(refreshed.bytes.equals(encodedThen.bytes)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
   });
 });

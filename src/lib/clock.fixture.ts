@@ -68,19 +68,15 @@ export class VirtualClock implements Clock {
   setTimer(callback: () => void, delayMs: number): Timer {
     // Node 24 warns of it
     if (delayMs < 0) throw new RangeError(`a timer of ${delayMs} ms`);
-    const timer = { atMs: this.nowMs + Math.max(1, delayMs), callback, unref: () => timer };
-    this.#timers.add(timer);
-    return timer;
+    return this.#add(callback, Math.max(1, delayMs));
   }
 
   setRepeating(callback: () => void, intervalMs: number): Timer {
-    const again = () => {
+    const timer = this.#add(() => {
       timer.atMs = this.nowMs + intervalMs;
       this.#timers.add(timer);
       callback();
-    };
-    const timer = { atMs: this.nowMs + intervalMs, callback: again, unref: () => timer };
-    this.#timers.add(timer);
+    }, intervalMs);
     return timer;
   }
 
@@ -89,9 +85,7 @@ export class VirtualClock implements Clock {
   }
 
   setIteration(callback: () => void): Timer {
-    const timer = { atMs: this.nowMs, callback, unref: () => timer };
-    this.#timers.add(timer);
-    return timer;
+    return this.#add(callback, 0);
   }
 
   clearIteration(iteration: Timer | undefined): void {
@@ -109,6 +103,12 @@ export class VirtualClock implements Clock {
     const endMs = this.nowMs + 3_600_000;
     await settled();
     while (!isSo()) if (!(await this.#runNext(endMs))) throw new Error('it is not so within an hour');
+  }
+
+  #add(callback: () => void, afterMs: number): VirtualTimer {
+    const timer = { atMs: this.nowMs + afterMs, callback, unref: () => timer };
+    this.#timers.add(timer);
+    return timer;
   }
 
   async #runNext(endMs: number): Promise<boolean> {

@@ -8,7 +8,6 @@ import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
-import { ABSENT, MISS } from '../arena/arena.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
 import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 
@@ -72,37 +71,20 @@ describe('hotels in Redis', () => {
   });
 });
 
-describe('what Redis returned is kept in the local cache', () => {
-  beforeEach(() => {
-    redis = openRedisBatch(MIB);
-  });
-
-  it('by all keys of a hotel, and absences by theirs', async () => {
-    const { cache, reader, local } = redis;
-    await cache.fill([hotel(5)]);
-    await cache.rememberAbsent('id', ['none'], 5);
-    await cache.rememberAbsent('channel', ['none'], 5);
-    await reader.read('channel', ['C', 'none']);
-    await reader.read('id', ['none', 'unknown']);
-    expect(local.find('registry', '7')).toBeGreaterThan(0);
-    expect([local.find('id', 'none'), local.find('channel', 'none')]).toEqual([ABSENT, ABSENT]);
-    expect(local.find('id', 'unknown')).toBe(MISS);
-  });
-
-  it('in place of what it holds, also while it is full', async () => {
-    const { cache, reader, local } = redis;
-    local.store(hotel(4));
-    for (let i = 0; local.arena.hasRoom; i++) local.store(hotelOf({ id: `x${i}` }));
-    await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: 'O', registry_id: '8' })]);
-    expect(local.find('id', 'h')).toBeGreaterThan(0);
-    local.storeAbsent('registry', '8');
-    await reader.read('id', ['h', 'other']);
-    const label = (key: string) => local.lastKnown('id', key)?.label;
-    expect([label('h'), label('other')]).toEqual([5, undefined]);
-    // by a key of which an absence is held
-    await reader.read('registry', ['8']);
-    expect(label('other')).toBe(5);
-  });
+it('what Redis returned is kept in place of what the local cache holds, also while it is full', async () => {
+  redis = openRedisBatch(MIB);
+  const { cache, reader, local } = redis;
+  local.store(hotel(4));
+  for (let i = 0; local.arena.hasRoom; i++) local.store(hotelOf({ id: `x${i}` }));
+  await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: 'O', registry_id: '8' })]);
+  expect(local.find('id', 'h')).toBeGreaterThan(0);
+  local.storeAbsent('registry', '8');
+  await reader.read('id', ['h', 'other']);
+  const label = (key: string) => local.lastKnown('id', key)?.label;
+  expect([label('h'), label('other')]).toEqual([5, undefined]);
+  // by a key of which an absence is held
+  await reader.read('registry', ['8']);
+  expect(label('other')).toBe(5);
 });
 
 describe('absences in Redis', () => {
@@ -152,11 +134,12 @@ describe('absences in Redis', () => {
   });
 });
 
-const TEXTS = ['', 'corrupt', '-', '-x', '-5 ', '>', '{"id":"h"}', 'x'.repeat(79), 'x'.repeat(2_000)];
+const TEXTS = ['', 'corrupt', '-', '-x', '-5 ', '>', '{"id":"h"}', 'x'.repeat(79)];
 const INVALID: [string, (original: Buffer) => Buffer][] = [
   ...TEXTS.map((text): [string, () => Buffer] => [text, () => Buffer.from(text)]),
   ['an entry that is cut off', (original) => original.subarray(0, -1)],
   ['the entry of another hotel', () => hotel(5, { id: 'other' }).bytes],
+  ['2,000 foreign bytes', () => Buffer.alloc(2_000, 'x')],
   ['a value larger than any hotel', () => Buffer.alloc(20 * MIB, 'x')],
   ...FORGERIES,
 ];
