@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { FIRST_DAY, LAST_DAY, MAX_URL_BYTES } from '../wasm/constants.ts';
+import { DAY_MS } from './assemble.ts';
 import * as layout from './entry-layout.ts';
 import { Hotel } from './hotel.ts';
+import { MAX_URI_LENGTH } from './valid-values.ts';
 
 it('an entry with other fields, or in another layout, has another magic number', () => {
   const { MAGIC, ...rest } = layout;
@@ -9,4 +12,10 @@ it('an entry with other fields, or in another layout, has another magic number',
   const digest = hash('sha256', JSON.stringify([numbers, Object.keys(Hotel.properties)])).slice(0, 16);
   // of entries in Redis only those with the magic number are read: change it with the digest
   expect([MAGIC.toString(16), digest]).toEqual(['33444548', '8494a91e53d0908e']);
+});
+
+it('the limits of the program of the caches are those of the table', () => {
+  const days = ['0001-01-01', '9999-12-31'].map((date) => Date.parse(date) / DAY_MS);
+  expect([FIRST_DAY, LAST_DAY]).toEqual(days);
+  expect(MAX_URL_BYTES).toBe(MAX_URI_LENGTH + '""'.length);
 });

@@ -42,16 +42,6 @@ describe('eviction', () => {
     expect(read(arena, 0, 10_000)).toBeGreaterThan(9_900);
   });
 
-  it('keeps a dropped hotel hot when it returns', () => {
-    const arena = new CacheArena(4 * MIB);
-    for (let round = 0; round < 4; round++) read(arena, 0, 1000);
-    scan(arena, 10_000);
-    for (let i = 0; i < 1000; i++) arena.drop('id', id(i));
-    read(arena, 0, 1000);
-    scan(arena, 10_000);
-    expect(read(arena, 0, 1000)).toBeGreaterThan(950);
-  });
-
   it('adapts to a new hot set', () => {
     const arena = new CacheArena(4 * MIB);
     for (let round = 0; round < 4; round++) read(arena, 0, 3000);

@@ -64,14 +64,6 @@ describe('pointers of earlier batches', () => {
     expect(known).toBeLessThanOrEqual(CAPACITY);
   });
 
-  it('of one batch may be known in part', async () => {
-    const point = open();
-    await point(['CH1', 'CH3'], idOf);
-    const { requested, ids } = await point(['CH4', 'CH3', 'CH2', 'CH1'], idOf);
-    expect(requested).toEqual(['CH4', 'CH2']);
-    expect(ids).toEqual(['htl_4', 'htl_3', 'htl_2', 'htl_1']);
-  });
-
   it('are requested each time for ids of more than 36 bytes', async () => {
     const point = open();
     const longIdOf = (key: string) => key.padEnd(key === 'CH1' ? 36 : 37, 'x');
