@@ -2,8 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { IdSet } from './id-set.ts';
 
+/** What no id is: empty, or longer. */
+const LONG = ['', 'x'.repeat(1021), `${'x'.repeat(1019)}é`];
 const id = fc.oneof(
-  fc.constantFrom('a', 'b', 'ab', 'é', '😀', 'x'.repeat(255), '😀'.repeat(255)),
+  fc.constantFrom('a', 'b', 'ab', 'é', '😀', 'x'.repeat(255), '😀'.repeat(255), ...LONG),
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).filter((text) => text.isWellFormed()),
 );
 
@@ -16,7 +18,7 @@ describe('a set of ids', () => {
         for (const [isAdd, name] of steps) {
           if (isAdd) {
             set.add('channel', name);
-            model.add(name);
+            if (!LONG.includes(name)) model.add(name);
           } else {
             set.delete('channel', name);
             model.delete(name);
@@ -44,13 +46,5 @@ describe('a set of ids', () => {
       if (set.has('channel', `hto_${String(i).padStart(8, '0')}`)) outside++;
     }
     expect([inside, outside]).toEqual([Math.ceil(count / 7), 0]);
-  });
-
-  it('never contains a text longer than an id', () => {
-    const set = new IdSet(4);
-    for (const name of ['', 'x'.repeat(1021), `${'x'.repeat(1019)}é`]) {
-      set.add('channel', name);
-      expect(set.has('channel', name)).toBe(false);
-    }
   });
 });

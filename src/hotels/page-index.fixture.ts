@@ -9,12 +9,10 @@ export class List {
   /** maximum number of ids that a query passed */
   largestSkip = 0;
   fails = false;
-  #held: Promise<void> | undefined;
-  #letGo: (() => void) | undefined;
+  #held: PromiseWithResolvers<void> | undefined;
 
-  /** `isSorted`: the ids are distinct, and in order. */
-  constructor(ids: string[], isSorted = false) {
-    this.ids = isSorted ? ids : [...new Set(ids)].sort(byBytes);
+  constructor(ids: string[]) {
+    this.ids = [...new Set(ids)].sort(byBytes);
   }
 
   has(id: string): boolean {
@@ -30,15 +28,12 @@ export class List {
   }
 
   hold(): void {
-    if (this.#held) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#held = promise;
-    this.#letGo = resolve;
+    this.#held ??= Promise.withResolvers();
   }
 
   letGo(): void {
+    this.#held?.resolve();
     this.#held = undefined;
-    this.#letGo?.();
   }
 
   async idsFrom(start: string | null, skip: number, limit: number): Promise<string[]> {
@@ -82,7 +77,7 @@ export class List {
 
   async #reply<T>(value: T): Promise<T> {
     this.queries++;
-    await this.#held;
+    await this.#held?.promise;
     if (this.fails) throw new Unavailable('unavailable');
     return value;
   }

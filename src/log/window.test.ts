@@ -130,29 +130,22 @@ describe('WebAssembly', () => {
   });
 });
 
-describe('the seed of the hash', () => {
+it('the seed of the hash is that of the primary process, or random', () => {
   const script = `
     import { Window } from '${new URL('./window.ts', import.meta.url).pathname}';
     const window = new Window();
     window.raise('id', 'a', 7);
     console.log(window.copy().buckets.indexOf(7));`;
-  const run = (seed: string | undefined) =>
-    spawnSync(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
-      encoding: 'utf8',
-      env: { ...process.env, [HASH_SEED_VARIABLE]: seed },
-    });
-
-  it('is that of the primary process, or random', () => {
-    const here = new Window();
-    here.raise('id', 'a', 7);
-    const bucket = here.copy().buckets.indexOf(7);
-    expect(Number(run(HASH_SEED_HEX).stdout)).toBe(bucket);
-    const others = [undefined, undefined, 'f'.repeat(64)].map((seed) => Number(run(seed).stdout));
-    expect(new Set([bucket, ...others]).size).toBeGreaterThan(2);
-  });
-
-  it('is 64 hexadecimal digits', () => {
-    for (const seed of ['', '7', 'f'.repeat(63), `${'f'.repeat(63)}x`, 'f'.repeat(66)])
-      expect(run(seed).stderr).toContain('64 hexadecimal digits');
-  });
+  const bucketWith = (seed: string | undefined) =>
+    Number(
+      spawnSync(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
+        env: { ...process.env, [HASH_SEED_VARIABLE]: seed },
+      }).stdout,
+    );
+  const here = new Window();
+  here.raise('id', 'a', 7);
+  const bucket = here.copy().buckets.indexOf(7);
+  expect(bucketWith(HASH_SEED_HEX)).toBe(bucket);
+  const others = [undefined, undefined, 'f'.repeat(64)].map(bucketWith);
+  expect(new Set([bucket, ...others]).size).toBeGreaterThan(2);
 });

@@ -100,12 +100,6 @@ const id = fc.integer({ min: 0, max: 300 }).map((i) => (i % 7 === 0 ? `hôtel-${
 const foreign = fc.integer({ min: 0, max: 60 }).map(String);
 const optional = fc.option(foreign, { nil: null });
 type Key = [Namespace, string];
-type Step =
-  | { what: 'put'; of: Put }
-  | { what: 'absent' | 'drop' | 'find'; of: Key }
-  | { what: 'gather'; of: Key[] }
-  | { what: 'forms'; of: number }
-  | { what: 'clear' };
 
 const key: fc.Arbitrary<Key> = fc.oneof(
   fc.tuple(fc.constant('id'), id),
@@ -118,17 +112,20 @@ const put = fc.record({
   label: fc.integer({ min: 1, max: 6 }),
   length: fc.integer({ min: 500, max: 7500 }),
 });
-type Put = typeof put extends fc.Arbitrary<infer T> ? T : never;
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 300, arbitrary: fc.record({ what: fc.constant('put' as const), of: put }) },
-  { weight: 200, arbitrary: fc.record({ what: fc.constantFrom('absent', 'drop', 'find', 'find'), of: key }) },
-  {
-    weight: 50,
-    arbitrary: fc.record({ what: fc.constant('gather' as const), of: fc.array(key, { maxLength: 40 }) }),
-  },
-  { weight: 50, arbitrary: fc.record({ what: fc.constant('forms' as const), of: fc.nat(20) }) },
-  { weight: 1, arbitrary: fc.record({ what: fc.constant('clear' as const) }) },
+const stepOf = <What extends string, Of>(weight: number, what: What, of: fc.Arbitrary<Of>) => ({
+  weight,
+  arbitrary: fc.record({ what: fc.constant(what), of }),
+});
+const step = fc.oneof(
+  stepOf(300, 'put', put),
+  stepOf(50, 'absent', key),
+  stepOf(50, 'drop', key),
+  stepOf(100, 'find', key),
+  stepOf(50, 'gather', fc.array(key, { maxLength: 40 })),
+  stepOf(50, 'forms', fc.nat(20)),
+  stepOf(1, 'clear', fc.constant(undefined)),
 );
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 function checkGather(model: Model, keys: Key[]): void {
   for (const namespace of NAMESPACES) {
