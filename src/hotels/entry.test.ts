@@ -13,57 +13,41 @@ it('the schema of a hotel has the fields of the specification, in their order, e
   expect(Hotel.required).toEqual(FIELDS);
 });
 
-describe('a hotel', () => {
-  it('has the JSON of the contract, in both views', () => {
-    forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, 1, nowMs);
-      for (const view of VIEWS) expect(JSON.parse(jsonOf(entry, view))).toEqual(wireOf(one, nowMs, view));
-    });
-  });
-
-  it('has equal views except for registry_id, which the full view shows with all digits', () => {
-    forAll(rowAtMoment, ([one, nowMs]) => {
-      const entry = encodeHotel(one, 1, nowMs);
-      const [full, narrow] = [jsonOf(entry, 'full'), jsonOf(entry, 'narrow')];
-      expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
-      expect(full).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
-    });
-  });
-
-  it('stores its keys, its label and the length of its views beside the JSON', () => {
-    forAll(rowAtMoment, label, ([one, nowMs], readAt) => {
-      const entry = encodeHotel(one, readAt, nowMs);
-      expect(entry.present).toBe(true);
-      expect(entry.id).toBe(one.id);
-      expect(entry.channelId).toBe(one.channel_id);
-      expect(entry.registryId).toBe(one.registry_id);
-      expect(entry.label).toBe(readAt);
-      for (const view of VIEWS) expect(entry.bodyLength(view)).toBe(entry.body(view).length);
-    });
+it('a hotel has the JSON of the contract, the narrow view all but the registry id, and its keys and label beside it', () => {
+  forAll(rowAtMoment, label, ([one, nowMs], readAt) => {
+    const entry = encodeHotel(one, readAt, nowMs);
+    for (const view of VIEWS) {
+      expect(JSON.parse(jsonOf(entry, view))).toEqual(wireOf(one, nowMs, view));
+      expect(entry.bodyLength(view)).toBe(entry.body(view).length);
+    }
+    // all digits of the registry id, which a number has not
+    const narrow = jsonOf(entry, 'narrow');
+    expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
+    expect(jsonOf(entry, 'full')).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
+    expect([entry.present, entry.id, entry.label]).toEqual([true, one.id, readAt]);
+    expect([entry.channelId, entry.registryId]).toEqual([one.channel_id, one.registry_id]);
   });
 });
 
-describe('the tag of a view', () => {
-  const changes = fc.constantFrom<(one: HotelRow, other: HotelRow) => HotelRow>(
-    (one) => ({ ...one }),
-    (one, other) => ({ ...one, registry_id: other.registry_id }),
-    (one, other) => ({ ...one, name: other.name }),
-    (one, other) => ({ ...one, channel_id: other.channel_id }),
-    (one, other) => ({ ...one, certified_until: other.certified_until }),
-    (one, other) => ({ ...one, certification_url: other.certification_url }),
-    (_, other) => other,
-  );
+const changes = fc.constantFrom<(one: HotelRow, other: HotelRow) => HotelRow>(
+  (one) => ({ ...one }),
+  (one, other) => ({ ...one, registry_id: other.registry_id }),
+  (one, other) => ({ ...one, name: other.name }),
+  (one, other) => ({ ...one, channel_id: other.channel_id }),
+  (one, other) => ({ ...one, certified_until: other.certified_until }),
+  (one, other) => ({ ...one, certification_url: other.certification_url }),
+  (_, other) => other,
+);
 
-  it('differs exactly if the bytes of the view differ', () => {
-    forAll(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
-      // the label is no part of a view
-      const [before, after] = [encodeHotel(one, 1, nowMs), encodeHotel(change(one, other), 2, nowMs)];
-      for (const view of VIEWS)
-        for (const otherView of VIEWS)
-          expect(before.tag(view) === after.tag(otherView)).toBe(
-            before.body(view).equals(after.body(otherView)),
-          );
-    });
+it('tags of views differ exactly if their bytes differ', () => {
+  forAll(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
+    // the label is no part of a view
+    const [before, after] = [encodeHotel(one, 1, nowMs), encodeHotel(change(one, other), 2, nowMs)];
+    for (const view of VIEWS)
+      for (const otherView of VIEWS)
+        expect(before.tag(view) === after.tag(otherView)).toBe(
+          before.body(view).equals(after.body(otherView)),
+        );
   });
 });
 
