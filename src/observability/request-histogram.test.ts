@@ -7,15 +7,18 @@ const make = () => new RequestHistogram(new Registry(), 'duration_seconds', 'Tim
 it('counts each duration in its bucket and in all above', () => {
   const histogram = make();
   for (const seconds of [0, 1e-4, 1.1e-4, 0.003, 60]) histogram.at('list', 'GET').count(200, seconds, 0);
-  const labels = { http_route: '/hotels', method: 'GET', status: '200' };
-  const { values } = histogram.get();
-  const value = (of: string, more = {}) =>
-    values.find(
-      ({ metricName, labels: own }) =>
-        metricName === `duration_seconds_${of}` &&
-        Object.entries({ ...labels, ...more }).every(([name, text]) => own[name] === text),
-    )!.value;
-  const buckets = [1e-4, 2.5e-4, 2.5e-3, 5e-3, 5, '+Inf'].map((le) => value('bucket', { le }));
+  const samples = new Map(
+    histogram
+      .get()
+      .values.map(({ metricName, labels, value }) => [
+        `${metricName} ${Object.values(labels).join(' ')}`,
+        value,
+      ]),
+  );
+  const value = (of: string, le = '') => samples.get(`duration_seconds_${of} /hotels GET 200${le}`);
+  const buckets = ['0.0001', '0.00025', '0.0025', '0.005', '5', '+Inf'].map((le) =>
+    value('bucket', ` ${le}`),
+  );
   expect(buckets).toEqual([2, 3, 3, 4, 4, 5]);
   expect(value('count')).toBe(5);
   expect(value('sum')).toBeCloseTo(60.00321, 9);

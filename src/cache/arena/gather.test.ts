@@ -4,7 +4,7 @@ import { IdSet } from '../../collections/id-set.ts';
 import type { Entry, View } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
-import { type BatchLookup, OK, TOO_LARGE } from './batch-lookup.ts';
+import type { BatchLookup } from './batch-lookup.ts';
 
 const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;
@@ -54,18 +54,6 @@ describe('the report of a batch', () => {
     own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
     expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
     expect(batch.takePartial().keys).toEqual(['h1']);
-  });
-
-  it('states that the response is larger than the output', () => {
-    const own = new CacheArena(MIB);
-    const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
-    for (const entry of large) own.put(entry.bytes, NOW_MS, LATER_MS);
-    const ids = large.map((entry) => entry.id);
-    const batch = own.gatherKeys('id', ids, 'full', NOW_MS);
-    expect(batch.status).toBe(TOO_LARGE);
-    expect(batch.output.length).toBe(0);
-    expect(own.gatherKeys('id', ids.slice(0, 5), 'full', NOW_MS).status).toBe(OK);
-    expect(batch.output.length).toBe(arrayOf(...large.slice(0, 5)).length);
   });
 });
 

@@ -66,7 +66,7 @@ function expected(numbers: number[], places: Place[], view: View = 'full'): stri
 }
 
 describe('a batch that the local cache holds in part', () => {
-  it('is answered in the requested order, wherever each hotel is known', async () => {
+  it('is answered in the requested order, wherever each hotel is known, and fills the local cache', async () => {
     for (let round = 0; round < 60; round++) {
       // some rounds lack one place, or have one only
       const chosen = PLACES.filter(() => random(3) > 0);
@@ -75,20 +75,15 @@ describe('a batch that the local cache holds in part', () => {
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
       // also without a local cache
-      const { answer } = await open(places, random(3) === 0 ? 0 : undefined);
+      const { answer, local } = await open(places, random(3) === 0 ? 0 : undefined);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
-    }
-  });
-
-  it('fills the local cache, which then holds all of it', async () => {
-    const places = hotels.map((_, i) => PLACES[i % 3]!);
-    const { answer, around, local } = await open(places);
-    expect(await answer(ALL)).toBe(expected(ALL, places));
-    expect(around.requested).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
-    for (const i of ALL) {
-      const ref = local.find('channel', `ch-${i}`);
-      if (places[i] === 'absent') expect(ref).toBe(ABSENT);
-      else expect(local.arena.read(ref).equals(hotels[i]!.bytes)).toBe(true);
+      if (!local.keeps) continue;
+      for (const i of numbers) {
+        const ref = local.find('channel', `ch-${i}`);
+        if (ref > 0) expect(local.arena.read(ref).equals(hotels[i]!.bytes)).toBe(true);
+        else expect(ref).toBe(places[i] === 'absent' ? ABSENT : MISS);
+        expect(ref > 0).toBe(places[i] === 'local' || places[i] === 'redis');
+      }
     }
   });
 
@@ -125,6 +120,7 @@ describe('a batch that the local cache holds in part', () => {
         return true;
       };
       expect(await parts.answer(ALL)).toBe(expected(ALL, places));
+      expect(parts.around.requested[0]).toBe(HOTELS * (2 / 3));
       const gaps = ALL.filter((i) => places[i] !== 'local' && isGap(places[i]!, round));
       expect(parts.around.gaps).toEqual(gaps);
       const held = ALL.filter((i) => parts.local.find('channel', `ch-${i}`) !== MISS);
