@@ -40,21 +40,19 @@ describe('the body of a batch request', () => {
   });
 });
 
-describe('the report of a batch', () => {
-  it('counts what has expired or was stored too early as missed', () => {
-    const own = new CacheArena(MIB);
-    own.put(entries[1]!.bytes, NOW_MS - 5, LATER_MS);
-    own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
-    own.putAbsent('id', 'none', NOW_MS, LATER_MS);
-    const batch = own.gatherKeys('id', ['h1', 'h2', 'none', 'h3', 'h1'], 'full', NOW_MS);
-    expect([batch.hits, batch.absences, batch.misses]).toEqual([2, 1, 1]);
-    own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS + 1);
-    expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
-    expect(batch.takePartial().keys).toEqual(['h2']);
-    own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
-    expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
-    expect(batch.takePartial().keys).toEqual(['h1']);
-  });
+it('a batch counts what has expired or was stored too early as missed', () => {
+  const own = new CacheArena(MIB);
+  own.put(entries[1]!.bytes, NOW_MS - 5, LATER_MS);
+  own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
+  own.putAbsent('id', 'none', NOW_MS, LATER_MS);
+  const batch = own.gatherKeys('id', ['h1', 'h2', 'none', 'h3', 'h1'], 'full', NOW_MS);
+  expect([batch.hits, batch.absences, batch.misses]).toEqual([2, 1, 1]);
+  own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS + 1);
+  expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
+  expect(batch.takePartial().keys).toEqual(['h2']);
+  own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
+  expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
+  expect(batch.takePartial().keys).toEqual(['h1']);
 });
 
 describe('a batch of which only some ids are visible', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openRedisBatch } from './redis-batch.fixture.ts';
 
 /** `POINTER_SETS` sets of four, see src/wasm/assembly/layout.ts */
@@ -36,50 +36,48 @@ function open() {
 const batch = (number: number) => Array.from({ length: 1_000 }, (_, i) => `CH${number * 1_000 + i}`);
 const idOf = (key: string) => `htl_${key.slice(2)}`;
 
-describe('pointers of earlier batches', () => {
-  it.each([
-    // few have a set with more than four; one batch in 64 requests all of its pointers
-    [50, 48_800, 50_000],
-    // beyond the capacity they are replaced
-    [300, CAPACITY / 4, CAPACITY],
-  ])(
-    'of %i batches are not requested again, from %i to %i, and never mixed up',
-    async (count, least, most) => {
-      const point = open();
-      const batches = Array.from({ length: count }, (_, i) => batch(i));
-      for (const keys of batches) expect((await point(keys, idOf)).requested).toEqual(keys);
-      let known = 0;
-      for (const keys of batches) {
-        const { requested, ids } = await point(keys, idOf);
-        known += keys.length - requested.length;
-        expect(ids).toEqual(keys.map(idOf));
-      }
-      expect(known).toBeGreaterThan(least);
-      expect(known).toBeLessThanOrEqual(most);
-    },
-  );
-
-  it('are requested each time for ids of more than 36 bytes', async () => {
+it.each([
+  // few have a set with more than four; one batch in 64 requests all of its pointers
+  [50, 48_800, 50_000],
+  // beyond the capacity they are replaced
+  [300, CAPACITY / 4, CAPACITY],
+])(
+  'pointers of %i batches are not requested again, from %i to %i, and never mixed up',
+  async (count, least, most) => {
     const point = open();
-    const longIdOf = (key: string) => key.padEnd(key === 'CH1' ? 36 : 37, 'x');
-    await point(['CH1', 'CH2'], longIdOf);
-    const { requested, ids } = await point(['CH1', 'CH2'], longIdOf);
-    expect(requested).toEqual(['CH2']);
-    expect(ids).toEqual(['CH1', 'CH2'].map(longIdOf));
-  });
+    const batches = Array.from({ length: count }, (_, i) => batch(i));
+    for (const keys of batches) expect((await point(keys, idOf)).requested).toEqual(keys);
+    let known = 0;
+    for (const keys of batches) {
+      const { requested, ids } = await point(keys, idOf);
+      known += keys.length - requested.length;
+      expect(ids).toEqual(keys.map(idOf));
+    }
+    expect(known).toBeGreaterThan(least);
+    expect(known).toBeLessThanOrEqual(most);
+  },
+);
 
-  it('are requested by one batch in 64, which keeps them in a full Redis', async () => {
-    const point = open();
-    const counts: number[] = [];
-    for (let i = 0; i < 128; i++) counts.push((await point(['CH1'], idOf)).requested.length);
-    expect([...counts.entries()].filter(([, count]) => count > 0).map(([i]) => i)).toEqual([0, 63, 127]);
-  });
+it('pointers to ids of more than 36 bytes are requested each time', async () => {
+  const point = open();
+  const longIdOf = (key: string) => key.padEnd(key === 'CH1' ? 36 : 37, 'x');
+  await point(['CH1', 'CH2'], longIdOf);
+  const { requested, ids } = await point(['CH1', 'CH2'], longIdOf);
+  expect(requested).toEqual(['CH2']);
+  expect(ids).toEqual(['CH1', 'CH2'].map(longIdOf));
+});
 
-  it('are requested again after their entry was missing or invalid', async () => {
-    const point = open();
-    const keys = ['CH1', 'CH2', 'CH3'];
-    await point(keys, idOf, new Map([['htl_2', Buffer.from('xyz')]]));
-    expect((await point(keys, idOf)).requested).toEqual(keys);
-    expect((await point(keys, idOf)).requested).toEqual([]);
-  });
+it('known pointers are requested by one batch in 64, which keeps them in a full Redis', async () => {
+  const point = open();
+  const counts: number[] = [];
+  for (let i = 0; i < 128; i++) counts.push((await point(['CH1'], idOf)).requested.length);
+  expect([...counts.entries()].filter(([, count]) => count > 0).map(([i]) => i)).toEqual([0, 63, 127]);
+});
+
+it('known pointers are requested again after their entry was missing or invalid', async () => {
+  const point = open();
+  const keys = ['CH1', 'CH2', 'CH3'];
+  await point(keys, idOf, new Map([['htl_2', Buffer.from('xyz')]]));
+  expect((await point(keys, idOf)).requested).toEqual(keys);
+  expect((await point(keys, idOf)).requested).toEqual([]);
 });
