@@ -26,21 +26,10 @@ describe('the configuration', () => {
     });
   });
 
-  it('is frozen, and contains only its own variables', () => {
-    const config = readConfig({ ...REQUIRED, PATH: '/bin', PORTS: '1' });
-    expect(Object.isFrozen(config)).toBe(true);
-    expect(Object.keys(config)).not.toContain('PATH');
-  });
-
   it('treats an empty variable as unset, and trims the others', () => {
-    const config = readConfig({
-      ...REQUIRED,
-      PORT: '',
-      REDIS_URL: ' ',
-      LOG_LEVEL: ' warn ',
-      WORKERS: ' 3\n',
-    });
-    expect(config).toMatchObject({ PORT: 8080, REDIS_URL: '', LOG_LEVEL: 'warn', WORKERS: 3 });
+    const variables = { PORT: '', REDIS_URL: ' ', LOG_LEVEL: ' warn ', WORKERS: ' 3\n' };
+    const expected = { PORT: 8080, REDIS_URL: '', LOG_LEVEL: 'warn', WORKERS: 3 };
+    expect(readConfig({ ...REQUIRED, ...variables })).toMatchObject(expected);
   });
 
   it.each([
@@ -119,25 +108,19 @@ describe('the configuration', () => {
   });
 
   it('reports all faults at once, without values', () => {
-    const faults = faultsOf({
-      REDIS_URL: 'http://:hunter2@h',
-      PORT: 'sekret',
-      WORKERS: '0',
-      L1_MAX_BYTES: '5',
-      BASE_PATH: 'hunter2',
-      LOG_LEVEL: 'hunter2',
-    });
+    const wrong = {
+      ...{ REDIS_URL: 'http://:hunter2@h', PORT: 'sekret', WORKERS: '0' },
+      ...{ L1_MAX_BYTES: '5', BASE_PATH: 'hunter2', LOG_LEVEL: 'hunter2' },
+    };
+    const faults = faultsOf(wrong);
     expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(
-      'BASE_PATH DATABASE_URL L1_MAX_BYTES LOG_LEVEL PORT REDIS_URL WORKERS'.split(' '),
+      [...Object.keys(wrong), 'DATABASE_URL'].sort(),
     );
     expect(faults.join()).not.toMatch(/hunter2|sekret/);
   });
 });
 
 describe('the redacted configuration', () => {
-  const shown = (DATABASE_URL: string, REDIS_URL = '') =>
-    redact({ ...readConfig(REQUIRED), DATABASE_URL, REDIS_URL });
-
   it.each([
     ['postgres://user:hunter2@host:5432/hotels', 'postgres://***@host:5432/hotels'],
     ['postgres://user:hun@ter2@host/hotels', 'postgres://***@host/hotels'],
@@ -148,7 +131,8 @@ describe('the redacted configuration', () => {
     ],
     ['postgres://host/hotels', 'postgres://host/hotels'],
   ])('shows %s as %s', (url, expected) => {
-    expect(shown(url).DATABASE_URL).toBe(expected);
+    const config = { ...readConfig(REQUIRED), DATABASE_URL: url, REDIS_URL: 'redis://:hunter2@h/1' };
+    expect(redact(config)).toEqual({ ...config, DATABASE_URL: expected, REDIS_URL: 'redis://***@h/1' });
   });
 
   it('hides the passwords of replicas', () => {
@@ -162,13 +146,6 @@ describe('the redacted configuration', () => {
     ]);
     expect(redact(config)).toMatchObject({
       DATABASE_REPLICA_URLS: 'postgres://***@one/hotels,postgresql://***@two/hotels',
-    });
-  });
-
-  it('shows all other values unchanged', () => {
-    expect(shown('postgres://h/d', 'redis://:hunter2@h/1')).toMatchObject({
-      REDIS_URL: 'redis://***@h/1',
-      PORT: 8080,
     });
   });
 });

@@ -13,16 +13,14 @@ const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
 function clientOf(run: () => Promise<unknown>, connections = 1) {
   const answersMs: number[] = [];
   const breaker: boolean[] = [];
-  const locked: object[] = [];
   const sql = Object.assign(run, { unsafe: run, end: async () => {} }) as unknown as Sql;
   const postgres = new Postgres({
     open: () => sql,
     ...{ connections, queueLimit: 1_000, timeoutMs: 60_000 },
     onBreaker: (isOpen) => breaker.push(isOpen),
     onAnswer: (atMs) => answersMs.push(atMs),
-    onLocked: () => locked.push({}),
   });
-  return { postgres, answersMs, breaker, locked };
+  return { postgres, answersMs, breaker };
 }
 
 it('a place that becomes free goes to the query that waits for it, not in addition to one that comes', async () => {
@@ -88,26 +86,6 @@ it.each([
   await postgres.close();
 });
 
-it('a result is an answer', async () => {
-  const { postgres, answersMs } = clientOf(async () => ROWS);
-  await postgres.rows('', []);
-  expect(answersMs).toEqual([expect.any(Number)]);
-  await postgres.close();
-});
-
-it('statements that wait too long for a lock do not open the circuit breaker', async () => {
-  const { postgres, breaker, locked } = clientOf(() => Promise.reject(serverError('55P03')));
-  for (let i = 0; i < 10; i++)
-    await expect(postgres.rows('', [])).rejects.toMatchObject({
-      name: 'Unavailable',
-      rejection: 'postgres_locked',
-      isOutage: false,
-    });
-  expect(breaker).toEqual([]);
-  expect(locked).toHaveLength(10);
-  await postgres.close();
-});
-
 it('while a table is locked, one query of its lane waits for it, and other lanes keep their connections', async () => {
   const running: PromiseWithResolvers<unknown>[] = [];
   const { postgres } = clientOf(() => {
@@ -138,17 +116,6 @@ it('while a table is locked, one query of its lane waits for it, and other lanes
   await postgres.close();
 });
 
-it('a table that was locked a second ago is read by all queries again', async () => {
-  const clock = new VirtualClock();
-  let calls = 0;
-  const run = () => (calls++ === 0 ? Promise.reject(serverError('55P03')) : nextTurn().then(() => ROWS));
-  const { postgres } = clientOf(run, 3);
-  await expect(postgres.rows('', [])).rejects.toMatchObject({ rejection: 'postgres_locked' });
-  await clock.pass(1_000);
-  expect(await Promise.all([1, 2, 3].map(() => postgres.rows('', [])))).toEqual([ROWS, ROWS, ROWS]);
-  await postgres.close();
-});
-
 it.each([
   ['load', [true]],
   ['changes', []],
@@ -156,7 +123,6 @@ it.each([
   'a late query of the lane %s opens the circuit breaker, or may take long',
   async (lane, opened) => {
     const clock = new VirtualClock();
-    useClock(clock);
     const { postgres, breaker } = clientOf(() => new Promise(() => {}));
     const late = expect(postgres.rows('', [], '', lane)).rejects.toMatchObject({
       rejection: 'postgres_timeout',

@@ -1,27 +1,21 @@
 import { createServer } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { choosePort, freePort } from './port.ts';
 
-describe('choosePort', () => {
-  it('avoids the port of the other choice, although it is still free', async () => {
-    const usual = await freePort();
-    const said: string[] = [];
-    const chosen = await choosePort(undefined, usual, 'admin-port', usual, (sentence) => said.push(sentence));
-    expect(chosen).not.toBe(usual);
-    expect(said).toEqual([`Port ${usual} is in use: using ${chosen} instead.`]);
-  });
-
-  it('takes the requested port, else the usual one, else a free one', async () => {
-    const [requested, usual] = [await freePort(), await freePort()];
-    const log = () => {};
-    expect(await choosePort(requested, usual, 'port', undefined, log)).toBe(requested);
-    expect(await choosePort(undefined, usual, 'port', requested, log)).toBe(usual);
-    const server = createServer();
-    await new Promise<void>((resolve) => server.listen(usual, '127.0.0.1', resolve));
-    expect(await choosePort(undefined, usual, 'port', requested, log)).not.toBe(usual);
-    await expect(choosePort(usual, requested, 'port', undefined, log)).rejects.toThrow(
-      `port ${usual} cannot be used`,
-    );
-    server.close();
-  });
+it('takes the requested port, else the usual one, else a free one, and never that of the other choice', async () => {
+  const [requested, usual] = [await freePort(), await freePort()];
+  const said: string[] = [];
+  const choose = (wanted: number | undefined, other: number, reserved?: number) =>
+    choosePort(wanted, other, 'port', reserved, (sentence) => said.push(sentence));
+  expect(await choose(requested, usual)).toBe(requested);
+  expect(await choose(undefined, usual, requested)).toBe(usual);
+  expect(said).toEqual([]);
+  const chosen = await choose(undefined, usual, usual);
+  expect(chosen).not.toBe(usual);
+  expect(said).toEqual([`Port ${usual} is in use: using ${chosen} instead.`]);
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(usual, '127.0.0.1', resolve));
+  expect(await choose(undefined, usual, requested)).not.toBe(usual);
+  await expect(choose(usual, requested)).rejects.toThrow(`port ${usual} cannot be used`);
+  server.close();
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findProgram } from './programs.ts';
-import { CACHE, unpackRedis } from './unpack-redis.ts';
+import { unpackRedis } from './unpack-redis.ts';
 
 const run = promisify(execFile);
 // apt reads its lists several times in a test
@@ -31,29 +31,24 @@ afterEach(async () => {
 });
 
 /** Builds a package in the test repository. */
-async function build(
-  name: string,
-  depends: string,
-  files: (root: string) => Promise<unknown>,
-): Promise<void> {
-  const root = join(folder, name);
-  await mkdir(join(root, 'DEBIAN'), { recursive: true });
-  await mkdir(join(root, 'usr/bin'), { recursive: true });
-  await mkdir(join(root, 'usr/lib/somewhere'), { recursive: true });
+async function build(name: string, depends: string, files: (root: string) => Promise<unknown>) {
+  const [root, repository] = [join(folder, name), join(folder, 'repository')];
+  for (const made of [`${root}/DEBIAN`, `${root}/usr/bin`, `${root}/usr/lib/somewhere`, repository])
+    await mkdir(made, { recursive: true });
   const control = `Package: ${name}\nVersion: 1.0\nArchitecture: all\nMaintainer: test\n${depends}Description: test\n`;
   await writeFile(join(root, 'DEBIAN/control'), control);
   await files(root);
-  const repository = join(folder, 'repository');
-  await mkdir(repository, { recursive: true });
-  await run('dpkg-deb', ['--root-owner-group', '-b', root, join(repository, `${name}.deb`)]);
-  const bytes = await readFile(join(repository, `${name}.deb`));
+  const built = join(repository, `${name}.deb`);
+  await run('dpkg-deb', ['--root-owner-group', '-b', root, built]);
+  const bytes = await readFile(built);
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   const entry = `${control}Filename: ./${name}.deb\nSize: ${bytes.length}\nSHA256: ${sha256}\n\n`;
   await writeFile(join(repository, 'Packages'), entry, { flag: 'a' });
 }
 
 /** Builds packages like Debian's: the server is a link to a file of the tools package, which depends on a library. */
-async function buildRedis(): Promise<void> {
+beforeEach(async () => {
+  if (!hasApt) return;
   await build('redis-server', 'Depends: redis-tools\n', (root) =>
     symlink('redis-check-rdb', join(root, 'usr/bin/redis-server')),
   );
@@ -63,7 +58,7 @@ async function buildRedis(): Promise<void> {
   await build('libhotelapitest', '', (root) =>
     writeFile(join(root, 'usr/lib/somewhere/libhotelapitest.so.1'), ''),
   );
-}
+});
 
 /** Configures apt for this source alone, with nothing installed, and additional settings. */
 async function useSource(source: string, settings = ''): Promise<void> {
@@ -77,17 +72,10 @@ async function useSource(source: string, settings = ''): Promise<void> {
   await chmod(folder, 0o755);
   vi.stubEnv('APT_CONFIG', file);
 }
-const useRepository = () => useSource(`deb [trusted=yes] file:${folder}/repository ./`);
-
-it('keeps what it unpacks in the node_modules of the project', async () => {
-  const project = join(CACHE, '../../..');
-  expect(await readdir(project)).toEqual(expect.arrayContaining(['package.json', 'node_modules', 'src']));
-});
 
 describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   it('is unpacked once with its missing libraries, and reused without its source', async () => {
-    await buildRedis();
-    await useRepository();
+    await useSource(`deb [trusted=yes] file:${folder}/repository ./`);
     const program = await unpackRedis(log, { cache });
     expect(said).toEqual([expect.stringMatching(/^Fetching Redis from the packages of /)]);
     expect((await run(program!)).stdout.trim()).toBe(join(program!, '../usr/lib/somewhere'));
@@ -99,7 +87,6 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   });
 
   it('is rejected without a valid signature, even if the configuration of the machine permits that', async () => {
-    await buildRedis();
     await useSource(
       `deb file:${folder}/repository ./`,
       'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";',
