@@ -59,43 +59,43 @@ test.each([
     { id: '' },
     'id must be a string of 1 to 255 characters, without NUL and broken characters, other than "." and ".."',
   ],
-  [{ name: '' }, 'name must be'],
-  [{ name: null }, 'name must be'],
   [{ description: 'a\0b' }, 'description must be a string without NUL and broken characters or null'],
-  [{ city: '\ud800' }, 'city must be'],
-  [{ country_code: 'PRT' }, 'country_code must be'],
   [{ latitude: 90.1 }, 'latitude must be a number from -90 to 90 or null'],
-  [{ latitude: '1' }, 'latitude must be'],
-  [{ longitude: -181 }, 'longitude must be'],
-  [{ language: 'por' }, 'language must be'],
   [{ star_rating: 4.3 }, 'star_rating must be a number from 0 to 5 in half steps or null'],
-  [{ room_count: 2 ** 31 }, 'room_count must be'],
-  [{ room_count: 1.5 }, 'room_count must be'],
   [
     { website_url: 'example.com' },
     'website_url must be an http or https URI or IRI, as a URI of at most 2048 characters, or null',
   ],
   [{ email: 'a@b' }, 'email must be an e-mail address in ASCII with a dot in its domain or null'],
-  [{ website_url: `https://größe.de/${'ß'.repeat(400)}` }, 'website_url must be'],
-  [{ images: null }, 'images must be an array of at most 3 images'],
   [{ images: Array(4).fill({ url: 'https://a/b' }) }, 'images must be an array of at most 3 images'],
-  [{ images: [{ caption: 'x' }] }, 'images must be'],
-  [{ website_url: 'javascript:alert(1)' }, 'website_url must be an http or https URI or IRI'],
   [{ images: [{ url: '/img/1.jpg' }] }, '"/img/1.jpg" is relative: the URL before it is missing'],
   [{ images: [{ url: 'https://a/b', caption: 1 }] }, 'images/0/caption must be'],
   [{ images: [{ url: 'https://a/b', size: 1 }] }, 'unknown field "images/0/size"'],
   [{ certified_from: '2027-02-29' }, 'certified_from must be a real date, YYYY-MM-DD, or null'],
-  [{ certified_until: '0000-01-01' }, 'certified_until must be'],
-  [{ channel_id: 5 }, 'channel_id must be'],
   [
     { registry_id: 1.5 },
     'registry_id must be an integer within ±(2^53-1) or a string that holds one or null',
   ],
-  [{ registry_id: '1e3' }, 'registry_id must be'],
-  [{ registry_id: '9007199254740992' }, 'registry_id must be'],
   [{ stars: 4 }, 'unknown field "stars"'],
 ])('%j is rejected: %s', (fields, reason) => {
   expect(() => read(fields)).toThrow(reason);
+});
+
+test.each<[field: string, ...wrong: unknown[]]>([
+  ['name', '', null],
+  ['city', '\ud800'],
+  ['country_code', 'PRT'],
+  ['latitude', '1'],
+  ['longitude', -181],
+  ['language', 'por'],
+  ['room_count', 2 ** 31, 1.5],
+  ['website_url', `https://größe.de/${'ß'.repeat(400)}`, `https:${'x'.repeat(2048)}`, 'javascript:alert(1)'],
+  ['images', null, [{ caption: 'x' }]],
+  ['certified_until', '0000-01-01', '2027-01-01T00:00:00Z'],
+  ['channel_id', 5, 'x'.repeat(256)],
+  ['registry_id', '1e3', '9007199254740992', 1e20],
+])('%s is rejected if it is wrong', (field, ...wrong) => {
+  for (const value of wrong) expect(() => read({ [field]: value })).toThrow(`${field} must be`);
 });
 
 test('IRIs are converted to URIs in all fields, blanks are encoded, and both are counted', () => {
@@ -151,8 +151,6 @@ test('a line with thousands of wrong fields is rejected by the first of them', (
 
 test('characters are counted like in PostgreSQL', () => {
   expect(read({ channel_id: '😀'.repeat(255) }).channel_id).toHaveLength(510);
-  expect(() => read({ channel_id: 'x'.repeat(256) })).toThrow('channel_id must be');
-  expect(() => read({ website_url: `https:${'x'.repeat(2048)}` })).toThrow('website_url must be');
 });
 
 test.each(['{', '[[]]', '1', 'null', '"x"', '{"id":"a"} {}'])('%s is no hotel', (line) => {
