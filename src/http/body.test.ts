@@ -1,7 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
-import { type ArrivingBody, collectBody, discardBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
+import { type ArrivingBody, collectBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
 
 const HALF = MAX_BODY_BYTES / 2;
 /** Bodies of half the maximum size, for each of which the whole maximum is held. */
@@ -80,27 +80,6 @@ it.each([
   const body = begin('a');
   for (let i = 1; i <= count; i++) body.receive(bytes, i === count);
   expect(events).toEqual(expected);
-});
-
-it.each([
-  [64, 1, []],
-  [65, 1, ['done']],
-  [256, 1_023, ['done']],
-  [257, 1_023, ['done', 'closed']],
-  [257, 1_024, []],
-  [16, 2 ** 20, ['done']],
-  [17, 2 ** 20, ['done', 'closed']],
-])('of a rejected request, after %i pieces of %i bytes', (count, bytes, expected) => {
-  let receive!: (chunk: ArrayBuffer, isLast: boolean) => void;
-  const onData = (listener: typeof receive) => {
-    receive = listener;
-  };
-  const close = () => events.push('closed');
-  const answer = () => events.push('done');
-  discardBody({ onData, close } as unknown as HttpResponse, answer, () => isAnswered);
-  for (let i = 1; i <= count; i++) receive(new ArrayBuffer(bytes), false);
-  expect(events).toEqual(expected);
-  vi.runAllTimers();
 });
 
 it('a body that is dropped or has ended holds nothing, and only the end of the dropped one is reported', () => {

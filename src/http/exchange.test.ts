@@ -65,12 +65,8 @@ let client: Client;
 let observer: Mocked<Observer<Exchange>>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
-  return new Exchange(
-    client.response as unknown as HttpResponse,
-    requestWith(...Object.entries(headers)),
-    counter,
-    observer,
-  );
+  const request = requestWith(...Object.entries(headers));
+  return new Exchange(client.response as unknown as HttpResponse, request, counter, observer);
 };
 
 beforeEach(() => {

@@ -1,13 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  collectScope,
-  parseAmount,
-  parseDuration,
-  parseExpiry,
-  parseRateLimit,
-  parseText,
-  parseWhole,
-} from './arguments.ts';
+import { parseDuration, parseExpiry, parseRateLimit } from './arguments.ts';
 
 const now = Date.parse('2026-06-01T10:00:00Z');
 
@@ -33,20 +25,6 @@ test('a duration is a whole number with a unit, in seconds', () => {
   }
 });
 
-test('a whole number is checked against its bounds', () => {
-  const parse = parseWhole(1, 100);
-  expect([parse('1'), parse('100')]).toEqual([1, 100]);
-  for (const text of ['0', '101', '1.5', '1e2', '-1', '', '0x10'])
-    expect(() => parse(text), text).toThrow(/from 1 to 100/);
-});
-
-test('a scope must be known and counts once, a name must not be blank', () => {
-  expect(collectScope('registry', ['registry'])).toEqual(['registry']);
-  expect(() => collectScope('admin', [])).toThrow(/registry/);
-  expect(() => parseText(200)(' ')).toThrow();
-  expect(() => parseText(200)('x'.repeat(201))).toThrow();
-});
-
 test('a rate limit is a number of requests a second, minute or hour', () => {
   expect(['200/s', '1/m', '1000000/h', 'none'].map(parseRateLimit)).toEqual([
     { requests: 200, windowMs: 1_000 },
@@ -56,11 +34,4 @@ test('a rate limit is a number of requests a second, minute or hour', () => {
   ]);
   for (const text of ['', '200', '0/s', '-1/s', '1.5/s', '200/d', '200 /s', '200/S', '1000001/s', '1e3/s'])
     expect(() => parseRateLimit(text), text).toThrow(/200\/s/);
-});
-
-test('an amount is a number of hotels or a share of them', () => {
-  const amounts = ['0', '500', '0%', '33%', '100%'].map((text) => parseAmount(text)(10));
-  expect(amounts).toEqual([0, 500, 0, 3, 10]);
-  for (const text of ['', '-1', '1.5', '101%', '20 %', '%', 'all'])
-    expect(() => parseAmount(text), text).toThrow(/30%/);
 });

@@ -23,12 +23,6 @@ test('lines are numbered from 1 and have the offsets of their bytes, and the las
   expect(lines.map(({ isUnfinished }) => isUnfinished)).toEqual([false, false, false, false, true]);
 });
 
-test('lines do not depend on the boundaries of the chunks', async () => {
-  const texts = Array.from({ length: 3000 }, (_, i) => `${i}${'é'.repeat((i * 37) % 900)}`);
-  const lines = await linesOf(`${texts.join('\n')}\n`);
-  expect(lines.map(({ text }) => text)).toEqual(texts);
-});
-
 test('a line over 1 MiB or of other bytes than UTF-8 is a fault, and the next lines are read', async () => {
   const long = `${'x'.repeat(MIB)}\n${'y'.repeat(3 * MIB)}\n`;
   const lines = await linesOf(

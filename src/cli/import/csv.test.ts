@@ -63,21 +63,6 @@ describe('rows over several lines', () => {
     expect((await join(few.join('\n'), 7)).map(({ text }) => text)).toEqual(few);
   });
 
-  test.each([
-    ['that is followed by lines', 'b,"B\nc,C\nd,D\n', ': it would swallow 2 lines after it', ['c,C', 'd,D']],
-    ['at the end', 'b,"B', '', []],
-    [
-      'that does not enclose a cell',
-      'b,5" wide\nc,C\nd,"D"\n',
-      ': it would swallow 2 lines after it',
-      ['c,C', 'd,"D"'],
-    ],
-  ])('an open quote %s makes its line wrong and no other', async (_, content, swallowed, others) => {
-    const [first, ...rest] = await texts(content);
-    expect(first).toEqual([2, 1, `a quote is not closed${swallowed}`]);
-    expect(rest.map(([, , text]) => text)).toEqual(others);
-  });
-
   test('have at most 1 MiB, and a line that is not UTF-8 ends them', async () => {
     const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
     const found = await texts(`"open\n${rows.join('\n')}\n"`);

@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { findProgram } from './programs.ts';
 import { unpackRedis } from './unpack-redis.ts';
 
@@ -15,15 +15,10 @@ vi.setConfig({ testTimeout: 60_000 });
 const hasApt = (await findProgram(['apt-get'])) && (await findProgram(['dpkg-deb']));
 
 let folder: string;
-/** contains a space, as a user's folder may */
-let cache: string;
-let said: string[];
-const log = (sentence: string) => said.push(sentence);
-
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'unpack-'));
-  cache = join(folder, 'the cache');
-  said = [];
+  // its user may differ
+  await chmod(folder, 0o755);
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
@@ -46,53 +41,51 @@ async function build(name: string, depends: string, files: (root: string) => Pro
   await writeFile(join(repository, 'Packages'), entry, { flag: 'a' });
 }
 
-/** Builds packages like Debian's: the server is a link to a file of the tools package, which depends on a library. */
-beforeEach(async () => {
-  if (!hasApt) return;
-  await build('redis-server', 'Depends: redis-tools\n', (root) =>
-    symlink('redis-check-rdb', join(root, 'usr/bin/redis-server')),
-  );
-  await build('redis-tools', 'Depends: libhotelapitest\n', (root) =>
-    writeFile(join(root, 'usr/bin/redis-check-rdb'), '#!/bin/sh\necho "$LD_LIBRARY_PATH"\n', { mode: 0o755 }),
-  );
-  await build('libhotelapitest', '', (root) =>
-    writeFile(join(root, 'usr/lib/somewhere/libhotelapitest.so.1'), ''),
-  );
-});
-
 /** Configures apt for this source alone, with nothing installed, and additional settings. */
-async function useSource(source: string, settings = ''): Promise<void> {
-  const list = join(folder, 'sources.list');
+async function useSource(source: string, settings: string): Promise<void> {
+  const [list, file] = [join(folder, 'sources.list'), join(folder, 'apt.conf')];
   await writeFile(list, `${source}\n`);
-  const file = join(folder, 'apt.conf');
-  await writeFile(
-    file,
-    `Dir::Etc::sourcelist "${list}"; Dir::Etc::sourceparts "${folder}/none"; Dir::State::status "/dev/null"; ${settings}\n`,
-  );
-  await chmod(folder, 0o755);
+  const parts = `Dir::Etc::sourcelist "${list}"; Dir::Etc::sourceparts "${folder}/none";`;
+  await writeFile(file, `${parts} Dir::State::status "/dev/null"; ${settings}\n`);
   vi.stubEnv('APT_CONFIG', file);
 }
 
-describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
-  it('is unpacked once with its missing libraries, and reused without its source', async () => {
-    await useSource(`deb [trusted=yes] file:${folder}/repository ./`);
-    const program = await unpackRedis(log, { cache });
-    expect(said).toEqual([expect.stringMatching(/^Fetching Redis from the packages of /)]);
+it.skipIf(!hasApt)(
+  "the distribution's package is unpacked once with missing libraries, if it is signed",
+  async () => {
+    // as Debian's: the server is a link to a file of the tools package, which depends on a library
+    await build('redis-server', 'Depends: redis-tools\n', (root) =>
+      symlink('redis-check-rdb', join(root, 'usr/bin/redis-server')),
+    );
+    await build('redis-tools', 'Depends: libhotelapitest\n', (root) =>
+      writeFile(join(root, 'usr/bin/redis-check-rdb'), '#!/bin/sh\necho "$LD_LIBRARY_PATH"\n', {
+        mode: 0o755,
+      }),
+    );
+    await build('libhotelapitest', '', (root) =>
+      writeFile(join(root, 'usr/lib/somewhere/libhotelapitest.so.1'), ''),
+    );
+    // contains a space, as a user's folder may
+    const cache = join(folder, 'the cache');
+    const said: string[] = [];
+    const unpack = () => unpackRedis((sentence) => said.push(sentence), { cache });
+
+    // whatever the configuration of the machine permits
+    const permitted = 'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";';
+    await useSource(`deb file:${folder}/repository ./`, permitted);
+    expect(await unpack()).toBeUndefined();
+    expect(said.splice(0)).toEqual([
+      expect.stringMatching(/^Fetching Redis from the packages of /),
+      expect.stringMatching(/^Redis could not be fetched: E: .*(not signed|Release)/),
+    ]);
+    expect(await readdir(cache)).toEqual([]);
+
+    await useSource(`deb [trusted=yes] file:${folder}/repository ./`, '');
+    const program = await unpack();
     expect((await run(program!)).stdout.trim()).toBe(join(program!, '../usr/lib/somewhere'));
     expect(await readdir(cache)).toHaveLength(1);
-
     await rm(join(folder, 'repository'), { recursive: true });
-    expect(await unpackRedis(log, { cache })).toBe(program);
+    expect(await unpack()).toBe(program);
     expect(said).toHaveLength(1);
-  });
-
-  it('is rejected without a valid signature, even if the configuration of the machine permits that', async () => {
-    await useSource(
-      `deb file:${folder}/repository ./`,
-      'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";',
-    );
-    expect(await unpackRedis(log, { cache })).toBeUndefined();
-    expect(said[1]).toMatch(/^Redis could not be fetched: E: .*(not signed|Release)/);
-    expect(await readdir(cache)).toEqual([]);
-  });
-});
+  },
+);
