@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { MacSecret } from '../lib/mac.ts';
 import { decodeKey, encodeKey, type LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 
@@ -18,32 +18,30 @@ const key: LabelledKey = {
 const unknown: LabelledKey = { label: 0, principal: null };
 const forever = { ...key, principal: { ...key.principal!, expiresAtMs: Infinity, limit: null } };
 
-describe('a key in Redis', () => {
-  it('is decoded as it was encoded', () => {
-    for (const labelled of [key, unknown, forever])
-      expect(decodeKey(NAME, encodeKey(NAME, labelled, secret), secret)).toEqual(labelled);
-  });
+it('a key in Redis is decoded as it was encoded', () => {
+  for (const labelled of [key, unknown, forever])
+    expect(decodeKey(NAME, encodeKey(NAME, labelled, secret), secret)).toEqual(labelled);
+});
 
-  it('is invalid under another name, with another secret, after any bit flip, truncated and extended', () => {
-    const valid = encodeKey(NAME, key, secret);
-    expect(decodeKey(NAME, valid, new MacSecret())).toBeUndefined();
-    for (const name of [`g:k:${'cd'.repeat(32)}`, `h:k:${SHA256}`])
-      expect(decodeKey(name, valid, secret)).toBeUndefined();
-    for (let bit = 0; bit < 8 * valid.length; bit++) {
-      const damaged = Buffer.from(valid);
-      damaged[bit >> 3]! ^= 1 << (bit & 7);
-      expect(decodeKey(NAME, damaged, secret)).toBeUndefined();
-    }
-    for (let length = 0; length < valid.length; length++)
-      expect(decodeKey(NAME, valid.subarray(0, length), secret)).toBeUndefined();
-    expect(decodeKey(NAME, Buffer.concat([valid, Buffer.from(' ')]), secret)).toBeUndefined();
-  });
+it('a key in Redis is invalid under another name, with another secret, after any bit flip, truncated and extended', () => {
+  const valid = encodeKey(NAME, key, secret);
+  expect(decodeKey(NAME, valid, new MacSecret())).toBeUndefined();
+  for (const name of [`g:k:${'cd'.repeat(32)}`, `h:k:${SHA256}`])
+    expect(decodeKey(name, valid, secret)).toBeUndefined();
+  for (let bit = 0; bit < 8 * valid.length; bit++) {
+    const damaged = Buffer.from(valid);
+    damaged[bit >> 3]! ^= 1 << (bit & 7);
+    expect(decodeKey(NAME, damaged, secret)).toBeUndefined();
+  }
+  for (let length = 0; length < valid.length; length++)
+    expect(decodeKey(NAME, valid.subarray(0, length), secret)).toBeUndefined();
+  expect(decodeKey(NAME, Buffer.concat([valid, Buffer.from(' ')]), secret)).toBeUndefined();
+});
 
-  it('counts as missing while it is invalid', async () => {
-    const onInvalidValue = vi.fn();
-    const stored = { read: async () => Buffer.from('corrupt') } as never;
-    const cache = new RedisKeyCache(stored, { ttlMs: 1, onInvalidValue }, secret);
-    expect(await cache.read(SHA256)).toBeUndefined();
-    expect(onInvalidValue).toHaveBeenCalledOnce();
-  });
+it('a key in Redis counts as missing while it is invalid', async () => {
+  const onInvalidValue = vi.fn();
+  const stored = { read: async () => Buffer.from('corrupt') } as never;
+  const cache = new RedisKeyCache(stored, { ttlMs: 1, onInvalidValue }, secret);
+  expect(await cache.read(SHA256)).toBeUndefined();
+  expect(onInvalidValue).toHaveBeenCalledOnce();
 });

@@ -5,6 +5,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { watchAddressFiles, withAddressFiles } from './address-files.ts';
 
+const NONE = {
+  ...{ DATABASE_URL: '', DATABASE_REPLICA_URLS: '', REDIS_URL: '' },
+  ...{ DATABASE_URL_FILE: '', DATABASE_REPLICA_URLS_FILE: '', REDIS_URL_FILE: '' },
+};
+
 let folder: string;
 
 beforeEach(async () => {
@@ -19,11 +24,7 @@ afterEach(async () => {
 
 it('a file is reported while it differs from the address in use, as new after each change', async () => {
   const [watched, other] = [join(folder, 'watched'), join(folder, 'other')];
-  const config = {
-    ...{ DATABASE_URL: 'used', DATABASE_REPLICA_URLS: '', REDIS_URL: '' },
-    ...{ DATABASE_URL_FILE: watched, DATABASE_REPLICA_URLS_FILE: '' },
-    REDIS_URL_FILE: other,
-  };
+  const config = { ...NONE, DATABASE_URL: 'used', DATABASE_URL_FILE: watched, REDIS_URL_FILE: other };
   await writeFile(other, 'read last and never used');
   let reported: boolean[] = [];
   let read = () => {};
@@ -34,11 +35,10 @@ it('a file is reported while it differs from the address in use, as new after ea
   const afterReading = async (content: string) => {
     await writeFile(watched, content);
     reported = [];
-    const done = new Promise<void>((resolve) => {
-      read = resolve;
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    read = resolve;
     vi.advanceTimersByTime(1_000);
-    await done;
+    await promise;
     return reported;
   };
   expect(await afterReading('used\n')).toEqual([]);
@@ -57,9 +57,7 @@ it('a file is reported while it differs from the address in use, as new after ea
 it('a file whose reading hangs takes one thread at most', async () => {
   const hanging = join(folder, 'hanging');
   execFileSync('mkfifo', [hanging]);
-  const none = { DATABASE_URL: '', DATABASE_REPLICA_URLS: '', REDIS_URL: '' };
-  const files = { DATABASE_URL_FILE: hanging, DATABASE_REPLICA_URLS_FILE: '', REDIS_URL_FILE: '' };
-  const stop = watchAddressFiles({ ...none, ...files }, () => {});
+  const stop = watchAddressFiles({ ...NONE, DATABASE_URL_FILE: hanging }, () => {});
   // more than libuv has threads
   vi.advanceTimersByTime(8_000);
   const file = join(folder, 'file');

@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import { compress, encodingFor, mayCompress, takesThread } from './compression.ts';
+import { compress, encodingFor, mayCompress } from './compression.ts';
 
 describe('Accept-Encoding', () => {
   it('is parsed up to the length that clients send, and is identity beyond', () => {
@@ -72,18 +72,6 @@ describe('a body that is compressed later', () => {
     await Promise.all(underWay);
     // one of any size may always be compressed
     expect(mayCompress(2 ** 30, 'a')).toBe(true);
-  });
-
-  it('takes another thread for shorter bodies of an API key whose hotels are dense text', async () => {
-    const dense = Buffer.from(randomBytes(MIB / 2).toString('hex'));
-    expect(takesThread(dense.length, 'dense')).toBe(false);
-    await gzip(dense, { owner: 'dense', over: false });
-    expect(takesThread(dense.length, 'dense')).toBe(true);
-    expect(takesThread(dense.length / 2, 'dense')).toBe(false);
-    expect(takesThread(dense.length, 'other')).toBe(false);
-    // that of other bodies, or of an abandoned one, does not take its place
-    await gzip(Buffer.alloc(MIB, 'hotel'), { owner: 'dense', over: false });
-    expect(takesThread(dense.length, 'dense')).toBe(true);
   });
 
   it('waits for another thread with fewer bytes, and API keys take turns', async () => {

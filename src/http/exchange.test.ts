@@ -122,17 +122,6 @@ describe('a response that is compressed', () => {
     }
   });
 
-  it.each([
-    [2 ** 21 + 1, 1],
-    [2 ** 21, 0],
-  ])('of %i bytes lets %i other load begin meanwhile: another thread does it, or not', (bytes, times) => {
-    const exchange = exchangeFor({ 'accept-encoding': 'br' });
-    const giveUpLoad = vi.fn<(bytes: number) => void>();
-    exchange.giveUpLoad = giveUpLoad;
-    exchange.ok(Buffer.alloc(bytes), '');
-    expect(giveUpLoad).toHaveBeenCalledTimes(times);
-  });
-
   it('is finished once, also if compression fails', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Draw } from '../cli/seed/draw.ts';
 import { hotelAt } from '../cli/seed/hotel.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
@@ -51,52 +51,50 @@ function expectReadable(bytes: Uint8Array): void {
   expect(gunzipSync(gzip(bytes)).equals(bytes), `${bytes.length} bytes`).toBe(true);
 }
 
-describe('gzip', () => {
-  it('is read by zlib, whatever the bytes', () => {
-    forAll(body, expectReadable);
-  });
+it('gzip is read by zlib, whatever the bytes', () => {
+  forAll(body, expectReadable);
+});
 
-  it('is read at the limits of pieces, of the window and of matches', () => {
-    const lengths = [0, 1, 7, 8, 9, 257, 258, 259, 16_383, 16_384, 32_768, PIECE, 2 * PIECE, MIB];
-    for (const length of lengths) {
-      for (const near of [length - 1, length, length + 1].filter((bytes) => bytes >= 0)) {
-        expectReadable(Buffer.alloc(near));
-        expectReadable(Buffer.alloc(near, 'hotel'));
-        expectReadable(randomBytes(near));
-      }
+it('gzip is read at the limits of pieces, of the window and of matches', () => {
+  const lengths = [0, 1, 7, 8, 9, 257, 258, 259, 16_383, 16_384, 32_768, PIECE, 2 * PIECE, MIB];
+  for (const length of lengths) {
+    for (const near of [length - 1, length, length + 1].filter((bytes) => bytes >= 0)) {
+      expectReadable(Buffer.alloc(near));
+      expectReadable(Buffer.alloc(near, 'hotel'));
+      expectReadable(randomBytes(near));
     }
-    for (const distance of [32_767, 32_768, 32_769]) {
-      const repeated = randomBytes(distance);
-      expectReadable(Buffer.concat(new Array(9).fill(repeated)));
-    }
-  });
+  }
+  for (const distance of [32_767, 32_768, 32_769]) {
+    const repeated = randomBytes(distance);
+    expectReadable(Buffer.concat(new Array(9).fill(repeated)));
+  }
+});
 
-  it('is read if the best codes are longer than the format allows', () => {
-    for (let values = 1; values <= 24; values++) expectReadable(skewed(values));
-  });
+it('gzip is read if the best codes are longer than the format allows', () => {
+  for (let values = 1; values <= 24; values++) expectReadable(skewed(values));
+});
 
-  it('of hotels is about as small as that of zlib', () => {
-    const hotels = Array.from({ length: 1_000 }, (_, i) => JSON.stringify(hotelAt(i, 1, '2026-06-01')));
-    for (const count of [20, 100, 1_000]) {
-      const batch = Buffer.from(`[${hotels.slice(0, count).join(',')}]`);
-      expect(gzip(batch).length).toBeLessThanOrEqual(gzipSync(batch, { level: 1 }).length);
-    }
-    const lengthOf = (compress: (bytes: Buffer) => Buffer) =>
-      hotels.reduce((sum, hotel) => sum + compress(Buffer.from(hotel)).length, 0);
-    expect(lengthOf(gzip)).toBeLessThan(1.03 * lengthOf(gzipSync));
-  });
+it('gzip of hotels is about as small as that of zlib', () => {
+  const hotels = Array.from({ length: 1_000 }, (_, i) => JSON.stringify(hotelAt(i, 1, '2026-06-01')));
+  for (const count of [20, 100, 1_000]) {
+    const batch = Buffer.from(`[${hotels.slice(0, count).join(',')}]`);
+    expect(gzip(batch).length).toBeLessThanOrEqual(gzipSync(batch, { level: 1 }).length);
+  }
+  const lengthOf = (compress: (bytes: Buffer) => Buffer) =>
+    hotels.reduce((sum, hotel) => sum + compress(Buffer.from(hotel)).length, 0);
+  expect(lengthOf(gzip)).toBeLessThan(1.03 * lengthOf(gzipSync));
+});
 
-  it('is the same for the same bytes, whatever was compressed before, also after 4 GiB', {
-    timeout: 60_000,
-  }, () => {
-    const large = Buffer.alloc(64 * MIB);
-    const bytes = skewed(18);
-    const expected = gzip(bytes);
-    for (let i = 0; i < 64; i++) {
-      gzip(large);
-      if (i === 0) gzip(randomBytes(MIB));
-      expect(gzip(bytes)).toEqual(expected);
-    }
-    expectReadable(bytes);
-  });
+it('gzip is the same for the same bytes, whatever was compressed before, also after 4 GiB', {
+  timeout: 60_000,
+}, () => {
+  const large = Buffer.alloc(64 * MIB);
+  const bytes = skewed(18);
+  const expected = gzip(bytes);
+  for (let i = 0; i < 64; i++) {
+    gzip(large);
+    if (i === 0) gzip(randomBytes(MIB));
+    expect(gzip(bytes)).toEqual(expected);
+  }
+  expectReadable(bytes);
 });

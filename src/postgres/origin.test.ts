@@ -12,7 +12,6 @@ class Server {
   server: string | null = 'a';
   ids: string[] = ['h'];
   breakerOpen = false;
-  waiting = 1;
   reads = 0;
   /** called before it answers */
   during = (): void => {};
@@ -103,20 +102,17 @@ it('replicas are read in turn, and the primary answers for one that is behind or
   first.breakerOpen = true;
   expect(await read()).toEqual([7, '0']);
   expect(counted).toEqual(['answered', 'answered', 'answered', 'behind', 'answered', 'failed', 'left_alone']);
-  expect(origin.waiting).toBe(3);
 });
 
 it('replicas are left alone while they cannot be compared', async () => {
   const [primary, replica] = [new Server(), new Server()];
   const { known, read, counted } = originOf(primary, replica);
-  const { applied } = known;
-  known.applied = undefined;
-  await read();
-  known.applied = applied;
   known.isSure = false;
   await read();
   known.isSure = true;
   await read();
-  expect(counted).toEqual(['left_alone', 'left_alone', 'answered']);
+  known.applied = undefined;
+  await read();
+  expect(counted).toEqual(['left_alone', 'answered', 'left_alone']);
   expect([primary.reads, replica.reads]).toEqual([2, 1]);
 });

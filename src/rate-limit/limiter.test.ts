@@ -190,3 +190,18 @@ it('unused limits are dropped, and no reset is later than its window, at any fra
   expect(instance.workers[0]!.size).toBeLessThan(3_000);
   expect(instance.coordinator.size).toBeLessThan(3_000);
 });
+
+it.each([
+  ['grants more than was asked for', { granted: 3, left: 2, resetInMs: 10 }, 2, 3],
+  ['grants less although some are left', { granted: 0, left: 1, resetInMs: 10 }, 2, 3],
+  ['grants a negative number', { granted: -1, left: 0, resetInMs: 10 }, 2, 3],
+  ['has a window that is over', { granted: 2, left: 3, resetInMs: -10 }, 2, 3],
+  ['has a longer window', { granted: 0, left: 0, resetInMs: 9e12 }, 0, 0],
+])(
+  'a shared count that %s lengthens no window, and is none if it is impossible',
+  async (_, count, granted, left) => {
+    const limit = { requests: 5, windowMs: SECOND };
+    const grants = await new RateLimitCoordinator(async () => count).grant([{ id: 'a', limit, wanted: 2 }]);
+    expect(grants).toEqual([{ id: 'a', granted, left, resetInMs: SECOND }]);
+  },
+);
