@@ -5,11 +5,6 @@ export function median(values: number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Returns half the distance between maximum and minimum, as a fraction of the median. */
-export function spread(values: number[]): number {
-  return (Math.max(...values) - Math.min(...values)) / 2 / median(values);
-}
-
 /** Formats with three significant digits; thousands are grouped. */
 export function significant(value: number): string {
   return value >= 100 ? whole(value) : value.toPrecision(3);

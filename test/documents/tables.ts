@@ -1,6 +1,11 @@
 import { Help } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
+import * as documents from '../../bench/documents.ts';
+import { table } from '../../bench/markdown.ts';
+import type { Results } from '../../bench/results.ts';
+import type { Sizes } from '../../bench/sizing.ts';
+import * as ofRun from '../../bench/tables.ts';
 import { addCommands } from '../../src/cli/commands.ts';
 import { CliCommand } from '../../src/cli/common/help.ts';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
@@ -8,9 +13,10 @@ import { publicErrors } from '../../src/errors.ts';
 import { watchInstance, watchWorker } from '../../src/observability/instance-metrics.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { watchProcess } from '../../src/observability/process-metrics.ts';
-import * as figures from './figures.ts';
 import { read } from './files.ts';
-import { table } from './table.ts';
+
+const results: Results = JSON.parse(read('bench/results/latest.json'));
+const sizing: Sizes = JSON.parse(read('bench/results/sizing.json'));
 
 /** Tables generated from code and measurements, by the names of their marks in the documents. */
 export const TABLES: Record<string, () => string | Promise<string>> = {
@@ -20,7 +26,17 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
   errorCodes,
   commands,
   options,
-  ...figures,
+  runs: () => documents.runs(results, sizing),
+  performance: () => documents.performance(results),
+  comparison: () => documents.comparison(results),
+  sizes: () => documents.sizes(sizing),
+  growth: () => documents.growth(results),
+  throughput: () => ofRun.throughput(results),
+  ratios: () => ofRun.ratios(results),
+  workers: () => ofRun.workers(results),
+  autocannon: () => ofRun.autocannon(results),
+  latency: () => ofRun.latency(results),
+  compression: () => ofRun.compression(results),
 };
 
 /** The command line, with all its commands. */

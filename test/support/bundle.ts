@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { rolldown } from 'rolldown';
 
@@ -7,8 +7,6 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const SOURCES = `${ROOT}src/`;
 /** Worktrees may share their packages. */
 const FOLDER = `${ROOT}node_modules/.cache/bundle-${createHash('sha1').update(ROOT).digest('hex').slice(0, 8)}/`;
-/** Files of earlier runs are kept this long, for processes that still load them. */
-const KEPT_MS = 3_600_000;
 
 /** Files at which a process of the product starts, by the names of their bundles. */
 const ENTRIES = { main: `${SOURCES}main.ts`, worker: `${SOURCES}cluster/worker.ts` };
@@ -47,20 +45,13 @@ export async function bundleSources(): Promise<void> {
       },
     ],
   });
-  const { output } = await bundle.generate({ format: 'esm' });
+  const { output } = await bundle.generate({ format: 'esm', chunkFileNames: '[name].js' });
   await bundle.close();
   await mkdir(FOLDER, { recursive: true });
-  // another run may write the same files; the names of the others contain a hash of their content
-  const isEntry = (file: (typeof output)[number]) => Number(file.type === 'chunk' && file.isEntry);
-  for (const file of output.toSorted((a, b) => isEntry(a) - isEntry(b))) {
+  for (const file of output) {
     const path = FOLDER + file.fileName;
+    // at once, because processes of another run may load it
     await writeFile(`${path}.${process.pid}`, file.type === 'chunk' ? file.code : file.source);
     await rename(`${path}.${process.pid}`, path);
-  }
-  const { mtimeMs: nowMs } = await stat(`${FOLDER}main.js`);
-  for (const name of await readdir(FOLDER)) {
-    // another run may have removed it
-    const file = await stat(FOLDER + name).catch(() => undefined);
-    if (file && nowMs - file.mtimeMs > KEPT_MS) await rm(FOLDER + name, { force: true });
   }
 }
