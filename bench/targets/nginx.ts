@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { NGINX_READY, orderNginx } from '../../test/support/order-nginx.ts';
+import { NGINX_READY, nginxCommand, nginxFile } from '../../test/support/nginx-file.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));
@@ -34,12 +35,16 @@ const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']
 export async function startNginx(around: TargetOptions, lru: boolean, gzip = false): Promise<Target> {
   const program = (await findProgram(['nginx']))!;
   const server = await startOnFreePort(async (port) => {
-    const http = async (folder: string) => {
-      await copyFile(LUA, join(folder, 'hotels.lua'));
-      return configuration(around, { port, lru, gzip, folder });
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-nginx-'));
+    // the worker may run as another user
+    await chmod(folder, 0o755);
+    await copyFile(LUA, join(folder, 'hotels.lua'));
+    const http = configuration(around, { port, lru, gzip, folder });
+    await writeFile(join(folder, 'nginx.conf'), nginxFile(folder, http, MODULES_LOADED));
+    return {
+      command: pinned(around.pin, ...nginxCommand(program, folder)),
+      ...{ env: { PATH: process.env.PATH }, cwd: folder, folder, stopSignal: 'SIGTERM', killAfterMs: 2_000 },
     };
-    const order = await orderNginx(program, http, MODULES_LOADED);
-    return { ...order, command: pinned(around.pin, ...order.command) };
   }, NGINX_READY);
   // the worker is forked, but not set up yet
   await sleep(300);

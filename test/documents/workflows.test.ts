@@ -42,10 +42,9 @@ describe.each(workflows)('the workflow %s', (name) => {
   });
 
   it('pins by digest the images that build, emulate and scan', () => {
-    const lines = text.split('\n').filter((line) => /^\s*(BUILDER|SCANNER|image): /.test(line));
-    const images = lines
-      .map((line) => line.replace(/.*: /, ''))
-      .filter((image) => !image.startsWith('node:'));
+    const images = [...text.matchAll(/^\s*(?:BUILDER|SCANNER|image): (?!node:)(.*)$/gm)].map(
+      ([, image]) => image!,
+    );
     for (const image of images) expect(image).toMatch(/^[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}$/);
     expect(images).toHaveLength(name === 'release.yml' ? 3 : 0);
     for (const [created] of text.matchAll(/buildx create.*/g)) expect(created).toContain('"image=$BUILDER"');

@@ -13,7 +13,7 @@ it('more idle connections than descriptors end no worker, and established connec
   const service = await startService({
     workers: 2,
     hotels: [{ id: 'h1' }, { id: 'h2' }],
-    descriptors: LIMIT,
+    command: ['sh', '-c', `ulimit -n ${LIMIT}; exec "$0" src/main.ts serve`, process.execPath],
   });
   const pids = await workersOf(service, 2);
   expect(service.logs().some((line) => line.includes('raise ulimit -n'))).toBe(true);

@@ -238,18 +238,12 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   it('names the peers of every connection out', () => {
     for (const { metadata, spec } of every(overlay, 'NetworkPolicy')) {
       expect(spec.policyTypes, metadata.name).toContain('Egress');
-      for (const { to, ports } of spec.egress ?? [])
-        for (const named of [to, ports])
-          expect(named, `${metadata.name} ${JSON.stringify(ports)}`).toEqual(
-            expect.arrayContaining([expect.anything()]),
-          );
+      for (const { to = [], ports = [] } of spec.egress ?? [])
+        expect(Math.min(to.length, ports.length), metadata.name).toBeGreaterThan(0);
     }
     if (overlay === 'dev') {
       const { egress } = one('dev', 'NetworkPolicy', 'hotel-api').spec;
-      const peers = egress
-        .slice(1)
-        .map(({ to }: Part) => to[0].podSelector.matchLabels['app.kubernetes.io/name']);
-      expect(peers).toEqual(['postgres', 'redis']);
+      expect(valuesOf(egress, 'app.kubernetes.io/name')).toEqual(['postgres', 'redis']);
     }
   });
 

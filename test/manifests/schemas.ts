@@ -45,21 +45,13 @@ export async function unknownFields(manifests: Manifest[]): Promise<string> {
       `import type { I${manifest.kind} as T${i} } from '${moduleOf(manifest)}';\n` +
       `export const m${i}: T${i} = ${JSON.stringify(manifest, null, 1)};`,
   );
-  await writeFile(join(folder, 'manifests.ts'), literals.join('\n'));
-  const options = {
-    module: 'nodenext',
-    target: 'es2024',
-    strict: true,
-    noEmit: true,
-    skipLibCheck: true,
-    types: [],
-  };
-  await writeFile(
-    join(folder, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions: options, files: ['manifests.ts'] }),
+  const file = join(folder, 'manifests.ts');
+  await writeFile(file, literals.join('\n'));
+  const options = '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target es2024'.split(
+    ' ',
   );
   const tsc = join(MODULES, 'typescript/bin/tsc');
-  return await promisify(execFile)(process.execPath, [tsc, '-p', folder]).then(
+  return await promisify(execFile)(process.execPath, [tsc, ...options, file]).then(
     () => '',
     (error: { stdout: string }) => error.stdout,
   );

@@ -8,20 +8,13 @@ const SOURCES = `${ROOT}src/`;
 /** Worktrees may share their packages. */
 const FOLDER = `${ROOT}node_modules/.cache/bundle-${createHash('sha1').update(ROOT).digest('hex').slice(0, 8)}/`;
 
-/** Files at which a process of the product starts, by the names of their bundles. */
+/** Files at which a process of the product starts, by the names of their bundles; `bundle-hook.mjs` knows them too. */
 const ENTRIES = { main: `${SOURCES}main.ts`, worker: `${SOURCES}cluster/worker.ts` };
 
 /** Environment in which a process of the product runs from what `bundleSources` wrote. */
 export const BUNDLED = {
   NODE_OPTIONS: `--import=${new URL('./bundle-hook.mjs', import.meta.url).href}`,
-  TEST_BUNDLES: JSON.stringify(
-    Object.fromEntries(
-      Object.entries(ENTRIES).map(([name, file]) => [
-        pathToFileURL(file).href,
-        pathToFileURL(`${FOLDER}${name}.js`).href,
-      ]),
-    ),
-  ),
+  TEST_BUNDLES: pathToFileURL(FOLDER).href,
 };
 
 /**

@@ -38,15 +38,12 @@ export async function freshDatabase(template = inject('servers').template): Prom
     await sql.end();
     await asAdmin(async (admin) => {
       const left = await untilGone(
-        () => admin<{ pid: number; application_name: string; query: string }[]>`
-          select pid, application_name, query from pg_stat_activity
+        () => admin<{ application_name: string; query: string }[]>`
+          select application_name, query from pg_stat_activity
           where datname = ${name} and backend_type = 'client backend'`,
       );
-      for (const { application_name, query } of left) {
-        fault(
-          `a connection to PostgreSQL: ${application_name || 'unnamed'}, last query: ${query.slice(0, 200)}`,
-        );
-      }
+      for (const { application_name, query } of left)
+        fault(`a connection to PostgreSQL: ${application_name}, last query: ${query.slice(0, 200)}`);
       await admin`drop database ${admin(name)} with (force)`;
     });
   });

@@ -1,5 +1,3 @@
-import type { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
 import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from './own-server.ts';
 import { postgresClient } from './postgres-client.ts';
 import { FaultProxy } from './proxy.ts';
@@ -40,19 +38,10 @@ export const faultsOf = ({ server, proxy }: Reached) =>
   }) satisfies Record<string, Fault>;
 
 /** A Redis and a PostgreSQL of the file's own, each behind a proxy, for services that reach them by way of the proxies. */
-export interface FaultySystem {
-  /** `client` bypasses the proxy */
-  redis: Reached & { client: Redis; url: string };
-  /** `sql`, of the superuser, and `url`, of the service, bypass the proxy */
-  postgres: Reached & { sql: Sql; url: string; ownerUrl: string };
-  start: (options?: ServiceOptions) => Promise<Service>;
-}
+export type FaultySystem = Awaited<ReturnType<typeof faultySystem>>;
 
 /** Starts the servers; `settings` and `env` are those of PostgreSQL. */
-export async function faultySystem(
-  settings: Record<string, string> = {},
-  env: Record<string, string> = {},
-): Promise<FaultySystem> {
+export async function faultySystem(settings: Record<string, string> = {}, env: Record<string, string> = {}) {
   const [ofRedis, ofPostgres] = await Promise.all([ownRedis(), ownPostgres(100, undefined, settings, env)]);
   const [redisProxy, postgresProxy] = await Promise.all(
     [ofRedis, ofPostgres].map(({ url }) => FaultProxy.before(url)),
@@ -62,9 +51,11 @@ export async function faultySystem(
   const sql = postgresClient(ownerUrl, { max: 20, backoff: () => 0.05, connect_timeout: 5 });
   const addresses = { DATABASE_URL: postgresProxy!.url, REDIS_URL: redisProxy!.url };
   return {
+    /** `client` and `url` bypass the proxy */
     redis: { ...ofRedis, proxy: redisProxy!, client: redisDatabase.client },
+    /** `sql` and `ownerUrl`, of the superuser, and `url`, of the service, bypass the proxy */
     postgres: { ...ofPostgres, proxy: postgresProxy!, sql },
-    start: (options = {}) =>
+    start: (options: ServiceOptions = {}): Promise<Service> =>
       startService({
         ...{ database: databaseAt(url, ownerUrl, sql), redisDatabase },
         ...options,

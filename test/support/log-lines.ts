@@ -2,13 +2,8 @@
 interface LogLine {
   level: string;
   msg: string;
-  time: string;
-  requestId?: string;
-  dependency?: string;
-  workerPid?: number;
-  restartInMs?: number;
-  signal?: string | null;
-  reason?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: each message has fields of its own
+  [field: string]: any;
 }
 
 /** Parses the complete lines among those that a service printed; with `msg` only lines of that message. */
@@ -25,7 +20,7 @@ export function errorsIn(printed: string[]): LogLine[] {
 }
 
 /** Returns the reasons why the service was not ready, in order. */
-export function notReadyReasons(printed: string[]): (string | undefined)[] {
+export function notReadyReasons(printed: string[]): string[] {
   return linesOf(printed)
     .filter(({ msg }) => msg.includes('dependency not ready'))
     .map(({ reason }) => reason);

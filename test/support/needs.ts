@@ -27,17 +27,13 @@ async function sentenceOnMissing(names: Need[]): Promise<string | undefined> {
   const { redisUrl, redisProgram } = inject('servers');
   const said: string[] = [];
   if (names.includes('root') && process.getuid?.() !== 0) said.push('the test needs to be root');
-  if (
-    (names.includes('redis') && redisUrl === undefined) ||
-    (names.includes('redis-server') && redisProgram === undefined)
-  ) {
+  const found = { redis: redisUrl, 'redis-server': redisProgram };
+  if (names.some((name) => name in found && !found[name as keyof typeof found]))
     said.push('there is no Redis');
-  }
   const isProgram = (name: Need): name is Program => !['redis', 'redis-server', 'root'].includes(name);
   const missing = await missingPrograms(names.filter(isProgram));
-  if (missing.length > 0) {
+  if (missing.length > 0)
     said.push(`${missing.join(', ')} not installed (Debian: ${packagesOf(missing).join(' ')})`);
-  }
   if (said.length === 0) return undefined;
   if (process.env.CI) throw new Error(`In CI every test runs, but ${said.join('; ')}.`);
   return `${said.join('; ')}.`;

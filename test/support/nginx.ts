@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { NGINX_READY, orderNginx } from './order-nginx.ts';
-import { OwnServer } from './own-server.ts';
+import { NGINX_READY, nginxCommand, nginxFile } from './nginx-file.ts';
+import { ownProgram } from './own-server.ts';
 import { pathOf } from './programs.ts';
 
 /** Page of the operators' documentation with the recipes. */
@@ -15,8 +15,12 @@ export async function startNginx(
   configuration: typeof documented = documented,
 ): Promise<number> {
   const program = await pathOf('nginx');
-  const order = (port: number) => orderNginx(program!, () => configuration(port, ports));
-  return (await OwnServer.start(order, NGINX_READY)).port;
+  const server = await ownProgram(
+    (_, folder) => nginxCommand(program!, folder),
+    (port, folder) => ({ 'nginx.conf': nginxFile(folder, configuration(port, ports)) }),
+    NGINX_READY,
+  );
+  return server.port;
 }
 
 /** Configuration of the operators' documentation, with these instances. */

@@ -5,10 +5,12 @@ import { vi } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type OwnServer, ownRedis, type RedisTls, tlsOptions } from './own-server.ts';
-import { HANG_MS } from './projects.ts';
+import { polling } from './projects.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
+/** Also in hooks, where expect.poll is not available. */
+const WAITING = polling.poll;
 /** Silence after which the other nodes consider a node dead. */
 const NODE_TIMEOUT_MS = 1_000;
 
@@ -85,10 +87,10 @@ export class OwnCluster {
   /** Resolves when every running node sees all slots served, and this one as a master. */
   async settled(master: ClusterNode): Promise<void> {
     const running = this.nodes.filter(({ admin }) => admin.status === 'ready');
-    await until(`all slots are served, by ${master.id} among others`, async () => {
+    await vi.waitUntil(async () => {
       const views = await Promise.all(running.map(({ admin }) => viewOf(admin)));
       return views.every((view) => view.serves && view.masters.includes(master.id));
-    });
+    }, WAITING);
   }
 
   async #form(): Promise<void> {
@@ -106,9 +108,7 @@ export class OwnCluster {
     }
     for (const [i, replica] of this.replicas.entries()) {
       const { id } = this.masters[i]!;
-      await until('replicas know their masters', async () =>
-        (await viewOf(replica.admin)).masters.includes(id),
-      );
+      await vi.waitUntil(async () => (await viewOf(replica.admin)).masters.includes(id), WAITING);
       await replica.admin.cluster('REPLICATE', id);
     }
     for (const master of this.masters) await this.settled(master);
@@ -118,9 +118,8 @@ export class OwnCluster {
 
 /** Resolves when a replica has all data of its master. */
 export async function replicates(replica: Redis): Promise<void> {
-  await until('a replica has the data of its master', async () =>
-    (await replica.info('replication')).includes('master_link_status:up'),
-  );
+  const isUp = async () => (await replica.info('replication')).includes('master_link_status:up');
+  await vi.waitUntil(isUp, WAITING);
 }
 
 async function startNode(rules: string, tls?: RedisTls): Promise<ClusterNode> {
@@ -161,11 +160,4 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; serves: boolean
     .filter(([, , flags]) => /master(?!.*\bfail\b)/.test(flags!));
   const serves = info.includes('cluster_state:ok') && info.includes(`cluster_slots_ok:${SLOTS}`);
   return { masters: masters.map(([id]) => id!), serves };
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  // also in hooks, where expect.poll is not available
-  await vi.waitUntil(isSo, { timeout: HANG_MS / 3, interval: 20 }).catch((cause) => {
-    throw new Error(`timed out waiting until ${what}`, { cause });
-  });
 }

@@ -3,7 +3,7 @@ import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { orderPostgres } from '../../src/demo/servers/postgres.ts';
-import { OwnServer } from './own-server.ts';
+import { type OwnServer, ownServer } from './own-server.ts';
 import { postgresClient } from './postgres-client.ts';
 
 /** Once promoted, it restarts as a primary. */
@@ -15,7 +15,7 @@ const READY = /database system is ready to accept (read-only )?connections/;
  */
 export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
   const { port: primaryPort, username, password } = new URL(ownerUrl);
-  return OwnServer.start(async (port) => {
+  return ownServer(async (port) => {
     const order = await orderPostgres(port, { maxConnections: 100, password });
     // its folder is filled by the backup, not by initdb
     const { before: _, ...rest } = order;

@@ -15,78 +15,29 @@ import { postgresClient } from './postgres-client.ts';
 import { descendantsOf } from './processes.ts';
 
 /** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
-export class OwnServer {
-  readonly port: number;
-  readonly #order: Order;
-  readonly #ready: RegExp;
-  #server: Guarded;
-  #running = true;
-  #onLine: (line: string) => void = () => {};
+export type OwnServer = Awaited<ReturnType<typeof ownServer>>;
 
-  private constructor(port: number, order: Order, ready: RegExp, server: Guarded) {
-    this.port = port;
-    this.#order = order;
-    this.#ready = ready;
-    this.#server = server;
-  }
-
-  static async start(
-    orderFor: (port: number) => Promise<Order & { folder: string }>,
-    ready: RegExp,
-  ): Promise<OwnServer> {
-    let kept: (Order & { folder: string }) | undefined;
-    const server = await startOnFreePort(async (port) => {
-      kept = await orderFor(port);
-      // its guard would remove the folder at its first exit
-      const { folder: _, ...order } = kept;
-      return order;
-    }, ready);
-    const { folder, before: _, ...order } = kept!;
-    const own = new OwnServer(server.port, order, ready, server);
-    closeAtEnd(`server on port ${own.port}`, async () => {
-      await own.stop();
-      await rm(folder, { recursive: true, force: true });
-    });
-    return own;
-  }
-
-  /** Stops every process of the server; connections stay, and the kernel accepts new ones. */
-  freeze(): Promise<void> {
-    return this.#signal('SIGSTOP');
-  }
-
-  thaw(): Promise<void> {
-    return this.#signal('SIGCONT');
-  }
-
-  /** Kills all its processes at once. */
-  async kill(): Promise<void> {
-    await this.#signal('SIGKILL');
-    await this.#server.exited;
-    this.#running = false;
-  }
-
-  /** Restarts it after its exit, with additional arguments; resolves when it is ready, or has printed a match of `until`. */
-  async restart(more: string[] = [], until = this.#ready): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const lines: string[] = [];
-    this.#onLine = (line) => {
-      lines.push(line);
-      if (until.test(line)) resolve();
-    };
-    const command: Order['command'] = [...this.#order.command, ...more];
-    this.#server = await runGuarded({ ...this.#order, command }, (line) => this.#onLine(line));
-    this.#running = true;
-    void this.#server.exited.then(() => reject(new Error(`it ended again:\n${lines.join('\n')}`)));
-    await promise;
-  }
+export async function ownServer(
+  orderFor: (port: number) => Promise<Order & { folder: string }>,
+  ready: RegExp,
+) {
+  let kept: (Order & { folder: string }) | undefined;
+  const first = await startOnFreePort(async (port) => {
+    kept = await orderFor(port);
+    // its guard would remove the folder at its first exit
+    const { folder: _, ...order } = kept;
+    return order;
+  }, ready);
+  const { port } = first;
+  const { folder, before: _, ...order } = kept!;
+  let server: Guarded = first;
+  let isRunning = true;
 
   /** Signals the first process first, so that it starts no other. Each process of PostgreSQL leads its own group. */
-  async #signal(signal: NodeJS.Signals): Promise<void> {
-    const { pid } = this.#server;
-    const started = await descendantsOf(pid);
-    process.kill(pid, signal);
-    for (const child of new Set([...started, ...(await descendantsOf(pid))])) {
+  async function signalAll(signal: NodeJS.Signals): Promise<void> {
+    const started = await descendantsOf(server.pid);
+    process.kill(server.pid, signal);
+    for (const child of new Set([...started, ...(await descendantsOf(server.pid))])) {
       try {
         process.kill(child, signal);
       } catch {
@@ -95,12 +46,44 @@ export class OwnServer {
     }
   }
 
-  async stop(): Promise<void> {
-    if (!this.#running) return;
-    await this.thaw();
-    await this.#server.stop();
-    this.#running = false;
+  async function stop(): Promise<void> {
+    if (!isRunning) return;
+    await signalAll('SIGCONT');
+    await server.stop();
+    isRunning = false;
   }
+
+  closeAtEnd(`server on port ${port}`, async () => {
+    await stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+  return {
+    port,
+    stop,
+    /** Stops every process of the server; connections stay, and the kernel accepts new ones. */
+    freeze: () => signalAll('SIGSTOP'),
+    thaw: () => signalAll('SIGCONT'),
+
+    /** Kills all its processes at once. */
+    async kill(): Promise<void> {
+      await signalAll('SIGKILL');
+      await server.exited;
+      isRunning = false;
+    },
+
+    /** Restarts it after its exit, with additional arguments; resolves when it is ready, or has printed a match of `until`. */
+    async restart(more: string[] = [], until = ready): Promise<void> {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const lines: string[] = [];
+      server = await runGuarded({ ...order, command: [...order.command, ...more] }, (line) => {
+        lines.push(line);
+        if (until.test(line)) resolve();
+      });
+      isRunning = true;
+      void server.exited.then(() => reject(new Error(`it ended again:\n${lines.join('\n')}`)));
+      await promise;
+    },
+  };
 }
 
 /** Starts a program on a free port until the end of the test file, with these files in a folder of its own. */
@@ -109,7 +92,7 @@ export function ownProgram(
   files: (port: number, folder: string) => Record<string, string>,
   ready: RegExp,
 ): Promise<OwnServer> {
-  return OwnServer.start(async (port) => {
+  return ownServer(async (port) => {
     const folder = await mkdtemp(join(tmpdir(), 'hotel-api-program-'));
     await chmod(folder, 0o755);
     for (const [name, text] of Object.entries(files(port, folder))) await writeFile(join(folder, name), text);
@@ -126,7 +109,7 @@ export async function ownRedis(
   options: (port: number, folder: string) => string[] | Promise<string[]> = () => [],
   program = inject('servers').redisProgram,
 ): Promise<{ server: OwnServer; url: string }> {
-  const server = await OwnServer.start(async (port) => {
+  const server = await ownServer(async (port) => {
     if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
     const order = await orderRedis(program, port);
     order.command.push(...(await options(port, order.folder)));
@@ -172,7 +155,7 @@ export async function ownPostgres(
   env: Record<string, string> = {},
 ): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
   const password = randomBytes(16).toString('hex');
-  const server = await OwnServer.start(async (port) => {
+  const server = await ownServer(async (port) => {
     const order = await orderPostgres(port, { maxConnections, password, programs });
     order.command.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]));
     Object.assign(order.env, env);

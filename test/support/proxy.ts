@@ -6,6 +6,8 @@ import { closeAtEnd } from './cleanup.ts';
 /** One direction of a connection with its delayed bytes. */
 interface Direction {
   to: Socket;
+  /** true: towards the server */
+  isUp: boolean;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
   /** the far side has disappeared without notice: no byte passes any more, even after healing */
@@ -22,7 +24,6 @@ export class FaultProxy {
   readonly #server: Server;
   readonly #target: { host: string; port: number };
   readonly #sockets = new Set<Socket>();
-  readonly #serverEnds = new Set<Socket>();
   readonly #directions = new Set<Direction>();
   #delayMs = 0;
   #isBlackout = false;
@@ -81,10 +82,10 @@ export class FaultProxy {
    * keep-alive, after 25 s with the service's settings.
    */
   halfOpen(): void {
-    for (const direction of this.#directions) direction.isHalfOpen = true;
-    const ends = [...this.#serverEnds];
+    const all = [...this.#directions];
+    for (const direction of all) direction.isHalfOpen = true;
     setTimeout(() => {
-      for (const end of ends) end.destroy();
+      for (const { to, isUp } of all) if (isUp) to.destroy();
     }, KEEPALIVE_MS).unref();
   }
 
@@ -132,8 +133,6 @@ export class FaultProxy {
     const rejected = () => client.resetAndDestroy();
     server.once('error', rejected).once('connect', () => server.off('error', rejected));
     client.allowHalfOpen = true;
-    this.#serverEnds.add(server);
-    server.once('close', () => this.#serverEnds.delete(server));
     for (const socket of [client, server]) {
       socket.setNoDelay(true);
       this.#sockets.add(socket);
@@ -144,27 +143,25 @@ export class FaultProxy {
       isUsed = true;
     });
     const resets = () => isUsed && this.resetsRequest();
-    this.#pipe(client, server, (bytes) => (resets() ? void client.resetAndDestroy() : bytes));
-    this.#pipe(server, client, (bytes) => bytes);
+    this.#pipe(client, server, true, resets);
+    this.#pipe(server, client, false, () => false);
   }
 
-  #pipe(from: Socket, to: Socket, passed: (bytes: Buffer) => Buffer | undefined): void {
-    const direction: Direction = { to, waiting: [], ended: false, isHalfOpen: false };
+  #pipe(from: Socket, to: Socket, isUp: boolean, resets: () => boolean): void {
+    const direction: Direction = { to, isUp, waiting: [], ended: false, isHalfOpen: false };
     this.#directions.add(direction);
-    from.on('data', (received) => {
-      const bytes = passed(received);
-      if (!bytes) return;
+    from.on('data', (bytes) => {
+      if (resets()) return void from.resetAndDestroy();
       direction.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
       this.#deliver(direction);
     });
-    from.on('end', () => {
+    const end = () => {
       direction.ended = true;
       this.#deliver(direction);
-    });
-    from.on('close', () => {
+    };
+    from.on('end', end).on('close', () => {
       this.#sockets.delete(from);
-      direction.ended = true;
-      this.#deliver(direction);
+      end();
     });
   }
 

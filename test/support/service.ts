@@ -32,8 +32,6 @@ export interface ServiceOptions {
   awaitReady?: boolean;
   /** replaces the command of npm start */
   command?: Command;
-  /** limit of open file descriptors of a process */
-  descriptors?: number;
 }
 
 type Command = [file: string, ...args: string[]];
@@ -41,10 +39,6 @@ type Command = [file: string, ...args: string[]];
 /** Command and environment of the image that the tests of the image have built; undefined: the sources. */
 const IMAGE: { command: Command; env: Record<string, string> } | undefined =
   process.env.TEST_IMAGE && JSON.parse(process.env.TEST_IMAGE);
-
-function limited(command: Command, descriptors: number | undefined): Command {
-  return descriptors ? ['sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', ...command] : command;
-}
 
 let portsTaken = 0;
 
@@ -91,7 +85,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const guarded = await runGuarded(
     {
       ...order,
-      command: limited(options.command ?? IMAGE?.command ?? order.command, options.descriptors),
+      command: options.command ?? IMAGE?.command ?? order.command,
       killAfterMs: STOP_TIMEOUT_MS,
     },
     (line) => lines.push(line),

@@ -54,7 +54,12 @@ export class SteadyLoad {
   /** Resolves when so many more requests have been answered. */
   async answers(count: number): Promise<void> {
     const due = this.answered + count;
-    await expect.poll(() => (this.answered >= due ? 'answered' : this.#outcomes())).toBe('answered');
+    await expect
+      .poll(() => {
+        const { answered, rejected, refused, faults } = this;
+        return answered >= due ? undefined : { answered, rejected, refused, faults: faults.slice(0, 3) };
+      })
+      .toBeUndefined();
   }
 
   /** Stops when all responses have arrived; returns it for its counts. */
@@ -63,12 +68,6 @@ export class SteadyLoad {
     await this.#clients;
     this.#client.close();
     return this;
-  }
-
-  /** What a failed wait for responses has to tell. */
-  #outcomes(): string {
-    const { answered, rejected, refused, faults } = this;
-    return `${answered} answered, ${rejected} rejected, ${refused} refused, faults: ${faults.slice(0, 3).join('; ')}`;
   }
 
   async #send({ path, body, answer, status = 200 }: KnownRequest): Promise<void> {
