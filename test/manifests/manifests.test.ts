@@ -63,15 +63,6 @@ const containersOf = (workload: Manifest): Part[] => [
   ...podOf(workload).containers,
 ];
 const container = (overlay: Overlay): Part => podOf(one(overlay, 'Deployment')).containers[0];
-/** Returns the target of the autoscaler, of Kubernetes or KEDA, and the container that it measures. */
-function scaling(overlay: Overlay): { target: Part; measured: string } {
-  const keda = one(overlay, 'ScaledObject')?.spec;
-  const spec = keda ?? one(overlay, 'HorizontalPodAutoscaler').spec;
-  const measured = keda
-    ? keda.triggers[0].metadata.containerName
-    : spec.metrics[0].containerResource.container;
-  return { target: spec.scaleTargetRef, measured };
-}
 const settings = (overlay: Overlay): Record<string, string> => one(overlay, 'ConfigMap').data;
 const configOf = (overlay: Overlay) =>
   readConfig({ ...settings(overlay), DATABASE_URL: 'postgres://x', REDIS_URL: 'redis://x' });
@@ -79,9 +70,6 @@ const bytes = (quantity: string): number =>
   Number.parseFloat(quantity) * ({ Mi: MIB, Gi: 1024 * MIB }[quantity.replace(/[\d.]/g, '')] ?? Number.NaN);
 const cores = (quantity: string): number =>
   quantity.endsWith('m') ? Number.parseFloat(quantity) / 1000 : Number(quantity);
-/** Maximum memory of an instance, as in docs/operations/sizing.md. */
-const neededBytes = (workers: number, l1MaxBytes: number) =>
-  (200 + workers * 612) * MIB + workers * 1.2 * l1MaxBytes;
 const selects = (selector: Record<string, string>, labels: Record<string, string> = {}) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
@@ -230,9 +218,11 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   });
 
   it('scales the container of the service, whose number of pods nothing else sets', () => {
-    const { target, measured } = scaling(overlay);
-    expect(one(overlay, target.kind, target.name).spec.replicas).toBeUndefined();
-    expect(measured).toBe(container(overlay).name);
+    const { spec } = one(overlay, 'ScaledObject') ?? one(overlay, 'HorizontalPodAutoscaler');
+    const { kind, name } = spec.scaleTargetRef;
+    expect(one(overlay, kind, name).spec.replicas).toBeUndefined();
+    const measured = [...valuesOf(spec, 'containerName'), ...valuesOf(spec.metrics, 'container')];
+    expect(new Set(measured)).toEqual(new Set([container(overlay).name]));
   });
 
   it('names the peers of every connection out', () => {
@@ -266,7 +256,9 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     expect(cores(requests.cpu)).toBe(WORKERS);
     expect(cores(limits.cpu)).toBeGreaterThan(WORKERS);
     expect(limits.memory).toBe(requests.memory);
-    expect(bytes(requests.memory)).toBeGreaterThanOrEqual(neededBytes(WORKERS, L1_MAX_BYTES));
+    // the rule of docs/operations/sizing.md
+    const neededBytes = (200 + WORKERS * 612) * MIB + WORKERS * 1.2 * L1_MAX_BYTES;
+    expect(bytes(requests.memory)).toBeGreaterThanOrEqual(neededBytes);
   });
 
   it('runs the migration under the name of the release, with the owner’s login, which no other pod sees', () => {

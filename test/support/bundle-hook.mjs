@@ -1,14 +1,17 @@
 import { registerHooks } from 'node:module';
 
 // replaces the files at which a process of the product starts by their bundles: see bundle.ts
-const ENTRY = /\/src\/(?:cluster\/)?(main|worker)\.ts$/;
+const { TEST_SOURCES, TEST_BUNDLES } = process.env;
+const bundles = {
+  [`${TEST_SOURCES}main.ts`]: `${TEST_BUNDLES}main.js`,
+  [`${TEST_SOURCES}cluster/worker.ts`]: `${TEST_BUNDLES}worker.js`,
+};
 
 // JavaScript, because Node would have to strip the types of a hook in TypeScript
 registerHooks({
   load(url, context, next) {
-    const [, name] = ENTRY.exec(url) ?? [];
-    if (name === undefined) return next(url, context);
-    const source = `import '${process.env.TEST_BUNDLES}${name}.js';`;
-    return { format: 'module', source, shortCircuit: true };
+    const bundle = bundles[url];
+    if (bundle === undefined) return next(url, context);
+    return { format: 'module', source: `import '${bundle}';`, shortCircuit: true };
   },
 });

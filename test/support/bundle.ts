@@ -14,6 +14,7 @@ const ENTRIES = { main: `${SOURCES}main.ts`, worker: `${SOURCES}cluster/worker.t
 /** Environment in which a process of the product runs from what `bundleSources` wrote. */
 export const BUNDLED = {
   NODE_OPTIONS: `--import=${new URL('./bundle-hook.mjs', import.meta.url).href}`,
+  TEST_SOURCES: pathToFileURL(SOURCES).href,
   TEST_BUNDLES: pathToFileURL(FOLDER).href,
 };
 

@@ -27,7 +27,6 @@ export class FaultProxy {
   readonly #directions = new Set<Direction>();
   #delayMs = 0;
   #isBlackout = false;
-  #isRejecting = false;
   #isEnding = false;
   port = 0;
   /** connections accepted so far */
@@ -59,8 +58,7 @@ export class FaultProxy {
     this.#isBlackout = false;
     this.#isEnding = false;
     this.#delayMs = 0;
-    if (this.#isRejecting) await this.#listen();
-    this.#isRejecting = false;
+    if (!this.#server.listening) await this.#listen();
     for (const direction of this.#directions) {
       for (const each of direction.waiting) each.dueAtMs = 0;
       this.#deliver(direction);
@@ -96,7 +94,6 @@ export class FaultProxy {
 
   /** Resets every connection and rejects new ones. */
   async reject(): Promise<void> {
-    this.#isRejecting = true;
     const closed = once(this.#server, 'close');
     this.#server.close();
     this.reset();

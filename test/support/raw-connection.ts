@@ -20,12 +20,8 @@ export class RawConnection {
       this.#arrived.resolve();
     });
     this.#socket.on('error', () => {});
-    this.closed = new Promise((resolve) => {
-      this.#socket.once('close', () => {
-        this.#arrived.resolve();
-        resolve();
-      });
-    });
+    const closing = new Promise((resolve) => this.#socket.once('close', resolve));
+    this.closed = closing.then(() => this.#arrived.resolve());
   }
 
   get isClosed(): boolean {

@@ -12,17 +12,13 @@ let made = 0;
 
 /** Inserts hotels in one statement with default ids and names; returns their ids. */
 export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promise<string[]> {
-  const rows = hotels.map((hotel) => {
-    const id = hotel.id ?? `hotel-${++made}`;
-    const registryId = hotel.registry_id === undefined ? null : hotel.registry_id;
-    return {
-      name: `Hotel ${id}`,
-      images: [],
-      ...hotel,
-      id,
-      registry_id: registryId === null ? null : String(registryId),
-    };
-  });
+  const rows = hotels.map(({ id = `hotel-${++made}`, registry_id = null, ...hotel }) => ({
+    name: `Hotel ${id}`,
+    images: [],
+    ...hotel,
+    id,
+    registry_id: registry_id === null ? null : String(registry_id),
+  }));
   const columns = sql(FIELDS_OF_ROW);
   await sql`insert into hotels (${columns})
     select ${columns} from jsonb_populate_recordset(null::hotels, ${sql.json(rows as never)})`;
