@@ -27,16 +27,10 @@ export class Client {
   // the server closes idle connections after 10 s; a request at that moment would fail
   readonly #agent: Agent;
 
-  /** Opens at most so many connections; with `keepAlive` false one for each request. */
-  constructor(
-    port: number,
-    keys: { full: string; narrow: string },
-    maxConnections = Infinity,
-    keepAlive = true,
-  ) {
+  /** With `keepAlive` false, each request has its own connection. */
+  constructor(port: number, keys: { full: string; narrow: string }, keepAlive = true) {
     this.#port = port;
-    const limit = { maxSockets: maxConnections, maxTotalSockets: maxConnections };
-    this.#agent = new Agent({ keepAlive, timeout: 5_000, ...limit });
+    this.#agent = new Agent({ keepAlive, timeout: 5_000 });
     this.#keys = { ...keys, none: undefined };
   }
 

@@ -143,7 +143,7 @@ function serviceOf({
 }) {
   const client = new Client(port, keys);
   // its server closes idle connections after 5 s; a request at that moment would fail
-  const adminClient = new Client(adminPort, keys, Infinity, false);
+  const adminClient = new Client(adminPort, keys, false);
   /** how it exited, if it has */
   let ended: string | undefined;
   void guarded.exited.then(({ code, signal }) => {

@@ -42,7 +42,7 @@ export class SteadyLoad {
     clients = 8,
     keepAlive = true,
   ) {
-    this.#client = new Client(port, { full: fullKey, narrow: '' }, Infinity, keepAlive);
+    this.#client = new Client(port, { full: fullKey, narrow: '' }, keepAlive);
     let sent = 0;
     const run = async () => {
       for (; !this.#isOver; await sleep(PAUSE_MS)) await this.#send(requests[sent++ % requests.length]!);
