@@ -1,4 +1,4 @@
-import { chmod, chown, copyFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { faultOfPostgresTls } from '../../src/config/postgres-tls.ts';
@@ -137,68 +137,28 @@ describe('a connection to PostgreSQL', () => {
   });
 });
 
-it('the service runs with verify-full, and reports why it does not start if the certificate is rejected', async () => {
-  const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
-  const database = databaseAt(url, ownerUrl, sql);
+it('the service runs with verify-full, warns of a server that is not verified, and reports why it does not start if a certificate is rejected', async () => {
   const localhost = url.replace('127.0.0.1', 'localhost');
-  const verified = `${localhost}?sslmode=verify-full&sslrootcert=${authority.certificate}`;
-  const service = await startService({
-    database,
-    redis: false,
-    hotels: [{ id: 'h1' }],
-    env: { DATABASE_URL: verified },
-  });
-  expect((await service.get('/hotels/h1')).status).toBe(200);
-  expect(service.logs().join('\n')).not.toContain('not verified');
-  await service.stop();
+  const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
+  const start = (address: string, awaitReady = true) => {
+    const database = databaseAt(url, ownerUrl, sql);
+    return startService({ database, redis: false, awaitReady, env: { DATABASE_URL: address } });
+  };
+  const root = `sslrootcert=${authority.certificate}`;
+  const verified = await start(`${localhost}?sslmode=verify-full&${root}`);
+  expect((await verified.get('/hotels')).status).toBe(200);
+  expect(verified.logs().join('\n')).not.toContain('not verified');
 
   // another name of this machine, which no certificate contains
   const elsewhere = url.replace('127.0.0.1', '0.0.0.0');
-  const refusing = await startService({
-    database,
-    redis: false,
-    awaitReady: false,
-    env: { DATABASE_URL: `${elsewhere}?sslmode=verify-full&sslrootcert=${authority.certificate}` },
-  });
-  await expect.poll(() => refusing.logs().join('\n')).toMatch(/altnames/);
-  await refusing.stop();
+  const rejecting = await start(`${elsewhere}?sslmode=verify-full&${root}`, false);
+  await expect.poll(() => rejecting.logs().join('\n')).toMatch(/altnames/);
 
-  const unverifying = await startService({
-    database,
-    redis: false,
-    env: { DATABASE_URL: `${elsewhere}?sslmode=require` },
-  });
-  expect((await unverifying.get('/hotels/h1')).status).toBe(200);
-  expect(unverifying.logs().filter((line) => line.includes('not verified'))).toEqual([
+  const unverified = await start(`${elsewhere}?sslmode=require`);
+  expect((await unverified.get('/hotels')).status).toBe(200);
+  expect(unverified.logs().filter((line) => line.includes('not verified'))).toEqual([
     expect.stringContaining('"sslmode":"require"'),
   ]);
-  await unverifying.stop();
-  await sql.end();
-});
-
-it('a certificate that can no longer be read counts as unchanged', async () => {
-  const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
-  const root = authority.file('removed.crt');
-  await copyFile(authority.certificate, root);
-  const address = `${url.replace('127.0.0.1', 'localhost')}?sslmode=verify-full&sslrootcert=${root}`;
-  const service = await startService({
-    database: databaseAt(url, ownerUrl, sql),
-    redis: false,
-    hotels: [{ id: 'removed' }],
-    env: { DATABASE_URL: address },
-  });
-  const followers = async () =>
-    (await sql`select pid from pg_stat_activity where application_name = 'hotel-api follow'`).map(
-      ({ pid }) => pid,
-    );
-  await service.get('/hotels/removed');
-  const before = await followers();
-  await rm(root);
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
-  const others = async () => (await followers()).filter((pid) => !before.includes(pid));
-  await expect.poll(others).toHaveLength(1);
-  await sql`update hotels set name = 'later' where id = 'removed'`;
-  await expect.poll(async () => (await service.get('/hotels/removed')).text).toContain('later');
-  await service.stop();
+  for (const service of [verified, rejecting, unverified]) await service.stop();
   await sql.end();
 });
