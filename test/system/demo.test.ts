@@ -94,17 +94,17 @@ describe('the demo', () => {
     const outcomes = await Promise.all(
       curls.map(async (line) => {
         const { output } = await shell(`${line} -w '\n%{http_code}'`);
-        return `${output.split('\n').at(-1)} ${/127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1]}`;
+        const [body, status] = output.split('\n').slice(-2);
+        const answer = JSON.parse(body!);
+        const shown = Array.isArray(answer) ? answer.length : answer.registry_id === null;
+        return `${status} ${/127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1]} ${shown}`;
       }),
     );
     expect(outcomes).toEqual([
-      ...['200 /hotels', '200 /hotels', '200 /hotels/htl', '200 /hotels/channel/', '200 /hotels/registry/'],
-      ...['200 /hotels/htl', '200 /hotels/channel/batch', '200 /hotels/registry/batch', '200 /hotels'],
+      ...['200 /hotels 2', '200 /hotels 1', '200 /hotels/htl false', '200 /hotels/channel/ false'],
+      ...['200 /hotels/registry/ false', '200 /hotels/htl true', '200 /hotels/channel/batch 2'],
+      ...['200 /hotels/registry/batch 2', '200 /hotels 3'],
     ]);
-    const answers = await Promise.all(curls.map(async (line) => JSON.parse((await shell(line)).output)));
-    expect(
-      answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
-    ).toEqual([2, 1, false, false, false, true, 2, 2, 3]);
 
     // the suggested commands in order, while a watcher runs
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
@@ -137,24 +137,21 @@ describe('the demo', () => {
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
-  test('leaves no process and no file when it is killed', async () => {
-    const demo = await startDemo([process.execPath, MAIN]);
-    const processes = await descendantsOf(demo.pid);
-    expect(processes.length).toBeGreaterThan(6);
-    process.kill(demo.pid, 'SIGKILL');
-    await demo.ended;
-    expect(await leftOf(demo, processes)).toEqual([]);
-  });
-
-  test('stops everything with a message when the service exits, for a user who is not root', async () => {
-    const other = [setpriv!, '--reuid=nobody', '--regid=nogroup', '--clear-groups', process.execPath, MAIN];
-    const demo = await (skipped
-      ? startDemo([process.execPath, MAIN])
-      : startDemo(other, { HOME: '/nonexistent' }));
-    const processes = await descendantsOf(demo.pid);
-    process.kill(Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
-    expect(await demo.ended).toBe(1);
-    expect(demo.screen.join('\n')).toContain('The service has exited (SIGKILL); the demo stops.');
-    expect(await leftOf(demo, processes)).toEqual([]);
-  });
+  test.each(['demo', 'service'])(
+    'leaves no process and no file when the %s is killed, for a user who is not root',
+    async (victim) => {
+      const other = [setpriv!, '--reuid=nobody', '--regid=nogroup', '--clear-groups', process.execPath, MAIN];
+      const demo = await (skipped
+        ? startDemo([process.execPath, MAIN])
+        : startDemo(other, { HOME: '/nonexistent' }));
+      const processes = await descendantsOf(demo.pid);
+      expect(processes.length).toBeGreaterThan(6);
+      const service = Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]);
+      process.kill(victim === 'demo' ? demo.pid : service, 'SIGKILL');
+      expect(await demo.ended).toBe(victim === 'demo' ? null : 1);
+      if (victim === 'service')
+        expect(demo.screen).toContain('The service has exited (SIGKILL); the demo stops.');
+      expect(await leftOf(demo, processes)).toEqual([]);
+    },
+  );
 });
