@@ -34,37 +34,27 @@ async function lookUp(text: string): Promise<string> {
   return operator.types(found[0]!.replace(':9090/', `:${service.adminPort}/`));
 }
 
-it('the metrics of a pod show its state', async () => {
+it('the state of a pod, its sessions by purpose, the log, replicas and Redis are shown', async () => {
   await expect.poll(() => lookUp('curl')).toMatch(/^hotel_api_log_current(\{.*\})? 1$/m);
-});
-
-it('sessions of the service are shown by purpose', async () => {
   const printed = await lookUp("like 'hotel-api %'");
   for (const purpose of ['follow', 'serve']) expect(printed).toContain(`hotel-api ${purpose} `);
-});
-
-it('the session that holds the lock of the sequencer is shown', async () => {
-  await service.sql.begin(async (sql) => {
-    const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
-    await sql`lock table hotel_api_sequencer in exclusive mode`;
-    expect(await lookUp('hotel_api_sequencer')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
-  });
-});
-
-it('a transaction that was left open is shown with the session that it blocks', async () => {
-  const { requested } = await service.sql.begin(async (sql) => {
-    const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
-    await sql`lock table hotels in access exclusive mode`;
-    const requested = service.get('/hotels/other');
-    await expect.poll(() => lookUp('pg_blocking_pids')).toContain(`{${pid}}`);
-    expect(await lookUp('pg_blocking_pids')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
-    return { requested };
-  });
-  expect((await requested).status).toBe(404);
-});
-
-it('the state of the log, replicas and Redis are shown', async () => {
   expect(await lookUp('hotel_api_poll')).toMatch(/is_unread.* \| [ft] *\n\(1 row\)/s);
   expect(await lookUp('pg_stat_replication')).toMatch(/replay_lag/);
   expect(await lookUp('redis-cli')).toMatch(/^PONG\n.*^maxmemory_policy:/ms);
+});
+
+it.each([
+  ['the lock of the sequencer', 'hotel_api_sequencer', 'hotel_api_sequencer in exclusive mode', ''],
+  ['a lock, and the one that waits', 'pg_blocking_pids', 'hotels in access exclusive mode', '.*\\{PID\\}'],
+])('the session that holds %s is shown', async (_, text, lock, waiting) => {
+  const { requested } = await service.sql.begin(async (sql) => {
+    const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
+    await sql.unsafe(`lock table ${lock}`);
+    // a hotel that is in no cache
+    const requested = service.get(`/hotels/${text}`);
+    const shown = `\n *PID [^\n]* idle in transaction ${waiting}`.replaceAll('PID', String(pid));
+    await expect.poll(() => lookUp(text)).toMatch(new RegExp(shown, 's'));
+    return { requested };
+  });
+  expect((await requested).status).toBe(404);
 });

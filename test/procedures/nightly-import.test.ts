@@ -56,7 +56,6 @@ describe('the nightly job of the documents', () => {
   it.each([
     ['is cut off', { file: gzipSync(linesOf(HOTELS)), cut: true }, /curl/],
     ['is truncated', { file: gzipSync(linesOf(HOTELS)).subarray(0, -50), cut: false }, /gzip/],
-    ['is empty', { file: gzipSync(''), cut: false }, /no hotel in the input/],
     ['lacks most hotels', { file: gzipSync(linesOf(3)), cut: false }, /97 of 100 hotels would be deleted/],
     ['has a wrong line', { file: gzipSync(`${linesOf(HOTELS)}{"id":"x"}\n`), cut: false }, /name is missing/],
   ])('changes nothing if the file %s, and says why', async (_, file, reason) => {

@@ -31,19 +31,16 @@ export class Operator {
   }
 
   /** Runs these lines of docs/operations/runbook.md. Returns the output; throws with it if a command failed. */
-  async types(commands: string, variables: Record<string, string> = {}): Promise<string> {
-    const { code, stdout, stderr } = await this.tries(commands, variables);
+  async types(commands: string): Promise<string> {
+    const { code, stdout, stderr } = await this.tries(commands);
     if (code !== 0) throw new Error(`exit code ${code}:\n${stdout}${stderr}`);
     return stdout;
   }
 
-  async tries(
-    commands: string,
-    variables: Record<string, string> = {},
-  ): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  async tries(commands: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
     const shell = spawn('bash', ['-euo', 'pipefail', '-c', commands], {
       cwd: this.folder,
-      env: { ...this.#environment, ...variables },
+      env: this.#environment,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const [stdout, stderr, [code]] = await Promise.all([

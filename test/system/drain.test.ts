@@ -13,18 +13,6 @@ const HOTELS = 1_000;
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
 /** Single hotels, batches of 100, and one of 1000, whose response of 1 MB takes long to send. */
 const REQUESTS = [...requestsOf(100), batchOf(rows.map((_, i) => i))];
-const CLEAN = { code: 0, signal: null, forced: false };
-
-it('SIGTERM under load cuts no response, causes no 5xx, and is followed by a clean exit', async () => {
-  const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '1000' } });
-  const load = new SteadyLoad(service, REQUESTS);
-  await load.answers(REQUESTS.length);
-  process.kill(service.pid, 'SIGTERM');
-  expect(await service.exited).toEqual(CLEAN);
-  expect(await load.stop()).toMatchObject({ faults: [], rejected: 0 });
-  // the signal came under load, and the load noticed it
-  expect(load.refused).toBeGreaterThan(0);
-});
 
 it('three instances behind nginx are restarted one after the other without a failed request', async () => {
   const shared = {
@@ -39,7 +27,7 @@ it('three instances behind nginx are restarted one after the other without a fai
   await load.answers(REQUESTS.length);
   for (const [i, instance] of instances.entries()) {
     process.kill(instance.pid, 'SIGTERM');
-    expect(await instance.exited).toEqual(CLEAN);
+    expect(await instance.exited).toEqual({ code: 0, signal: null, forced: false });
     const fresh = await startService({ ...shared, ports: instance });
     instances[i] = fresh;
     // nginx tries an instance again some time after a failure
