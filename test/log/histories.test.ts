@@ -19,6 +19,10 @@ async function withLog() {
   return { ...database, before: await stateOf(database.sql), secret: await secretOf(database.sql) };
 }
 
+/** Begins another history, as an instance does that has applied this place and finds it gone. */
+const beginHistory = (sql: Sql, { history, position, transaction }: Awaited<ReturnType<typeof stateOf>>) =>
+  sql`select hotel_api_begin_history(${history}, ${position}, ${transaction}::bigint)`;
+
 /** Asserts that the next poll of a starting instance is due, and that another history begins then, behind all positions. */
 async function expectAnother(
   sql: Sql,
@@ -26,9 +30,8 @@ async function expectAnother(
   secret: string | undefined,
 ) {
   expect((await poll(sql)).isDue).toBe(true);
-  const [{ last }] = await sql<
-    [{ last: number }]
-  >`select coalesce(max(position), 0)::float8 as last from hotel_api_log`;
+  const [row] = await sql`select coalesce(max(position), 0)::float8 as last from hotel_api_log`;
+  const last = row!.last;
   await sequence(sql);
   const begun = await stateOf(sql);
   expect(begun.history).not.toBe(before.history);
@@ -107,15 +110,16 @@ it('an older log, put back, begins another history as soon as an instance that w
   expect(older).toMatchObject([{ id: 'three' }]);
   await sql`delete from hotel_api_log where position > ${before.position - 2}`;
   expect(await poll(sql, before)).toMatchObject({ isContinued: false, history: before.history });
-  const begin = () =>
-    sql`select hotel_api_begin_history(${before.history}, ${before.position}, ${before.transaction}::bigint)`;
-  await begin();
+  await beginHistory(sql, before);
   const begun = await stateOf(sql);
   expect(begun.history).not.toBe(before.history);
   expect(await secretOf(sql)).not.toBe(secret);
   // the others find it begun
-  await begin();
+  await beginHistory(sql, before);
   expect(await stateOf(sql)).toEqual(begun);
+  // the owner begins another by hand
+  await sql`select hotel_api_begin_history(history, position, 0) from hotel_api_history()`;
+  expect((await stateOf(sql)).history).not.toBe(begun.history);
 });
 
 it('another future is told although its transactions have the same numbers, as behind an older data folder', async () => {
@@ -136,23 +140,12 @@ it('another future is told although its transactions have the same numbers, as b
   });
 });
 
-it('the owner begins another history by hand', async () => {
-  const { sql, before } = await withLog();
-  await sql`select hotel_api_begin_history(history, position, 0) from hotel_api_history()`;
-  expect((await stateOf(sql)).history).not.toBe(before.history);
-});
-
 it('several instances that find the database gone back begin one history', async () => {
   const { sql, ownerUrl, before } = await withLog();
   await sql`delete from hotel_api_log where position > ${before.position - 2}`;
-  const instances = Array.from({ length: 4 }, () => session(ownerUrl));
   const holder = session(ownerUrl);
   await holder.unsafe('begin; lock table hotel_api_sequencer in exclusive mode').simple();
-  const begun = instances.map(
-    (instance) =>
-      instance`select hotel_api_begin_history(${before.history}, ${before.position}, ${before.transaction}::bigint)`,
-  );
-  const all = Promise.all(begun);
+  const all = Promise.all(Array.from({ length: 4 }, () => beginHistory(session(ownerUrl), before)));
   await untilBlocked(sql);
   await holder`rollback`;
   await all;

@@ -1,28 +1,47 @@
 import { randomBytes } from 'node:crypto';
+import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
-import { untilBlocked } from '../support/postgres-client.ts';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { addressOf, untilBlocked } from '../support/postgres-client.ts';
 import { insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
 
-it('a login that may connect and nothing else reads, locks and calls nothing', async () => {
-  const { sql, ownerUrl } = await freshDatabase();
-  const login = `connects_${randomBytes(4).toString('hex')}`;
+/** Creates a login; returns its name and a session of it. */
+async function createLogin({ sql, ownerUrl }: FreshDatabase) {
+  const username = `login_${randomBytes(4).toString('hex')}`;
   const password = randomBytes(8).toString('hex');
-  await sql.unsafe(`create role ${login} login password '${password}'`);
-  const stranger = session(Object.assign(new URL(ownerUrl), { username: login, password }).href);
-  const ours = `from pg_class where relnamespace = current_schema()::regnamespace`;
-  const tables = await sql.unsafe<{ name: string; kind: string }[]>(
-    `select relname as name, relkind as kind ${ours} and relkind in ('r', 'v', 'm', 'S', 'p', 'f')`,
-  );
+  await sql.unsafe(`create role ${username} login password '${password}'`);
+  const own = session(addressOf(ownerUrl, { username, password }));
+  return {
+    login: username,
+    own,
+    drop: async () => {
+      await own.end();
+      await sql.unsafe(`drop owned by ${username}; drop role ${username}`).simple();
+    },
+  };
+}
+
+/** Fails unless this login may execute none of the statements. */
+async function expectDenied(login: Sql, statements: string[]): Promise<void> {
+  for (const statement of statements) {
+    const denied = login.unsafe(`begin; ${statement}; rollback`).simple();
+    await expect(denied, statement).rejects.toThrow(/permission denied|must be owner/);
+    await login`rollback`;
+  }
+}
+
+it('a login that may connect and nothing else reads, locks and calls nothing', async () => {
+  const database = await freshDatabase();
+  const { sql } = database;
+  const { login, own, drop } = await createLogin(database);
+  const tables = await sql<{ name: string; kind: string }[]>`
+    select relname as name, relkind as kind from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v', 'm', 'S', 'p', 'f')`;
   expect(tables.length).toBeGreaterThan(7);
   for (const { name, kind } of tables) {
-    await expect(stranger.unsafe(`select * from ${name}`), name).rejects.toThrow('permission denied');
-    if (kind !== 'r') continue;
-    for (const mode of ['access share', 'row exclusive', 'exclusive', 'access exclusive']) {
-      const lock = stranger.unsafe(`begin; lock table ${name} in ${mode} mode nowait`).simple();
-      await expect(lock, `${name} in ${mode}`).rejects.toThrow('permission denied');
-      await stranger`rollback`;
-    }
+    const modes = kind === 'r' ? ['access share', 'row exclusive', 'exclusive', 'access exclusive'] : [];
+    const locks = modes.map((mode) => `lock table ${name} in ${mode} mode nowait`);
+    await expectDenied(own, [`select * from ${name}`, ...locks]);
   }
   const functions = await sql<{ name: string; source: string; callable: boolean }[]>`
     select proname as name, prosrc as source, has_function_privilege(${login}, oid, 'execute') as callable
@@ -31,9 +50,8 @@ it('a login that may connect and nothing else reads, locks and calls nothing', a
   expect(functions.filter(({ callable }) => callable)).toEqual([]);
   // any login may hold an advisory lock, listen, and fill the queue of notifications
   expect(functions.filter(({ source }) => /advisory|\bnotify\b/i.test(source))).toEqual([]);
-  await expect(stranger`select hotel_api_sequence()`).rejects.toThrow('permission denied');
-  await stranger.end();
-  await sql.unsafe(`drop role ${login}`);
+  await expectDenied(own, ['select hotel_api_sequence()']);
+  await drop();
 });
 
 it('the serving login reads and sequences, but writes nothing, and neither sees nor replaces the secret', async () => {
@@ -43,7 +61,7 @@ it('the serving login reads and sequences, but writes nothing, and neither sees 
   expect(await service`select from hotels`).toEqual([]);
   expect(await service`select from api_keys`).toEqual([]);
   expect((await service`select hotel_api_sequence()`).length).toBe(1);
-  for (const statement of [
+  await expectDenied(service, [
     `insert into hotel_api_log (position, kind) values (1000000, 'all_hotels')`,
     `insert into hotel_api_queue (kind, size) values ('all_hotels', 0)`,
     'delete from hotel_api_queue',
@@ -69,10 +87,7 @@ it('the serving login reads and sequences, but writes nothing, and neither sees 
     'drop table hotels',
     'alter table hotels disable trigger all',
     'create table mine (a int)',
-  ])
-    await expect(service.unsafe(`begin; ${statement}; rollback`).simple(), statement)
-      .rejects.toThrow(/permission denied|must be owner/)
-      .finally(() => service`rollback`);
+  ]);
 });
 
 it('extreme arguments of the serving login end at worst in another history', async () => {
@@ -120,8 +135,7 @@ it('the serving login can hold up the log at worst while its transaction lasts, 
   const { history } = await stateOf(sql);
   await insertHotels(sql, ['h']);
   const [{ pid }] = await service<[{ pid: number }]>`select pg_backend_pid() as pid`;
-  const held = service.unsafe('begin; select hotel_api_sequence()').simple();
-  await held;
+  await service.unsafe('begin; select hotel_api_sequence()').simple();
   const waiting = sequence(sql);
   await untilBlocked(sql);
   expect(await stateOf(sql)).toMatchObject({ history, position: from });
@@ -132,17 +146,15 @@ it('the serving login can hold up the log at worst while its transaction lasts, 
 });
 
 it('a login that may write hotels changes and locks hotels, and nothing else', async () => {
-  const { sql, ownerUrl } = await freshDatabase();
-  const login = `writes_${randomBytes(4).toString('hex')}`;
-  const password = randomBytes(8).toString('hex');
-  await sql.unsafe(`create role ${login} login password '${password}'`);
+  const database = await freshDatabase();
+  const { sql } = database;
+  const { login, own: writer, drop } = await createLogin(database);
   await sql.unsafe(`grant select, insert, update, delete on hotels to ${login}`);
-  const writer = session(Object.assign(new URL(ownerUrl), { username: login, password }).href);
   const from = await sequence(sql);
   await writer`insert into hotels (id, name) values ('h', 'H')`;
   await sequence(sql);
   expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
-  for (const statement of [
+  await expectDenied(writer, [
     'truncate hotels',
     'alter table hotels disable trigger all',
     'set session_replication_role = replica',
@@ -159,18 +171,13 @@ it('a login that may write hotels changes and locks hotels, and nothing else', a
     'select hotel_api_invalidate()',
     `select hotel_api_begin_history('', 0, 0)`,
     'select * from hotel_api_poll(0, 0, 1)',
-  ])
-    await expect(writer.unsafe(`begin; ${statement}; rollback`).simple(), statement)
-      .rejects.toThrow(/permission denied|must be owner/)
-      .finally(() => writer`rollback`);
+  ]);
   // its own lock of the table holds up reads of hotels, and the log not at all
   await sql`insert into api_keys (id, name, key_sha256, scopes) values ('k', 'k', sha256('k'), '{}')`;
   await writer.unsafe('begin; lock table hotels in access exclusive mode').simple();
   const locked = await sequence(sql);
   expect(await logAfter(sql, locked - 2)).toMatchObject([{ kind: 'keys' }]);
-  await writer`rollback`;
-  await writer.end();
-  await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
+  await drop();
 });
 
 it('a session with settings of its own sequences durably, and in the order of commits', async () => {
@@ -204,9 +211,8 @@ it('the serving login counts the use of existing keys, and can neither take back
   const { sql, url } = await freshDatabase();
   const service = session(url);
   await sql`insert into api_keys (id, name, key_sha256) values ('k', 'Key', sha256('k'))`;
-  const [{ today }] = (await sql`select (now() at time zone 'UTC')::date::text as today`) as unknown as [
-    { today: string },
-  ];
+  const [row] = await sql`select (now() at time zone 'UTC')::date::text as today`;
+  const today = row!.today;
   const count = (usage: object) =>
     service.unsafe('select hotel_api_count_usage($1::text::json)', [
       JSON.stringify([{ day: today, key_id: 'k', requests: 2, hotels: 3, bytes: 4, ...usage }]),
@@ -231,14 +237,13 @@ it('the serving login counts the use of existing keys, and can neither take back
   for (let i = 0; i < 4; i++) await count({ requests: 1e30, hotels: 1e30, bytes: 1e30 });
   await count({});
   expect(await counted()).toEqual([{ key_id: 'k', requests: 4e18, hotels: 4e18, bytes: 4e18 }]);
-  for (const statement of [
+  await expectDenied(service, [
     'select * from hotel_api_usage',
     'delete from hotel_api_usage',
     'update hotel_api_usage set requests = 0',
     'truncate hotel_api_usage',
     `insert into hotel_api_usage values ('${today}', 'k2', 1, 1, 1, now())`,
-  ])
-    await expect(service.unsafe(statement), statement).rejects.toThrow('permission denied');
+  ]);
 });
 
 it('the use of keys is kept for 90 days', async () => {
@@ -257,16 +262,7 @@ it('the use of keys is kept for 90 days', async () => {
 
 it('temporary tables and functions replace none of the schema in a function with its owner’s rights', async () => {
   const { sql } = await freshDatabase();
-  const functions = await sql<
-    {
-      name: string;
-      returns: string;
-      isOwners: boolean;
-      isBound: boolean;
-      path: string[] | null;
-      forAll: boolean;
-    }[]
-  >`
+  const functions = await sql`
     select proname as name, prorettype::regtype::text as returns, prosecdef as "isOwners", proconfig as path,
       prosqlbody is not null as "isBound",
       has_function_privilege('public', oid, 'execute') as "forAll"
