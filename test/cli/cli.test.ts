@@ -25,27 +25,18 @@ const here = (args: string[]) => program.here(args);
 const json = (args: string[]) => program.jsonHere(args);
 
 describe('usage', () => {
-  test.each([
-    [[], 2],
-    [['--help'], 0],
-    [['fly'], 2],
-    [['keys', 'create', '--name', 'x', '--scope', 'admin'], 2],
-    [['seed'], 2],
-    [['keys', 'revoke', 'key_unknown'], 1],
-  ])('hotel-api %j exits with %d', async (args, code) => {
-    const outcome = await hotelApi(args);
-    expect(outcome.code, outcome.stderr).toBe(code);
-    if (code === 0) expect(outcome.stdout).toContain('Usage: hotel-api');
-    else expect(outcome).toMatchObject({ stdout: '', stderr: expect.not.stringMatching(/\n {4}at /) });
+  test('hotel-api alone exits with 2 and its help', async () => {
+    expect(await hotelApi([])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Usage: hotel-api'),
+    });
   });
 
   test('an unavailable server is reported in one line with its address, without the password', async () => {
     const env = { DATABASE_URL: 'postgres://user:s3cret@127.0.0.1:1/hotels' };
     const { code, stderr } = await hotelApi(['keys', 'list'], env);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^hotel-api: .*127\.0\.0\.1:1.*\n$/);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^hotel-api: .*127\.0\.0\.1:1.*\n$/)]);
     expect(stderr).not.toContain('s3cret');
-    expect((await hotelApi(['config'], env)).stdout).not.toContain('s3cret');
   });
 
   test('config --json prints every effective setting, and no secret', async () => {
@@ -59,8 +50,7 @@ describe('usage', () => {
     expect(stdout).not.toContain('s3cret');
     const shown = JSON.parse(stdout);
     expect(Object.keys(shown)).toEqual(Object.keys(readConfig(env)));
-    expect(shown).toMatchObject({ WORKERS: 3, PORT: 8080 });
-    expect(shown.DATABASE_URL).toBe('postgres://***@db:5432/hotels');
+    expect(shown).toMatchObject({ WORKERS: 3, PORT: 8080, DATABASE_URL: 'postgres://***@db:5432/hotels' });
   });
 });
 
@@ -70,16 +60,9 @@ describe('health', () => {
     const server = createServer((_, response) => response.writeHead(status).end('draining'));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
-    expect(await hotelApi(['health'], env)).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/^status +200$/m),
-    });
     const { code, stdout } = await hotelApi(['health', '--json'], env);
-    expect({ code, ...JSON.parse(stdout) }).toEqual({
-      code: 0,
-      url: `http://127.0.0.1:${env.ADMIN_PORT}/readyz`,
-      status: 200,
-    });
+    const url = `http://127.0.0.1:${env.ADMIN_PORT}/readyz`;
+    expect([code, JSON.parse(stdout)]).toEqual([0, { url, status: 200 }]);
     status = 503;
     expect(await hotelApi(['health'], env)).toMatchObject({
       code: 1,
@@ -125,37 +108,35 @@ describe('migrate', () => {
     expect((await here(['migrate'])).code).toBe(0);
   });
 
-  test('warns of roles that may create triggers', async () => {
-    await sql`create role "the writer"`;
-    await sql`grant all on hotels to "the writer"`;
-    const { code, stderr } = await here(['migrate']);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('revoke trigger on hotels, api_keys')]);
-    expect(stderr).toContain('Warning: "the writer" may create triggers');
-    await sql`revoke trigger on hotels from "the writer"`;
-    expect((await here(['migrate'])).stderr).not.toContain('triggers');
-    await sql`drop owned by "the writer"`;
-    await sql`drop role "the writer"`;
-  });
-
-  test('warns of schemas in which every login may create tables', async () => {
-    await sql`create schema "of all"`;
-    await sql`grant create on schema "of all" to public`;
-    const { code, stderr } = await here(['migrate']);
-    expect([code, stderr]).toEqual([
-      0,
-      expect.stringContaining('revoke create on schema "of all" from public\n'),
-    ]);
-    await sql`drop schema "of all"`;
-    expect((await here(['migrate'])).stderr).not.toContain('schema');
-  });
-
-  test('warns while every login may connect to the database', async () => {
-    const warned = await here(['migrate', '--json']);
-    expect(warned).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Warning: CONNECT .* PUBLIC/) });
-    expect(Object.keys(JSON.parse(warned.stdout))).toEqual(['applied', 'version']);
-    await sql`revoke connect on database ${sql(database.name)} from public`;
-    expect(await here(['migrate', '--json'])).toEqual({ ...warned, stderr: '' });
-    await sql`grant connect on database ${sql(database.name)} to public`;
+  test.each([
+    [
+      'roles that may create triggers',
+      `create role "the writer"; grant all on hotels to "the writer"`,
+      /Warning: "the writer" may create triggers[\s\S]*revoke trigger on hotels, api_keys/,
+      'drop owned by "the writer"; drop role "the writer"',
+    ],
+    [
+      'schemas in which every login may create tables',
+      'create schema "of all"; grant create on schema "of all" to public',
+      /revoke create on schema "of all" from public\n/,
+      'drop schema "of all"',
+    ],
+    [
+      'a database to which every login may connect',
+      'grant connect on database DATABASE to public',
+      /^Warning: CONNECT .* PUBLIC/,
+      'revoke connect on database DATABASE from public',
+    ],
+  ])('warns of %s', async (_, open, warning, close) => {
+    const warned = async (statements: string) => {
+      await sql.unsafe(statements.replace('DATABASE', database.name)).simple();
+      const { code, stdout, stderr } = await here(['migrate', '--json']);
+      expect([code, Object.keys(JSON.parse(stdout))]).toEqual([0, ['applied', 'version']]);
+      return stderr;
+    };
+    await warned('revoke connect on database DATABASE from public');
+    expect(await warned(open)).toMatch(warning);
+    expect(await warned(close)).toBe('');
   });
 });
 
@@ -163,26 +144,17 @@ describe('keys', () => {
   const listed = async (): Promise<{ id: string; state: string; rate_limit: string | null }[]> =>
     JSON.parse((await here(['keys', 'list', '--json'])).stdout);
   const states = async () => (await listed()).map(({ id, state }) => [id, state]);
-  const limits = async () => (await listed()).map(({ id, rate_limit: limit }) => [id, limit]);
 
   test('have a rate limit, which is created, listed, changed, kept by a rotation, and removed', async () => {
-    const made = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
+    const { id, ...made } = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
     expect(made).toMatchObject({ code: 0, rate_limit: '200/s' });
-    expect(await limits()).toEqual([[made.id, '200/s']]);
-    expect((await here(['keys', 'list'])).stdout).toMatch(new RegExp(`${made.id} +trial +- +200/s `));
-    expect(await json(['keys', 'limit', made.id, '6000/m'])).toEqual({
-      code: 0,
-      id: made.id,
-      name: 'trial',
-      rate_limit: '6000/m',
-    });
-    const next = await json(['keys', 'rotate', made.id]);
+    expect((await here(['keys', 'list'])).stdout).toMatch(new RegExp(`${id} +trial +- +200/s `));
+    const changed = { code: 0, id, name: 'trial', rate_limit: '6000/m' };
+    expect(await json(['keys', 'limit', id, '6000/m'])).toEqual(changed);
+    const next = await json(['keys', 'rotate', id]);
     expect(next.rate_limit).toBe('6000/m');
     expect(await json(['keys', 'limit', next.id, 'none'])).toMatchObject({ rate_limit: null });
-    expect(await limits()).toEqual([
-      [made.id, '6000/m'],
-      [next.id, null],
-    ]);
+    expect((await listed()).map(({ rate_limit }) => rate_limit)).toEqual(['6000/m', null]);
     await sql`truncate api_keys`;
   });
 
@@ -235,7 +207,7 @@ describe('keys', () => {
     const made = await json(['keys', 'create', '--name', 'trial', '--note', 'ticket 4711']);
     const next = await json(['keys', 'rotate', made.id, '--note', 'yearly']);
     await json(['keys', 'revoke', made.id, '--note', 'found in a repository']);
-    const [{ login }] = (await sql`select session_user as login`) as unknown as [{ login: string }];
+    const login = new URL(database.ownerUrl).username;
     await sql`insert into hotel_api_usage values
       (current_date, ${next.id}, 3, 30, 300, '2026-01-02T03:04:05Z'), (current_date - 1, ${next.id}, 1, 10, 100, '2026-01-01Z'),
       (current_date - 8, ${next.id}, 1, 1, 1, '2025-12-24Z'), (current_date, 'key_gone', 2, 2, 2, now())`;

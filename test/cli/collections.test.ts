@@ -28,9 +28,10 @@ const members = async () => {
 const none = { id: 'acme', unchanged: 0, unknown: 0, rejected: 0, code: 0 };
 
 describe('collections', () => {
-  test('are created from lines of ids, and exported', async () => {
+  test('are filled from lines of ids, of a file or of standard input, and emptied', async () => {
     expect(await add('a\r\n\n  b\na\n')).toEqual({ ...none, added: 2 });
-    expect(await add('b\nc')).toEqual({ ...none, added: 1, unchanged: 1 });
+    const more = await program.json(['collections', 'add', 'acme', '-'], 'b\nc');
+    expect(more).toEqual({ ...none, added: 1, unchanged: 1 });
     expect(await members()).toEqual(['a', 'b', 'c']);
     expect(await remove('c\nb\n')).toEqual({ ...none, removed: 2 });
     expect(await remove('c\n')).toEqual({ ...none, removed: 0, unchanged: 1 });
@@ -72,9 +73,6 @@ describe('collections', () => {
     );
     const acme = { id: 'acme', name: 'Acme', hotels: 2, unknown: 0, keys: 2 };
     expect(JSON.parse((await program.here(['collections', 'list', '--json'])).stdout)).toEqual([acme]);
-    expect((await program.here(['collections', 'list'])).stdout).toBe(
-      'id    name  hotels  unknown  keys\nacme  Acme  2       0        2\n',
-    );
     expect(await program.jsonHere(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
     expect(await members()).toEqual([]);
     // the keys do not become unrestricted
@@ -90,9 +88,5 @@ describe('collections', () => {
     [['collections', 'add', 'acme', 'no-such-file'], /cannot read no-such-file/],
   ])('%j fails with a message', async (args, sentence) => {
     await expect(program.here(args)).rejects.toThrow(sentence);
-  });
-
-  test('are filled from standard input', async () => {
-    expect(await program.json(['collections', 'add', 'acme', '-'], 'a\n')).toEqual({ ...none, added: 1 });
   });
 });

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { BUNDLED } from '../support/bundle.ts';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
@@ -35,8 +35,9 @@ async function makesTerminals(): Promise<boolean> {
   return code === 0;
 }
 
-describe.skipIf(withoutTerminal)('on a terminal', () => {
-  test('an import shows its progress in one line, and removes it', async () => {
+test.skipIf(withoutTerminal)(
+  'on a terminal an import shows its progress in one line, and removes it',
+  async () => {
     const command = `'${process.execPath}' '${MAIN}' import hotels.ndjson`;
     const child = spawn(script!, ['-qec', command, '/dev/null'], {
       cwd: program.folder,
@@ -51,24 +52,26 @@ describe.skipIf(withoutTerminal)('on a terminal', () => {
     expect(drawn).toMatch(/reading hotels\.ndjson: \d+ %, [\d.]+ MB of [\d.]+ MB/);
     // the line is cleared before the result
     expect(output).toContain(`\r${ESC}[K${HOTELS} inserted, 0 updated`);
-  });
-});
+  },
+);
 
-test('elsewhere lines are plain, without control characters', async () => {
-  for (const args of ['--help', 'import --help', 'import no-such-file', 'import hotels.ndjson']) {
-    const { stdout, stderr } = await program.run(args.split(' '));
-    expect(stdout + stderr).toBe(stripVTControlCharacters(stdout + stderr));
-    expect(stdout + stderr).not.toContain('\r');
-  }
-});
-
-test('wrong usage refers to the help of its command', async () => {
-  for (const [args, help] of [
-    ['imprt', 'Did you mean import?)\nHelp: hotel-api --help'],
-    ['import', 'Help: hotel-api import --help'],
-    ['keys rotate key_x --grace soon', 'Help: hotel-api keys rotate --help'],
-  ] as const) {
-    const { code, stdout, stderr } = await program.run(args.split(' '));
-    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(help)]);
-  }
+test.each([
+  ['--help', 0, 'Usage: hotel-api'],
+  ['import --help', 0, 'Usage: hotel-api import'],
+  ['import no-such-file', 1, 'cannot read no-such-file'],
+  ['import hotels.ndjson', 0, ' unchanged, 0 deleted, 0 rejected'],
+  ['imprt', 2, 'Did you mean import?)\nHelp: hotel-api --help'],
+  ['import', 2, 'Help: hotel-api import --help'],
+  ['keys rotate key_x --grace soon', 2, 'Help: hotel-api keys rotate --help'],
+  ['keys create --name x --scope admin', 2, 'Help: hotel-api keys create --help'],
+  ['seed', 2, 'Help: hotel-api seed --help'],
+  ['keys revoke key_unknown', 1, 'key_unknown'],
+])('elsewhere the lines of `%s` are plain; the exit code is %d', async (args, code, said) => {
+  const outcome = await program.run(args.split(' '));
+  const printed = outcome.stdout + outcome.stderr;
+  expect([outcome.code, printed]).toEqual([code, expect.stringContaining(said)]);
+  if (code === 2) expect(outcome.stdout).toBe('');
+  // no control characters, and no stack
+  expect(printed).toBe(stripVTControlCharacters(printed));
+  expect(printed).not.toMatch(/\r|\n {4}at /);
 });

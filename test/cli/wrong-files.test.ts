@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -49,22 +50,19 @@ async function expectNothing(
 }
 
 describe('a file that is still being written', () => {
-  /** Runs an import that waits for the table, and changes the file before it merges. */
-  const importWhile = (change: () => Promise<unknown>) =>
-    sql().begin(async (holder) => {
+  test.each<[what: string, change: (path: string) => Promise<unknown>]>([
+    ['grows', (path) => appendFile(path, json(901, 1_000))],
+    ['is replaced', async (path) => rename(await put(program, 'whole.ndjson', json(1, 900)), path)],
+  ])('imports nothing if it %s', async (_, change) => {
+    const { importing } = await sql().begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       const importing = run('growing.ndjson', json(1, 900), DELETE);
       await expect.poll(() => waitingForHotels(sql())).toHaveLength(1);
-      await change();
+      await change(join(program.folder, 'growing.ndjson'));
       return { importing };
     });
-
-  test('imports nothing, whether it grows or is replaced', async () => {
-    const path = join(program.folder, 'growing.ndjson');
     const changed = 'growing.ndjson was written or replaced while it was read; nothing was imported';
-    await expectNothing((await importWhile(() => appendFile(path, json(901, 1_000)))).importing, changed);
-    const replace = async () => rename(await put(program, 'whole.ndjson', json(1, 900)), path);
-    await expectNothing((await importWhile(replace)).importing, changed);
+    await expectNothing(importing, changed);
   });
 
   test('is whole with the expected number of lines only', async () => {
@@ -96,52 +94,31 @@ describe('a file that is still being written', () => {
   });
 });
 
-describe('mass deletion', () => {
-  test('more than a fifth of the hotels is not deleted, and both numbers are named', async () => {
-    const why = '997 of 1000 hotels would be deleted, at most 200 may be (--delete-at-most)';
-    await expectNothing(run('three.ndjson', json(1, 3), DELETE), `${why}; nothing was imported`);
-    const dry = await run('three.ndjson', json(1, 3), DELETE, '--dry-run');
-    expect(dry).toMatchObject({ code: 1, deleted: 997, notes: [`The import would fail: ${why}.`] });
-  });
-
-  test('a fifth is deleted, and more if --delete-at-most allows it', async () => {
-    await expectNothing(run('most.ndjson', json(1, 799), DELETE), '201 of 1000');
-    expect(await run('most.ndjson', json(1, 800), DELETE)).toMatchObject({ code: 0, deleted: 200 });
-    const take = (last: number, amount: string) =>
-      run('few.ndjson', json(1, last), DELETE, '--delete-at-most', amount);
-    expect(await take(400, '49%')).toMatchObject({ code: 1, failure: expect.anything() });
-    expect(await take(400, '50%')).toMatchObject({ code: 0, deleted: 400 });
-    expect(await take(3, '396')).toMatchObject({ code: 1, failure: expect.anything() });
-    expect(await take(3, '397')).toMatchObject({ code: 0, deleted: 397 });
-  });
+test('more than a fifth of the hotels is not deleted, unless --delete-at-most allows it', async () => {
+  const why = '997 of 1000 hotels would be deleted, at most 200 may be (--delete-at-most)';
+  await expectNothing(run('three.ndjson', json(1, 3), DELETE), `${why}; nothing was imported`);
+  const dry = await run('three.ndjson', json(1, 3), DELETE, '--dry-run');
+  expect(dry).toMatchObject({ code: 1, deleted: 997, notes: [`The import would fail: ${why}.`] });
+  await expectNothing(run('most.ndjson', json(1, 799), DELETE), '201 of 1000');
+  expect(await run('most.ndjson', json(1, 800), DELETE)).toMatchObject({ code: 0, deleted: 200 });
+  for (const [last, few, enough] of [
+    [400, '49%', '50%'],
+    [3, '396', '397'],
+  ] as const) {
+    const take = (amount: string) => run('few.ndjson', json(1, last), DELETE, '--delete-at-most', amount);
+    expect(await take(few)).toMatchObject({ code: 1, failure: expect.anything() });
+    expect(await take(enough)).toMatchObject({ code: 0 });
+  }
 });
 
-test('rows whose quotes swallow others are counted', async () => {
-  const swallowing = `${HEADER}h1,"Grand,X\nh2,Hotel 2,\nh3,Hotel 3,\nh4,Royal",Lyon\n${csv(5, HOTELS)}`;
-  expect(await run('grand.csv', swallowing)).toMatchObject({
-    code: 0,
-    updated: 1,
-    multiline: 1,
-    notes: ['1 row over several lines.'],
-  });
-});
-
-describe('joined parts', () => {
+test('all members of gzip are read, and anything else behind one fails', async () => {
   const [one, two] = [gzipSync(json(1, 500)), gzipSync(json(501, HOTELS))];
-
-  test('all members of gzip are read, and anything else behind one fails', async () => {
-    expect(await run('both.ndjson.gz', Buffer.concat([one, two]))).toEqual(counts({ unchanged: HOTELS }));
-    for (const between of ['junk', '\0\0junk', '\0'.repeat(300 * 1024)])
-      await expectNothing(
-        run('junk.ndjson.gz', Buffer.concat([one, Buffer.from(between), two])),
-        /corrupt or truncated.*nothing was imported/,
-      );
-  });
-
-  test('a row that repeats the header is left out', async () => {
-    const parts = `${HEADER}${csv(1, 500)}\ufeff"id", name ,city\r\n${csv(501, HOTELS)}${HEADER}`;
-    expect(await run('parts.csv', parts, DELETE)).toEqual(counts({ unchanged: HOTELS }));
-  });
+  expect(await run('both.ndjson.gz', Buffer.concat([one, two]))).toEqual(counts({ unchanged: HOTELS }));
+  for (const between of ['junk', '\0\0junk', '\0'.repeat(300 * 1024)])
+    await expectNothing(
+      run('junk.ndjson.gz', Buffer.concat([one, Buffer.from(between), two])),
+      /corrupt or truncated.*nothing was imported/,
+    );
 });
 
 test.each([
@@ -190,50 +167,30 @@ const whileWaiting = <T>(path: string, work: (started: ReturnType<Program['start
     return { started, result: await work(started) };
   });
 
-test.each(['SIGINT', 'SIGKILL'] as const)(
-  '%s ends an import and its turn, and leaves nothing',
-  async (signal) => {
-    const content = json(1, HOTELS + 1);
-    const { started } = await whileWaiting(await put(program, 'new.ndjson', content), async ({ child }) => {
-      child.kill(signal);
-      // the server looks for its client every second
-      await expect.poll(() => waitingForHotels(sql())).toHaveLength(0);
-      expect((await run('new.ndjson', content, '--no-wait', '--dry-run')).code).toBe(0);
-    });
-    const { code, stderr, stdout } = await started.outcome;
-    expect([code, stdout]).toEqual([signal === 'SIGINT' ? 1 : null, '']);
-    if (signal === 'SIGINT') expect(stderr).toMatch(/hotel-api: Interrupted.*\n/);
-    expect(await run('new.ndjson', content)).toMatchObject({ code: 0, inserted: 1 });
-  },
-);
-
-test('a lost connection is one line, and nothing was imported', async () => {
-  const { started } = await whileWaiting(
-    await put(program, 'new.ndjson', json(1, HOTELS + 1)),
+test.each<
+  [what: string, end: (child: ChildProcess) => unknown, code: number | null, stderr: string | RegExp]
+>([
+  ['SIGINT', (child) => child.kill('SIGINT'), 1, /^hotel-api: Interrupted.*\n$/m],
+  ['SIGKILL', (child) => child.kill('SIGKILL'), null, ''],
+  [
+    'a lost connection',
     () => sql()`
       select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`,
-  );
-  const lost = expect.stringMatching(/^hotel-api: .*connection was lost.*\n$/);
-  expect(await started.outcome).toMatchObject({ code: 1, stdout: '', stderr: lost });
-  expect(await hotel(`h${HOTELS + 1}`)).toBeUndefined();
-});
-
-test('a server error after all lines are sent ends the import', async () => {
-  // a trigger at the end of the copy
-  await sql().unsafe(`
-    create function fail() returns trigger language plpgsql as $$
-    begin raise disk_full using message = 'no room'; end $$;
-    create function watch_staging() returns event_trigger language plpgsql as $$
-    declare made record;
-    begin
-      for made in select * from pg_event_trigger_ddl_commands() where object_identity ~ 'staged$' loop
-        execute format('create trigger fails after insert on %s execute function fail()', made.objid::regclass);
-      end loop;
-    end $$;
-    create event trigger watch_staging on ddl_command_end when tag in ('CREATE TABLE AS') execute function watch_staging()`);
-  await expect(run('one.ndjson', json(1, 1))).rejects.toThrow('no room');
-  await sql()`drop event trigger watch_staging`;
+    1,
+    /^hotel-api: .*connection was lost.*\n$/,
+  ],
+])('%s ends an import and its turn, and leaves nothing', async (_, end, code, stderr) => {
+  const content = json(1, HOTELS + 1);
+  const { started } = await whileWaiting(await put(program, 'new.ndjson', content), async ({ child }) => {
+    await end(child);
+    // the server looks for its client every second
+    await expect.poll(() => waitingForHotels(sql())).toHaveLength(0);
+    expect((await run('new.ndjson', content, '--no-wait', '--dry-run')).code).toBe(0);
+  });
+  const outcome = await started.outcome;
+  expect(outcome).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(stderr) });
+  expect(await run('new.ndjson', content)).toMatchObject({ code: 0, inserted: 1 });
 });
 
 test('of two imports at once the second waits, or fails with --no-wait, and says who runs the other', async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
@@ -160,11 +160,10 @@ describe('a service that starts before its servers, with the login of a superuse
 });
 
 it('an admin port in use ends the start with a message', async () => {
-  const port = await ownPort();
-  const other = createServer();
-  other.listen({ port, host: '127.0.0.1', exclusive: true });
+  const other = createServer().listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(other, 'listening');
   closeAtEnd('a taken port', async () => void other.close());
+  const { port } = other.address() as AddressInfo;
   const { code, stderr } = await startProgram(['serve'], {
     DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
     PORT: String(await ownPort()),
@@ -172,10 +171,7 @@ it('an admin port in use ends the start with a message', async () => {
     ADMIN_PORT: String(port),
     LOG_LEVEL: 'warn',
   }).outcome;
-  expect(code).toBe(1);
-  expect(stderr).toMatch(
-    new RegExp(
-      `^hotel-api: The admin port cannot be opened: cannot listen on 127\\.0\\.0\\.1:${port}: [^\\n]*\\n$`,
-    ),
-  );
+  const reason = `hotel-api: The admin port cannot be opened: cannot listen on 127.0.0.1:${port}: `;
+  expect([code, stderr]).toEqual([1, expect.stringContaining(reason)]);
+  expect(stderr.match(/\n/g)).toHaveLength(1);
 });
