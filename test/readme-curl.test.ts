@@ -13,12 +13,8 @@ await needs('bash', 'curl');
 /** As many as the demo has. */
 const HOTELS = 20_000;
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
-const lines = [
-  ...readme
-    .split('\n## Quick start\n')[1]!
-    .split('\n## ')[0]!
-    .matchAll(/^curl .*$/gm),
-].map(([line]) => line);
+const section = readme.split('\n## Quick start\n')[1]!.split('\n## ')[0]!;
+const lines = section.match(/^curl .*$/gm)!;
 
 let service: Service;
 

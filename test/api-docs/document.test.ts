@@ -5,7 +5,6 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { KeyDetails } from '../../src/auth/key-details.ts';
-import { publicErrors } from '../../src/errors.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { DECODERS } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
@@ -39,22 +38,13 @@ describe('the document', () => {
     expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
   });
 
-  it('has the nine operations, each with all errors of the table that it can return', () => {
+  // test/contract/errors.test.ts compares the responses of each
+  it('has the nine operations', () => {
     expect(document.operations().map(({ path, method }) => `${method} ${path}`)).toEqual([
       ...['get /hotels', 'get /changes', 'get /key', 'get /hotels/{id}', 'get /hotels/channel/{channelId}'],
       ...['get /hotels/registry/{registryId}', 'post /hotels/batch', 'post /hotels/channel/batch'],
       'post /hotels/registry/batch',
     ]);
-    const documented = new Set(
-      document
-        .operations()
-        .flatMap(({ operation }) => Object.values<Examples>(operation.responses))
-        .flatMap(({ content }) => Object.keys(content?.['application/json'].examples ?? {})),
-    );
-    // for paths and methods that the document does not contain
-    const ofOthers = ['path_not_found', 'method_not_allowed'];
-    const codes = Object.values(publicErrors).map(({ code }) => code);
-    expect(codes.filter((code) => !documented.has(code))).toEqual(ofOthers);
   });
 
   it('has correct examples of keys', async () => {
@@ -124,26 +114,23 @@ describe('the document', () => {
 });
 
 describe('the public pages', () => {
-  const assetsOf = (html: string) =>
-    [...html.matchAll(/(?:href|src)="(\/docs\/assets\/[^"]*)"/g)].map(([, path]) => path!);
-  const every = async () => [
-    '/openapi.json',
-    '/docs',
-    '/docs/',
-    ...assetsOf((await service.get('/docs', withoutKey)).text),
-    ...['curl.sh', 'client.ts', 'usage.ts', 'client.py', 'package.json', 'tsconfig.json'].map(
-      (name) => `/docs/examples/${name}`,
-    ),
-  ];
+  const examples = ['curl.sh', 'client.ts', 'usage.ts', 'client.py', 'package.json', 'tsconfig.json'];
 
   it('are served without a key, with a tag, compressed on request, for HEAD as for GET', async () => {
-    const paths = await every();
+    const page = (await service.get('/docs', withoutKey)).text;
+    const assets = [...page.matchAll(/(?:href|src)="(\/docs\/assets\/[^"]*)"/g)].map(([, path]) => path!);
+    const paths = ['/openapi.json', '/docs', '/docs/', ...assets];
+    paths.push(...examples.map((name) => `/docs/examples/${name}`));
     expect(paths).toHaveLength(13);
     for (const path of paths) {
       const plain = await service.get(path, withoutKey);
       expect([path, plain.status]).toEqual([path, 200]);
-      const { etag, vary } = plain.headers;
-      expect([vary, plain.headers['x-request-id']]).toEqual(['accept-encoding', expect.any(String)]);
+      const { etag } = plain.headers;
+      expect(plain.headers).toMatchObject({
+        vary: 'accept-encoding',
+        'cache-control': 'public, no-cache',
+        'x-request-id': expect.any(String),
+      });
       const head = await service.get(path, { ...withoutKey, method: 'HEAD' });
       expect([head.status, head.text]).toEqual([200, '']);
       expect(head.headers['content-length']).toBe(String(plain.body.length));
@@ -159,11 +146,6 @@ describe('the public pages', () => {
         expect([again.status, again.text, again.headers.etag]).toEqual([304, '', packed.headers.etag]);
       }
     }
-  });
-
-  it('are revalidated', async () => {
-    for (const path of await every())
-      expect((await service.get(path, withoutKey)).headers['cache-control']).toBe('public, no-cache');
   });
 
   it('forbid the browser everything from other origins', async () => {
@@ -184,7 +166,3 @@ describe('the public pages', () => {
       expect((await service.get(path, withoutKey)).text).toBe('{"error":"Not found"}');
   });
 });
-
-interface Examples {
-  content?: { 'application/json': { examples?: Record<string, unknown> } };
-}

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
@@ -51,24 +51,18 @@ async function startRecorder(): Promise<{ port: number; received: string[] }> {
   return { port: (server.address() as AddressInfo).port, received };
 }
 
-describe.each([
+it.each([
   ['nginx', (port: number) => startNginx([port])],
   ['HAProxy', (port: number) => startHaproxy([port], port)],
-])('%s rejects, or passes on without the fault,', (_, startProxy) => {
-  let recorder: Awaited<ReturnType<typeof startRecorder>>;
-  let port: number;
-
-  beforeAll(async () => {
-    recorder = await startRecorder();
-    port = await startProxy(recorder.port);
-  });
-
-  it.each(GAPS)('%s', async (_, request, fault) => {
+])('%s rejects what the HTTP library accepts, or passes it on without the fault', async (_, startProxy) => {
+  const recorder = await startRecorder();
+  const port = await startProxy(recorder.port);
+  for (const [what, request, fault] of GAPS) {
     recorder.received.length = 0;
     const answer = await exchange(port, request);
-    for (const received of recorder.received) expect(received).not.toContain(fault);
-    expect(answer).toMatch(/^HTTP\/1\.[01] (200|400) /);
-  });
+    for (const received of recorder.received) expect(received, what).not.toContain(fault);
+    expect(answer, what).toMatch(/^HTTP\/1\.[01] (200|400) /);
+  }
 });
 
 it('chunks behind an empty coding are rejected, which HAProxy passes on, and the next client is answered', async () => {

@@ -20,87 +20,75 @@ beforeAll(async () => {
   });
   await workersOf(service, 2);
 });
-/** Returns the texts that must not appear in any output of the service. */
-function secretsOf(one: Service): Record<string, string> {
-  return {
-    'a key': one.fullKey,
-    'another key': one.narrowKey,
-    'the password of PostgreSQL': new URL(one.database.url).password,
-  };
-}
 
 function expectAbsent(where: string, text: string, secrets: Record<string, string>): void {
   for (const [what, secret] of Object.entries(secrets))
     expect(text.includes(secret), `${what} appears in ${where}`).toBe(false);
 }
 
-describe('keys and passwords', () => {
+it('keys and passwords are in no response, log, metric, title or argument of a process', async () => {
+  const unknown = makeKey();
+  const late = await insertKey(service.sql, []);
+  const secrets = {
+    'a key': service.fullKey,
+    'another key': service.narrowKey,
+    'the password of PostgreSQL': new URL(service.database.url).password,
+    'an unknown key': unknown,
+    'a key used while its table is missing': late,
+  };
+  expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
   const said: string[] = [];
-  const secrets: Record<string, string> = {};
+  const send = async (path: string, key: string, more: object = {}) =>
+    said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
+  const keys = [service.fullKey, service.narrowKey, unknown, `${unknown}x`, `${unknown}, ${service.fullKey}`];
+  for (const key of keys) {
+    for (const path of ['/hotels/h1', '/hotels', '/hotels/registry/x', '/hotels/registry/1', '/nowhere'])
+      await send(path, key);
+    await send(`/hotels/${key}`, key);
+    await send(`/hotels?limit=${key}`, key);
+    await send('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
+    said.push(JSON.stringify(await service.post(`${BASE}/hotels/channel/batch`, key, { key })));
+  }
+  // an unexpected error is logged with its stack
+  await service.sql`revoke select on hotels, api_keys from hotel_api_serve`;
+  for (const key of [service.fullKey, late]) {
+    await send('/hotels/h3', key);
+    await send('/hotels?limit=7', key);
+  }
+  await service.sql`grant select on hotels, api_keys to hotel_api_serve`;
 
-  beforeAll(async () => {
-    Object.assign(secrets, secretsOf(service));
-    const unknown = makeKey();
-    const late = await insertKey(service.sql, []);
-    Object.assign(secrets, { 'an unknown key': unknown, 'a key used while its table is missing': late });
-    expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
-    const send = async (path: string, key: string, more: object = {}) =>
-      said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
-    for (const key of [
-      service.fullKey,
-      service.narrowKey,
-      unknown,
-      `${unknown}x`,
-      `${unknown}, ${service.fullKey}`,
-    ]) {
-      for (const path of ['/hotels/h1', '/hotels', '/hotels/registry/x', '/hotels/registry/1', '/nowhere'])
-        await send(path, key);
-      await send(`/hotels/${key}`, key);
-      await send(`/hotels?limit=${key}`, key);
-      await send('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
-      said.push(JSON.stringify(await service.post(`${BASE}/hotels/channel/batch`, key, { key })));
-    }
-    // an unexpected error is logged with its stack
-    await service.sql`revoke select on hotels, api_keys from hotel_api_serve`;
-    for (const key of [service.fullKey, late]) {
-      await send('/hotels/h3', key);
-      await send('/hotels?limit=7', key);
-    }
-    await service.sql`grant select on hotels, api_keys to hotel_api_serve`;
-  });
+  expect(said.length).toBeGreaterThan(40);
+  expectAbsent('an answer', said.join('\n'), secrets);
+  const log = service.logs().join('\n');
+  expect(log).toContain('request failed');
+  expectAbsent('the log', log, secrets);
+  expectAbsent('the metrics', await service.metrics(), secrets);
+  for (const pid of [service.pid, ...(await service.workerPids())])
+    for (const file of ['cmdline', 'comm', 'status'])
+      expectAbsent(file, await readFile(`/proc/${pid}/${file}`, 'utf8'), secrets);
+});
 
-  it('are in no response, log, metric, title or argument of a process', async () => {
-    expect(said.length).toBeGreaterThan(40);
-    expectAbsent('an answer', said.join('\n'), secrets);
-    const log = service.logs().join('\n');
-    expect(log).toContain('request failed');
-    expectAbsent('the log', log, secrets);
-    expectAbsent('the metrics', await service.metrics(), secrets);
-    for (const pid of [service.pid, ...(await service.workerPids())])
-      for (const file of ['cmdline', 'comm', 'status'])
-        expectAbsent(file, await readFile(`/proc/${pid}/${file}`, 'utf8'), secrets);
-  });
-
-  it('that are wrong are not printed by a service that cannot start', async () => {
-    const wrong = { 'a wrong password of PostgreSQL': 'Sesame-0pen-PG', 'one of Redis': 'Sesame-0pen-RD' };
-    const [postgres, redis] = Object.values(wrong);
-    const address = new URL(service.database.url);
-    const refused = ['127.0.0.1:1', '127.0.0.1:1'];
-    for (const [host, redisHost] of [[address.host, new URL(service.redisDatabase!.url).host], refused]) {
-      const broken = await startBeside(service, {
-        env: {
-          DATABASE_URL: `postgres://nobody:${postgres}@${host}${address.pathname}`,
-          REDIS_URL: `redis://nobody:${redis}@${redisHost}/0`,
-          LOG_LEVEL: 'trace',
-        },
-        awaitReady: false,
-      });
-      await expect.poll(() => broken.logs().join('\n')).toMatch(/dependency not ready/);
-      expectAbsent('the metrics', await broken.metrics(), wrong);
-      await broken.stop();
-      expectAbsent('the log', broken.logs().join('\n'), wrong);
-    }
-  });
+it('passwords that are wrong are not printed by a service that cannot start', async () => {
+  const wrong = { 'a wrong password of PostgreSQL': 'Sesame-0pen-PG', 'one of Redis': 'Sesame-0pen-RD' };
+  const [postgres, redis] = Object.values(wrong);
+  const { host, pathname } = new URL(service.database.url);
+  for (const [at, redisAt] of [
+    [host, new URL(service.redisDatabase!.url).host],
+    ['127.0.0.1:1', '127.0.0.1:1'],
+  ]) {
+    const broken = await startBeside(service, {
+      env: {
+        DATABASE_URL: `postgres://nobody:${postgres}@${at}${pathname}`,
+        REDIS_URL: `redis://nobody:${redis}@${redisAt}/0`,
+        LOG_LEVEL: 'trace',
+      },
+      awaitReady: false,
+    });
+    await expect.poll(() => broken.logs().join('\n')).toMatch(/dependency not ready/);
+    expectAbsent('the metrics', await broken.metrics(), wrong);
+    await broken.stop();
+    expectAbsent('the log', broken.logs().join('\n'), wrong);
+  }
 });
 
 it.runIf(process.platform === 'linux')(

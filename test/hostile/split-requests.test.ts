@@ -34,7 +34,7 @@ beforeAll(async () => {
 interface Request {
   text: string;
   requestId: string;
-  /** of the hotels in the response, in order; undefined: a single hotel */
+  /** of the hotels in the response, in order */
   ids: string[];
 }
 
@@ -42,43 +42,33 @@ let made = 0;
 
 function requestFor(random: () => number): Request {
   const requestId = `request-${++made}`;
-  const number = () => Math.floor(random() * HOTELS);
+  const upTo = (limit: number) => Math.floor(random() * limit);
   const head = `Host: a\r\nx-api-key: ${service.fullKey}\r\nx-request-id: ${requestId}\r\n`;
   const kind = random();
   if (kind < 0.4) {
-    const i = number();
+    const i = upTo(HOTELS);
     const path = [`/hotels/h${i}`, `/hotels/channel/CH-${i}`, `/hotels/registry/${500_000 + i}`][made % 3];
     return { text: `GET ${path} HTTP/1.1\r\n${head}\r\n`, requestId, ids: [`h${i}`] };
   }
-  const some = [...new Set(Array.from({ length: 1 + Math.floor(random() * 60) }, number))];
+  const some = [...new Set(Array.from({ length: 1 + upTo(60) }, () => upTo(HOTELS)))];
+  const ids = some.map((i) => `h${i}`);
   const body = JSON.stringify({ channel_ids: some.map((i) => `CH-${i}`) });
   const start = `POST /hotels/channel/batch HTTP/1.1\r\n${head}`;
-  const ids = some.map((i) => `h${i}`);
   if (kind < 0.8) return { text: `${start}Content-Length: ${body.length}\r\n\r\n${body}`, requestId, ids };
-  const cut = Math.floor(random() * body.length);
-  const chunks = [body.slice(0, cut), body.slice(cut)].filter(Boolean);
-  const written = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
-  return { text: `${start}Transfer-Encoding: chunked\r\n\r\n${written}0\r\n\r\n`, requestId, ids };
+  const cut = 1 + upTo(body.length - 1);
+  const chunks = [body.slice(0, cut), body.slice(cut), ''].map(
+    (chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`,
+  );
+  return { text: `${start}Transfer-Encoding: chunked\r\n\r\n${chunks.join('')}`, requestId, ids };
 }
 
 /** Returns the fault of the response to this request; undefined if it is right. */
-function faultOf(
-  { requestId, ids }: Request,
-  { head, body }: { head: string; body: string },
-): string | undefined {
+function faultOf({ requestId, ids }: Request, { head, body }: { head: string; body: string }) {
   if (!head.startsWith('HTTP/1.1 200 ')) return `${head.slice(0, 30)}: ${body.slice(0, 100)}`;
   const echoed = /\r\nx-request-id: ([^\r]*)/.exec(head)?.[1];
   if (echoed !== requestId) return `${requestId} was answered as ${echoed}`;
-  const parsed = JSON.parse(body);
-  const found = [parsed].flat().map(({ id }: { id: string }) => id);
+  const found = [JSON.parse(body)].flat().map(({ id }: { id: string }) => id);
   return found.join() === ids.join() ? undefined : `${requestId} requested ${ids} and received ${found}`;
-}
-
-const saysClose = (head: string): boolean => /\r\nconnection: close(\r\n|$)/i.test(head);
-
-async function expectWell(): Promise<void> {
-  expect((await service.workerPids()).sort()).toEqual(pidsBefore);
-  expect(errorsIn(service.logs().slice(linesBefore))).toEqual([]);
 }
 
 /**
@@ -124,24 +114,22 @@ it('responses are never mixed between clients, for any cuts of requests and with
       const answer = await connection.read();
       const fault = answer ? faultOf(requested, answer) : `${requested.requestId}: closed`;
       if (fault) faults.push(fault);
-      if (!answer || saysClose(answer.head)) reconnect();
+      if (!answer || /\r\nconnection: close(\r\n|$)/i.test(answer.head)) reconnect();
     }
     connection.close();
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, (_, number) => client(number)));
   expect(faults).toEqual([]);
-  await expectWell();
+  expect(await service.workerPids()).toEqual(pidsBefore);
+  expect(errorsIn(service.logs().slice(linesBefore))).toEqual([]);
 });
 
-it.each(['PUT', 'DELETE', 'OPTIONS', 'PATCH', 'POST'])(
-  'the body of another method is not read as a request: %s',
-  async (method) => {
-    const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
-    for (const path of ['/hotels/h1', '/nowhere']) {
-      const head = `Host: a\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n`;
-      const answer = (await service.raw(`${method} ${path} HTTP/1.1\r\n${head}${smuggled}`)).toString();
-      expect(answer).not.toContain('200 OK');
-      expect(answer).not.toContain('"h7"');
-    }
-  },
-);
+it('the body of another method is not read as a request', async () => {
+  const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
+  const head = `Host: a\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n`;
+  for (const method of ['PUT', 'DELETE', 'OPTIONS', 'PATCH', 'POST'])
+    for (const path of ['/hotels/h1', '/nowhere'])
+      expect(await service.raw(`${method} ${path} HTTP/1.1\r\n${head}${smuggled}`)).not.toMatch(
+        /200 OK|"h7"/,
+      );
+});
