@@ -16,7 +16,6 @@ export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 export interface Outcome {
   code: number | null;
-  signal: NodeJS.Signals | null;
   stdout: string;
   stderr: string;
 }
@@ -34,7 +33,7 @@ export function startProgram(
   });
   child.stdin.end(input);
   const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
-    ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
+    ([stdout, stderr, [code]]) => ({ code, stdout, stderr }),
   );
   return { child, outcome };
 }
@@ -91,7 +90,7 @@ export class Program {
     try {
       await addCommands(command, args[0]);
       await command.parseAsync(args, { from: 'user' });
-      return { code: Number(process.exitCode ?? 0), signal: null, ...printed };
+      return { code: Number(process.exitCode ?? 0), ...printed };
     } finally {
       process.exitCode = undefined;
       for (const added of process.listeners('uncaughtException'))

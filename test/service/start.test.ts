@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
@@ -123,16 +121,16 @@ describe('a service that starts before its servers, with the login of a superuse
     await expect.poll(isUsed).not.toEqual([]);
   });
 
-  it('does not share its port with a second instance, which ends at its start', async () => {
-    for (const HOST of ['0.0.0.0', '127.0.0.1']) {
-      const { code, stderr } = await startProgram(['serve'], {
-        DATABASE_URL: missingUrl,
-        HOST,
-        PORT: String(service.port),
-        ADMIN_PORT: String(await ownPort()),
-      }).outcome;
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/^hotel-api: Port \d+ of [\d.]+ is in use[^\n]*\n$/);
+  it('does not share its ports with a second instance, which ends at its start', async () => {
+    const [PORT, ADMIN_PORT] = [String(service.port), String(service.adminPort)];
+    for (const [env, reason] of [
+      [{ PORT, HOST: '0.0.0.0' }, /^hotel-api: Port \d+ of [\d.]+ is in use[^\n]*\n$/],
+      [{ PORT, HOST: '127.0.0.1' }, /^hotel-api: Port \d+ of [\d.]+ is in use[^\n]*\n$/],
+      [{ ADMIN_PORT }, /^hotel-api: The admin port cannot be opened: cannot listen on [\d.]+:\d+: [^\n]*\n$/],
+    ] as const) {
+      const own = { PORT: String(await ownPort()), ADMIN_PORT: String(await ownPort()) };
+      const { outcome } = startProgram(['serve'], { DATABASE_URL: missingUrl, ...own, ...env });
+      expect(await outcome).toMatchObject({ code: 1, stderr: expect.stringMatching(reason) });
     }
     const statuses = await Promise.all(Array.from({ length: 90 }, () => statusOf('/hotels/h0')));
     expect(new Set(statuses)).toEqual(new Set([200]));
@@ -157,21 +155,4 @@ describe('a service that starts before its servers, with the login of a superuse
     expect(await statusOf('/hotels/hotel_api_serve%20on%20on')).toBe(200);
     expect(await statusOf('/hotels/hotel_api_serve%20off%20off')).toBe(404);
   });
-});
-
-it('an admin port in use ends the start with a message', async () => {
-  const other = createServer().listen({ port: 0, host: '127.0.0.1', exclusive: true });
-  await once(other, 'listening');
-  closeAtEnd('a taken port', async () => void other.close());
-  const { port } = other.address() as AddressInfo;
-  const { code, stderr } = await startProgram(['serve'], {
-    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
-    PORT: String(await ownPort()),
-    ADMIN_HOST: '127.0.0.1',
-    ADMIN_PORT: String(port),
-    LOG_LEVEL: 'warn',
-  }).outcome;
-  const reason = `hotel-api: The admin port cannot be opened: cannot listen on 127.0.0.1:${port}: `;
-  expect([code, stderr]).toEqual([1, expect.stringContaining(reason)]);
-  expect(stderr.match(/\n/g)).toHaveLength(1);
 });
