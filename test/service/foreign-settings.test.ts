@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { Program } from '../cli/program.ts';
 import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
-import { postgresClient } from '../support/postgres-client.ts';
+import { addressOf, postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -39,36 +39,23 @@ beforeAll(async () => {
   });
 });
 
-describe('a database with settings for other programs', () => {
-  it('has no effect on responses', async () => {
-    const { latitude } = (await service.get('/hotels/h')).json();
-    expect(latitude).toBe(LATITUDE);
-    expect((await service.get('/hotels/unknown')).status).toBe(404);
-    expect((await service.get('/changes')).status).toBe(200);
-    expect((await service.get('/hotels?limit=1')).json()).toHaveLength(1);
-  });
-
-  it('has no effect on the visibility of changes, nor has a publication of all tables', async () => {
-    await service.sql`create publication everything for all tables`;
-    for (const name of ['one', 'two']) {
-      await service.sql`update hotels set name = ${name}`;
-      await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
-    }
-    expect(service.logs().join('\n')).not.toMatch(
-      /replica identity|could not serialize|read-only transaction/,
-    );
-    await service.sql`drop publication everything`;
-  });
-
-  it('has no effect on the expiry of keys', async () => {
-    const program = await Program.set(service.database);
-    const expires = '2030-05-06T00:00:00.000Z';
-    const { id, expires_at } = await program.json('keys create --name k --expires 2030-05-06'.split(' '));
-    expect(expires_at).toBe(expires);
-    const rotated = await program.json(['keys', 'rotate', id, '--grace', '1h']);
-    expect(rotated.expires_at).toBe(expires);
-    expect((await program.run(['keys', 'list'])).code).toBe(0);
-  });
+it('a database with settings for other programs has no effect on responses, changes and the expiry of keys', async () => {
+  expect((await service.get('/hotels/h')).json().latitude).toBe(LATITUDE);
+  expect((await service.get('/hotels/unknown')).status).toBe(404);
+  expect((await service.get('/changes')).status).toBe(200);
+  expect((await service.get('/hotels?limit=1')).json()).toHaveLength(1);
+  await service.sql`create publication everything for all tables`;
+  for (const name of ['one', 'two']) {
+    await service.sql`update hotels set name = ${name}`;
+    await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
+  }
+  expect(service.logs().join('\n')).not.toMatch(/replica identity|could not serialize|read-only transaction/);
+  await service.sql`drop publication everything`;
+  const program = await Program.set(service.database);
+  const { id, expires_at } = await program.json('keys create --name k --expires 2030-05-06'.split(' '));
+  expect(expires_at).toBe('2030-05-06T00:00:00.000Z');
+  const rotated = await program.json(['keys', 'rotate', id, '--grace', '1h']);
+  expect(rotated.expires_at).toBe(expires_at);
 });
 
 it('a query whose prepared statement a change of a column has made invalid is repeated', async () => {
@@ -80,29 +67,24 @@ it('a query whose prepared statement a change of a column has made invalid is re
   expect(new Set(await load(ids.slice(30)))).toEqual(new Set([404]));
 });
 
-describe('a database', () => {
-  it('with another encoding is rejected', async () => {
-    const name = `latin_${randomBytes(4).toString('hex')}`;
-    const admin = service.sql;
-    await admin`
-      create database ${admin(name)} template template0 encoding 'LATIN1' locale_provider libc lc_collate 'C' lc_ctype 'C'`;
-    const sql = postgresClient(
-      Object.assign(new URL(service.database.ownerUrl), { pathname: `/${name}` }).href,
-    );
-    await expect(migrate(sql)).rejects.toThrow(
-      `The database ${name} has the encoding LATIN1; hotel-api needs UTF8.`,
-    );
-    await sql.end();
-    await admin`drop database ${admin(name)}`;
-  });
+it('a database with another encoding is rejected', async () => {
+  const name = `latin_${randomBytes(4).toString('hex')}`;
+  const admin = service.sql;
+  await admin`
+    create database ${admin(name)} template template0 encoding 'LATIN1' locale_provider libc lc_collate 'C' lc_ctype 'C'`;
+  const sql = postgresClient(addressOf(service.database.ownerUrl, { database: name }));
+  await expect(migrate(sql)).rejects.toThrow(
+    `The database ${name} has the encoding LATIN1; hotel-api needs UTF8.`,
+  );
+  await sql.end();
+  await admin`drop database ${admin(name)}`;
+});
 
-  it('with the tables in a schema that the service does not search is rejected', async () => {
-    const { url, sql } = await freshDatabase();
-    await sql`alter schema public rename to "of another"`;
-    const login = postgresClient(url, { connection: { role: 'hotel_api_serve' } });
-    await expect(requireSchema(login)).rejects.toThrow(
-      /^The tables are in the schema "of another", .* Run: alter role \S+ set search_path = "of another"$/,
-    );
-    await login.end();
-  });
+it('a database with the tables in a schema that the service does not search is rejected', async () => {
+  const { url, sql } = await freshDatabase();
+  await sql`alter schema public rename to "of another"`;
+  const login = postgresClient(url, { connection: { role: 'hotel_api_serve' } });
+  await expect(requireSchema(login)).rejects.toThrow(
+    /^The tables are in the schema "of another", .* Run: alter role \S+ set search_path = "of another"$/,
+  );
 });
