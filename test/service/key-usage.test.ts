@@ -8,34 +8,29 @@ import { type Service, startBeside, startService, stopAfterTest } from '../suppo
 const IDS = Array.from({ length: 150 }, (_, i) => `h${String(i).padStart(3, '0')}`);
 const HOTELS = IDS.map((id, i) => ({ id, channel_id: `CH-${i}`, registry_id: 7_000 + i }));
 
-const sha256 = (key: string) => Buffer.from(hashOf(key), 'hex');
+const idOf = (key: string) => `test-${hashOf(key).slice(0, 12)}`;
 
 /** Sends every kind of request twice, and returns what was served. */
 async function use(service: Service): Promise<{ requests: number; hotels: number; bytes: number }> {
   const used = { requests: 0, hotels: 0, bytes: 0 };
-  const take = ({ status, body, text, headers }: HttpResponse, isHead = false) => {
+  const take = ({ status, body }: HttpResponse, hotels: number) => {
     expect(status).toBeLessThan(500);
     used.requests++;
     used.bytes += body.length;
-    if (status !== 200 || isHead || headers['content-encoding']) return;
-    const parsed = JSON.parse(text);
-    const found = Array.isArray(parsed) ? parsed : parsed.changes ? parsed.changes : [parsed];
-    used.hotels += found.filter(
-      ({ id, hotel }: { id?: string; hotel?: unknown }) => id && hotel !== null,
-    ).length;
+    used.hotels += hotels;
   };
   for (let round = 0; round < 2; round++) {
-    take(await service.post('/hotels/channel/batch', { channel_ids: IDS.map((_, i) => `CH-${i}`) }));
-    take(await service.post('/hotels/batch', { ids: [...IDS, 'unknown', IDS[3]] }));
-    take(await service.post('/hotels/registry/batch', { registry_ids: [7_001, 7_002, 9_999] }));
+    take(await service.post('/hotels/channel/batch', { channel_ids: IDS.map((_, i) => `CH-${i}`) }), 150);
+    take(await service.post('/hotels/batch', { ids: [...IDS, 'unknown', IDS[3]] }), 150);
+    take(await service.post('/hotels/registry/batch', { registry_ids: [7_001, 7_002, 9_999] }), 2);
     const single = await service.get('/hotels/h001');
-    take(single);
-    take(await service.get('/hotels/h001', { headers: { 'if-none-match': single.headers.etag } }));
-    take(await service.get('/hotels/h001', { method: 'HEAD' }), true);
-    take(await service.get('/hotels/channel/CH-5'));
-    take(await service.get('/hotels?limit=7&offset=3'));
-    take(await service.get('/hotels/unknown'));
-    take(await service.get('/changes?limit=20'));
+    take(single, 1);
+    take(await service.get('/hotels/h001', { headers: { 'if-none-match': single.headers.etag } }), 0);
+    take(await service.get('/hotels/h001', { method: 'HEAD' }), 0);
+    take(await service.get('/hotels/channel/CH-5'), 1);
+    take(await service.get('/hotels?limit=7&offset=3'), 7);
+    take(await service.get('/hotels/unknown'), 0);
+    take(await service.get('/changes?limit=20'), 20);
   }
   return used;
 }
@@ -48,12 +43,8 @@ it('the use of keys is written when an instance stops, exactly what was served, 
   const program = await Program.set(service.database);
   const shown = async (...args: string[]) =>
     JSON.parse((await program.run(['keys', ...args, '--json'])).stdout);
-  const [{ full, narrow, foreign }] = (await service.sql`
-    select max(id) filter (where key_sha256 = ${sha256(service.fullKey)}) as full,
-      max(id) filter (where key_sha256 = ${sha256(service.narrowKey)}) as narrow,
-      max(id) filter (where key_sha256 = ${sha256(ofRedis.fullKey)}) as foreign
-    from api_keys`) as unknown as [Record<'full' | 'narrow' | 'foreign', string>];
-
+  const [full, foreign] = [idOf(service.fullKey), idOf(ofRedis.fullKey)];
+  const narrow = idOf(service.narrowKey);
   const used = await use(service);
   const usedOfRedis = await use(ofRedis);
   expect((await service.get('/hotels/h001', { key: 'none' })).status).toBe(401);
@@ -61,12 +52,9 @@ it('the use of keys is written when an instance stops, exactly what was served, 
   await Promise.all([service.stop(), ofRedis.stop()]);
   const usage = await shown('usage');
   expect(usage).toHaveLength(3);
-  const day = expect.stringMatching(/^\d{4}-\d\d-\d\d$/);
-  for (const [id, uses] of [
-    [full, used],
-    [foreign, usedOfRedis],
-  ] as const)
-    expect(usage).toContainEqual({ day, id, name: expect.any(String), ...uses });
+  const named = { day: expect.stringMatching(/^\d{4}-\d\d-\d\d$/), name: 'test' };
+  expect(usage).toContainEqual({ ...named, id: full, ...used });
+  expect(usage).toContainEqual({ ...named, id: foreign, ...usedOfRedis });
   expect(await shown('usage', narrow)).toMatchObject([{ id: narrow, requests: 1, hotels: 0 }]);
   const keys: { id: string; last_used_at: string | null }[] = await shown('list');
   const usedIds = keys.filter(({ last_used_at }) => last_used_at !== null).map(({ id }) => id);
