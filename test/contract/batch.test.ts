@@ -30,21 +30,15 @@ const hotels: Partial<HotelRow>[] = [
   { id: 'digits', channel_id: '500001' },
 ];
 
-/** Ids of a kind, by the numbers of the hotels; those from `HOTELS` on have none. */
-const KINDS = {
-  id: { path: '/hotels/batch', bodyOf: (numbers: number[]) => ({ ids: numbers.map((i) => `h${i}`) }) },
-  channel: {
-    path: '/hotels/channel/batch',
-    bodyOf: (numbers: number[]) => ({
-      channel_ids: numbers.map((i) => (i < HOTELS ? hotels[i]!.channel_id : `CH-${i}`)),
-    }),
-  },
-  registry: {
-    path: '/hotels/registry/batch',
-    bodyOf: (numbers: number[]) => ({ registry_ids: numbers.map((i) => 500_000 + i) }),
-  },
-};
-const kinds = Object.values(KINDS);
+/** Batches of each kind, by the numbers of the hotels; those from `HOTELS` on have none. */
+const KINDS: [path: string, bodyOf: (numbers: number[]) => object][] = [
+  ['/hotels/batch', (numbers) => ({ ids: numbers.map((i) => `h${i}`) })],
+  [
+    '/hotels/channel/batch',
+    (numbers) => ({ channel_ids: numbers.map((i) => (i < HOTELS ? hotels[i]!.channel_id : `CH-${i}`)) }),
+  ],
+  ['/hotels/registry/batch', (numbers) => ({ registry_ids: numbers.map((i) => 500_000 + i) })],
+];
 
 /** Large hotels, which are read and sent in several parts. */
 const LARGE = 100;
@@ -79,7 +73,7 @@ describe.each(WAYS)('a batch with %s', (_, options, codings) => {
       const random = (below: number) => Math.floor(draw() * below);
       const count = seed % 5 === 0 ? 1_000 : random(30);
       const numbers = Array.from({ length: count }, () => random(HOTELS + 50));
-      const { path, bodyOf } = kinds[seed % 3]!;
+      const [path, bodyOf] = KINDS[seed % 3]!;
       const key = seed % 3 === 2 || random(2) === 0 ? 'full' : 'narrow';
       const response = await service.post(path, bodyOf(numbers), { key });
       // a busy service may reject a batch
