@@ -111,8 +111,34 @@ async function expectAllRejected(code: Code, options: RequestOptions = {}): Prom
   for (const { good } of OPERATIONS) await expectRejected(good, code, options);
 }
 
-/** For each operation a valid request, and requests with one fault that is judged after the key and the scope. */
-const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
+/** A valid request, and requests with one fault that is judged after the key and the scope. */
+interface Operation {
+  good: Sent;
+  isScoped?: boolean;
+  faults: [Code, Sent][];
+}
+
+function batchOf(
+  path: string,
+  name: 'ids' | 'channel_ids' | 'registry_ids',
+  id: string | number,
+  wrong: Code,
+): Operation {
+  return {
+    good: ['POST', path, { [name]: [id] }],
+    isScoped: name === 'registry_ids',
+    faults: [
+      ['body_not_json', ['POST', path, '{']],
+      ['body_not_json', ['POST', path, '']],
+      ['body_too_large', ['POST', path, Buffer.alloc(MIB + 1, ' ')]],
+      [`${name}_missing`, ['POST', path, '{}']],
+      [wrong, ['POST', path, { [name]: ['abc', 1.5] }]],
+      [`too_many_${name}`, ['POST', path, { [name]: new Array(1001).fill(id) }]],
+    ],
+  };
+}
+
+const OPERATIONS: Operation[] = [
   {
     good: ['GET', '/hotels'],
     faults: [
@@ -145,39 +171,10 @@ const OPERATIONS: { good: Sent; isScoped?: true; faults: [Code, Sent][] }[] = [
       ['hotel_not_found', ['GET', '/hotels/registry/1']],
     ],
   },
-  {
-    good: ['POST', CHANNEL, { channel_ids: ['CH-1'] }],
-    faults: [
-      ['body_not_json', ['POST', CHANNEL, '{']],
-      ['body_not_json', ['POST', CHANNEL, '']],
-      ['channel_ids_missing', ['POST', CHANNEL, '{}']],
-      ['channel_id_not_string', ['POST', CHANNEL, '{"channel_ids":[1]}']],
-      ['too_many_channel_ids', ['POST', CHANNEL, { channel_ids: new Array(1001).fill('a') }]],
-      ['body_too_large', ['POST', CHANNEL, Buffer.alloc(MIB + 1, ' ')]],
-    ],
-  },
-  {
-    good: ['POST', BATCH, { ids: ['h1'] }],
-    faults: [
-      ['body_not_json', ['POST', BATCH, '{']],
-      ['body_too_large', ['POST', BATCH, Buffer.alloc(MIB + 1, ' ')]],
-      ['ids_missing', ['POST', BATCH, '[]']],
-      ['id_not_string', ['POST', BATCH, '{"ids":["a",1]}']],
-      ['too_many_ids', ['POST', BATCH, { ids: new Array(1001).fill('a') }]],
-    ],
-  },
+  batchOf(BATCH, 'ids', 'h1', 'id_not_string'),
+  batchOf(CHANNEL, 'channel_ids', 'CH-1', 'channel_id_not_string'),
+  batchOf(REGISTRY, 'registry_ids', 500001, 'registry_id_not_integer'),
   { good: ['GET', '/key'], faults: [] },
-  {
-    good: ['POST', REGISTRY, { registry_ids: [500001] }],
-    isScoped: true,
-    faults: [
-      ['body_not_json', ['POST', REGISTRY, '{']],
-      ['body_too_large', ['POST', REGISTRY, Buffer.alloc(MIB + 1, ' ')]],
-      ['registry_ids_missing', ['POST', REGISTRY, '{}']],
-      ['registry_id_not_integer', ['POST', REGISTRY, '{"registry_ids":["abc"]}']],
-      ['too_many_registry_ids', ['POST', REGISTRY, { registry_ids: new Array(1001).fill(1) }]],
-    ],
-  },
   {
     good: ['GET', '/changes'],
     faults: [

@@ -342,9 +342,8 @@ it.each<[what: string, request: () => string, status: number, body: string]>([
 ])('%s has one response, and its connection closes', async (_, request, status, body) => {
   const { text, closed } = await send(request(), 2_000);
   const [head, content] = text.split('\r\n\r\n');
-  expect([head!.slice(0, 13), content!.slice(0, body.length || 1), closed]).toEqual([
-    ...[`HTTP/1.1 ${status} `, body, true],
-  ]);
+  expect(head).toContain(`HTTP/1.1 ${status} `);
+  expect([content!.slice(0, body.length || 1), closed]).toEqual([body, true]);
   expect(text.split('HTTP/1.1 ')).toHaveLength(2);
   if (status === 401) return;
   expect(head).toMatch(/\r\nconnection: close(\r\n|$)/i);

@@ -13,11 +13,10 @@ const [CHANNEL, REGISTRY] = ['/hotels/channel/batch', '/hotels/registry/batch'];
 /** Returns how many requests were counted, by `http_route method status`. */
 async function requestsOf(service: Service): Promise<Record<string, number>> {
   const counted = await service.samples(`${REQUESTS}_count`);
-  return Object.fromEntries(
-    counted.map(({ labels: { http_route, method, status }, value }) => [
-      ...[`${http_route} ${method} ${status}`, value],
-    ]),
-  );
+  const entries = counted.map(({ labels: { http_route, method, status }, value }) => {
+    return [`${http_route} ${method} ${status}`, value] as const;
+  });
+  return Object.fromEntries(entries);
 }
 
 const totalOf = (service: Service) => service.metric(`${REQUESTS}_count`);
