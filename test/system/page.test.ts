@@ -14,17 +14,15 @@ const OPERATIONS = [
 /** Complaint of the browser itself of every 401. */
 const UNAUTHORIZED =
   'error: Failed to load resource: the server responded with a status of 401 (Unauthorized)';
-const DESKTOP = { viewport: { width: 1280, height: 800 }, colorScheme: 'light' as const };
-const PHONE = {
-  viewport: { width: 360, height: 740 },
-  ...{ isMobile: true, hasTouch: true, colorScheme: 'dark' as const },
-};
+const DESKTOP = { viewport: { width: 1280, height: 800 } };
+const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
 /** Operations that are open while axe looks at the page. */
 const AUDITED = ['Hotels-listHotels', 'Channel-batchHotelsByChannelId'];
-/** Screens, and the operations that are also sent there. */
-const SCREENS: [name: string, options: BrowserContextOptions, more: string[]][] = [
-  ['a light desktop', DESKTOP, OPERATIONS.filter((id) => !AUDITED.includes(id))],
-  ['a dark phone', PHONE, ['Hotels-getHotel']],
+type Scheme = 'light' | 'dark';
+/** Screens, the schemes that the browser has there one after the other, and the operations that are also sent there. */
+const SCREENS: [name: string, options: BrowserContextOptions, schemes: Scheme[], more: string[]][] = [
+  ['a desktop', DESKTOP, ['light', 'dark'], OPERATIONS.filter((id) => !AUDITED.includes(id))],
+  ['a phone', PHONE, ['dark', 'light'], ['Hotels-getHotel']],
 ];
 const NOT_ACCEPTED = 'Not accepted: the key is mistyped, revoked or expired';
 const REJECTED = ['hk_mistyped', 'not ä key'];
@@ -33,6 +31,7 @@ interface AxeRule {
   id: string;
   nodes: { target: string[]; html: string }[];
 }
+type Audit = Record<'violations' | 'passes', AxeRule[]> & { brightness: number };
 
 await needs('chromium');
 const program = await pathOf('chromium');
@@ -91,41 +90,64 @@ describe('the docs page', () => {
   }
 
   it.each(SCREENS)(
-    'fits %s, shows all operations, sends them with a key, and has no violation of axe with open ones',
-    async (_, options, more) => {
+    'fits %s, shows all operations, sends them with a key, and has no violation of axe with open ones, light and dark',
+    async (_, options, schemes, more) => {
       const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
-      await open(options, async (page) => {
+      await open({ ...options, colorScheme: schemes[0]! }, async (page) => {
         const all = [...OPERATIONS, 'Mirror-listChanges', 'Key-getKey'];
         for (const id of all) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
         expect(await page.locator('.opblock').count()).toBe(all.length);
-        const isDark = options.colorScheme === 'dark';
-        await page.locator(isDark ? 'html.dark-mode' : 'html:not(.dark-mode)').waitFor({ state: 'attached' });
-        expect(await page.evaluate(BEYOND_SCREEN)).toBeLessThanOrEqual(0);
+        const { contentWidth, width, cells, emptyCells } = await page.evaluate(MEASURE);
+        expect(contentWidth).toBeLessThanOrEqual(width);
+        expect(cells).toBeGreaterThan(50);
+        // of a table with columns, cells may be empty
+        if (options.isMobile) expect(emptyCells).toEqual([]);
 
         await enter(page, service.fullKey, 'In use');
         await sends(page, AUDITED);
         await page.click('.models-control');
         await page.evaluate(axe);
-        const { violations, passes } = await page.evaluate(AUDIT);
-        expect(
-          violations.map(({ id, nodes }) => [
-            id,
-            ...nodes.map(({ target, html }) => [target.join(' '), html]),
-          ]),
-        ).toEqual([]);
-        const passed = passes.map(({ id }) => id);
-        expect(passed).toEqual(expect.arrayContaining(['color-contrast', 'select-name']));
+        for (const colorScheme of schemes) {
+          await page.emulateMedia({ colorScheme });
+          const isDark = colorScheme === 'dark';
+          const root = page.locator(isDark ? 'html.dark-mode' : 'html:not(.dark-mode)');
+          await root.waitFor({ state: 'attached' });
+          const { brightness, violations, passes } = await page.evaluate(AUDIT);
+          if (isDark) expect(brightness).toBeLessThan(60);
+          else expect(brightness).toBeGreaterThan(200);
+          expect(
+            violations.map(({ id, nodes }) => [
+              `${id}, ${colorScheme}`,
+              ...nodes.map(({ target, html }) => [target.join(' '), html]),
+            ]),
+          ).toEqual([]);
+          expect(passes.map(({ id }) => id)).toEqual(
+            expect.arrayContaining(['color-contrast', 'select-name']),
+          );
+        }
         await sends(page, more);
       });
     },
   );
 
-  it('shows the examples of its files, and what a missing or rejected key causes', async () => {
+  it('leads from the key to the clients, with the examples of their files, and shows what a missing or rejected key causes', async () => {
     const work = async (page: Page) => {
+      const titles = await page.locator('#content h2').allTextContents();
+      expect(titles.slice(0, 15)).toEqual([
+        ...['Get a key', 'First call', 'Fields', 'Batches', 'Paging', 'Mirror everything'],
+        ...['Conditional requests', 'Compression', 'Errors', 'Limits', 'Timeouts', 'Retries', 'Instances'],
+        ...['Versions', 'Clients'],
+      ]);
       const shown = await page.locator('figure.code code').allTextContents();
       for (const file of ['client.ts', 'usage.ts', 'sqlite-copy.ts', 'client.py', 'sqlite_copy.py'])
         expect(shown).toContain(readExample(file).trim());
+      const script = readExample('curl.sh')
+        .split(/^## .*\n/m)
+        .slice(1);
+      for (const section of script) expect(shown).toContain(section.trim());
       expect(shown[0]).toContain(`export HOTEL_API_URL=${service.url}/data/v1\n`);
+      for (const href of await page.locator('.toc a').evaluateAll(HREFS))
+        expect(await page.locator(href).count()).toBe(1);
 
       const { status, body } = await execute(page, 'Hotels-getHotel');
       expect(status).toBe('401');
@@ -163,6 +185,18 @@ const AUDIT = `(async () => {
   // colours change in transitions
   while (document.getAnimations().length > 0)
     await Promise.allSettled(document.getAnimations().map(({ finished }) => finished));
-  return axe.run({ resultTypes: ['violations'] });
-})()` as unknown as () => Promise<Record<'violations' | 'passes', AxeRule[]>>;
-const BEYOND_SCREEN = 'document.documentElement.scrollWidth - window.innerWidth' as unknown as () => number;
+  const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+  return { ...(await axe.run({ resultTypes: ['violations'] })), brightness: (red + green + blue) / 3 };
+})()` as unknown as () => Promise<Audit>;
+const MEASURE = `(() => {
+  const cells = [...document.querySelectorAll('.stacked td')];
+  const empty = cells.filter((cell) => cell.checkVisibility() && cell.innerText.trim() === '');
+  return {
+    contentWidth: document.documentElement.scrollWidth,
+    width: window.innerWidth,
+    cells: cells.length,
+    emptyCells: empty.map((cell) => cell.parentElement.innerText),
+  };
+})()` as unknown as () => { contentWidth: number; width: number; cells: number; emptyCells: string[] };
+const HREFS = ((links: { getAttribute(name: string): string }[]) =>
+  links.map((link) => link.getAttribute('href'))) as unknown as () => string[];
