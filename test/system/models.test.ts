@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
+import postgres, { type Sql } from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
 import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
@@ -29,10 +29,11 @@ import {
   update,
 } from '../sim/writes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
+import { lacks } from '../support/needs.ts';
 import { OwnCluster } from '../support/own-cluster.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { ownPostgres } from '../support/own-server.ts';
-import { postgresClient } from '../support/postgres-client.ts';
+import { startPgBouncer } from '../support/pgbouncer.ts';
 
 /** Constants of hotel_api_sequence. */
 const SIZES = {
@@ -60,6 +61,7 @@ const [h1, h2, h3] = [1, 2, 3].map((n) => hotelOf(`h${n}`, n)) as [HotelRow, Hot
 const key = {
   ...{ sha256: SHA256, id: 'k1', scopes: ['registry'], revoked: false, expiresAtMs: null, collection: null },
 };
+const keySql = (set: string) => `update api_keys set ${set} where id = 'k1'`;
 
 /** Transactions: as SQL, and as the model has them. */
 const WRITES: [name: string, sql: string[], statements: Statement[]][] = [
@@ -89,11 +91,7 @@ const WRITES: [name: string, sql: string[], statements: Statement[]][] = [
     [`insert into api_keys (id, name, key_sha256, scopes) values ('k1', 'k', '\\x${SHA256}', '{registry}')`],
     [setKey(key, SHA256)],
   ],
-  [
-    'it is revoked',
-    ["update api_keys set revoked_at = now() where id = 'k1'"],
-    [setKey({ ...key, revoked: true }, SHA256)],
-  ],
+  ['it is revoked', [keySql('revoked_at = now()')], [setKey({ ...key, revoked: true }, SHA256)]],
   ['it is deleted', ["delete from api_keys where id = 'k1'"], [setKey(null, SHA256)]],
   [
     'a collection is created',
@@ -321,24 +319,30 @@ async function resultsOfModel(hasReplica = false): Promise<[string, unknown][]> 
   return results;
 }
 
-/** `replicaUrl`: of the server that answers reads. */
-async function resultsOfServer(ownerUrl: string, replicaUrl?: string): Promise<[string, unknown][]> {
-  const owner = postgresClient(ownerUrl, { max: 1 });
-  const replica = replicaUrl === undefined ? undefined : postgresClient(replicaUrl, { max: 1 });
-  const results = await resultsOf({
-    ask: async (text, parameters) => {
-      if (text.includes('hotel_api_sequence()')) return owner.unsafe(text).simple();
-      if (replica) await replayed(owner, replica);
-      return (replica ?? owner).unsafe(text, parameters as never[]).catch(rejected);
-    },
-    write: async (sql) => {
-      await owner.begin(async (transaction) => {
-        for (const text of sql) await transaction.unsafe(text);
-      });
-    },
-  });
-  await Promise.all([owner.end(), replica?.end()]);
-  return results;
+/** `readUrl`: of a replica or a pooler. */
+async function resultsOfServer(
+  ownerUrl: string,
+  readUrl = ownerUrl,
+  isReplica = false,
+): Promise<[string, unknown][]> {
+  const owner = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+  const reader = readUrl === ownerUrl ? owner : postgres(readUrl, { max: 1, onnotice: () => {} });
+  try {
+    return await resultsOf({
+      ask: async (text, parameters) => {
+        if (text.includes('hotel_api_sequence()')) return owner.unsafe(text).simple();
+        if (isReplica) await replayed(owner, reader);
+        return reader.unsafe(text, parameters as never[]).catch(rejected);
+      },
+      write: async (sql) => {
+        await owner.begin(async (transaction) => {
+          for (const text of sql) await transaction.unsafe(text);
+        });
+      },
+    });
+  } finally {
+    await Promise.all([owner.end(), reader.end()]);
+  }
 }
 
 async function replayed(owner: Sql, replica: Sql): Promise<void> {
@@ -355,17 +359,25 @@ function compare(found: [string, unknown][], expected: [string, unknown][]): voi
   expect(found.length).toBe(expected.length);
 }
 
+const hasPgBouncer = !(await lacks('pgbouncer'));
+
 describe('the model of PostgreSQL answers every statement of the service as', () => {
   it('PostgreSQL does', async () => {
     const { ownerUrl } = await freshDatabase();
     compare(await resultsOfModel(), await resultsOfServer(ownerUrl));
   });
 
+  it.runIf(hasPgBouncer)('PgBouncer does', async () => {
+    const { ownerUrl } = await freshDatabase();
+    const { url } = await startPgBouncer(ownerUrl, 1);
+    compare(await resultsOfModel(), await resultsOfServer(ownerUrl, url));
+  });
+
   it('a replica does', async () => {
     const { ownerUrl } = await ownPostgres(20);
     const { port } = await ownReplica(ownerUrl);
     const url = Object.assign(new URL(ownerUrl), { port: String(port) }).href;
-    compare(await resultsOfModel(true), await resultsOfServer(ownerUrl, url));
+    compare(await resultsOfModel(true), await resultsOfServer(ownerUrl, url, true));
   });
 });
 
