@@ -74,7 +74,7 @@ const PATTERNS = Object.fromEntries(
  * Returns the decoded value of the first parameter of this name in a raw query string; undefined: there is none, null: it
  * cannot be decoded. The other parameters are not decoded, whatever they are.
  */
-export function parameterOf(query: string, name: string): string | null | undefined {
+function parameterOf(query: string, name: string): string | null | undefined {
   const found = PATTERNS[name]!.exec(query);
   return found ? (percentDecode((found[1] ?? '').replaceAll('+', ' ')) ?? null) : undefined;
 }

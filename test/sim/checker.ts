@@ -85,7 +85,9 @@ export class Checker {
     const steppedMs = this.clockSteps.get(asked.host.name) ?? -Infinity;
     // a process that does not become current between a sleep and the outage serves nothing of any age
     const wokenMs = this.#wokenMs.get(asked.host.name) ?? -Infinity;
-    if (servedAtMs <= sinceMs || steppedMs > sinceMs || wokenMs + RETURN_MS > sinceMs) return;
+    if (steppedMs > sinceMs || wokenMs + RETURN_MS > sinceMs) return;
+    // a request that began before may wait for a query from before the outage
+    if (servedAtMs <= sinceMs || servedAtMs > asked.atMs) return;
     // a key of a collection is rejected soon; the outage may have begun with another version of the database
     const keys = this.#truth.key(sha256).within(sinceMs - FAULT_BOUND_MS, this.#world.nowMs);
     if ([...keys].some(({ value }) => value?.collection !== null)) return;

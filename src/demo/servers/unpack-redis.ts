@@ -7,7 +7,7 @@ import { runGuarded } from './guarded.ts';
 import { findProgram } from './programs.ts';
 
 /** The folder that keeps unpacked programs between runs. `npm ci` removes it. */
-export const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/hotel-api', import.meta.url));
+const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/hotel-api', import.meta.url));
 const SCRIPT = fileURLToPath(new URL('./unpack-redis.sh', import.meta.url));
 const TIMEOUT_MS = 60_000;
 

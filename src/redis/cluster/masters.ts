@@ -192,7 +192,7 @@ export class Masters {
  * Returns a function that records the state of the breaker of this name. All are reported as one: open with the first that opens,
  * closed with the last that closes.
  */
-export function jointly(
+function jointly(
   onBreaker: (open: boolean, reason: string) => void,
 ): (name: string, open: boolean, reason: string) => void {
   const names = new Set<string>();
