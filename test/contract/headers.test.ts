@@ -40,8 +40,6 @@ async function good(path: string, options: RequestOptions = {}): Promise<HttpRes
 }
 
 it.each(READS)('every 200 of a GET has these headers, as have HEAD and 304: %s', async (path) => {
-  // of the list, the last page is known when its positions are counted
-  await expect.poll(async () => (await service.get('/hotels')).headers.link).toContain('rel="last"');
   for (const key of keysFor(path))
     for (const accept of ['identity', 'gzip', 'zstd, br']) {
       const headers = { 'accept-encoding': accept };
@@ -231,7 +229,10 @@ describe('compression', () => {
   it.each([
     ['gzip, deflate, br, zstd', 'zstd'],
     ['gzip;q=0.2, br;q=0.9, zstd;q=0.5', 'br'],
+    ['br;q=0, gzip', 'gzip'],
     ['*', 'gzip'],
+    ['identity;q=1, gzip;q=0.5', 'identity'],
+    ['deflate', 'identity'],
     ['\u00e9', 'identity'],
   ])('responds to Accept-Encoding "%s" with %s', async (accept, expected) => {
     expect(await encodingOf('/hotels/large', accept)).toBe(expected);
