@@ -37,9 +37,9 @@ export const headers = {
     false,
   ),
   Link: header(
-    'The `first`, `prev` and `next` pages of a list (RFC 8288). The last page has no `next`. Absent if the list is filtered by `registry_id`. For changes, the next request: `next` of the body as `after`. ' +
+    'The `first`, `prev`, `next` and `last` pages of a list (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`. For changes, the next request: `next` of the body as `after`. ' +
       'The links are relative to the address of the request, or absolute if the operator has set a public address',
-    text('^<[^>]*>; rel="(first|next)"(, <[^>]*>; rel="(prev|next)")*$'),
+    text('^<[^>]*>; rel="(first|next)"(, <[^>]*>; rel="(prev|next|last)")*$'),
     '<?limit=20&offset=0>; rel="first", <?limit=20&offset=20>; rel="next"',
     false,
   ),

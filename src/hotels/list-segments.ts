@@ -48,6 +48,14 @@ export class ListSegments {
     return first;
   }
 
+  /** Number of all hotels; undefined while a count is invalid or missing. */
+  get total(): number | undefined {
+    if (this.#long.size > 0 || this.#uncounted.size > 0) return undefined;
+    const last = this.#all.length - 1;
+    this.#sumUpTo(last);
+    return this.#sums[last]! + this.#all[last]!.count;
+  }
+
   /** Returns false for a segment that has been replaced. */
   has(each: Segment): boolean {
     return this.#all[each.index] === each;

@@ -25,6 +25,8 @@ const STRING_BYTES = 40;
 export interface Page {
   ids: readonly string[];
   more: boolean;
+  /** number of hotels in the list, if it is known without a query */
+  total?: number | undefined;
 }
 
 /**
@@ -93,12 +95,12 @@ export class PageIndex {
       const block = this.#blocks.get(each);
       if (!block) return undefined;
       for (let i = from; i < block.length; i++) {
-        if (ids.length === limit) return { ids, more: true };
+        if (ids.length === limit) return { ids, more: true, total: segments.total };
         ids.push(block[i]!);
       }
       from = 0;
     }
-    return { ids, more: false };
+    return { ids, more: false, total: segments.total };
   }
 
   /**
@@ -159,7 +161,7 @@ export class PageIndex {
       }
       from = 0;
     }
-    return { ids: ids.slice(0, limit), more: ids.length > limit };
+    return { ids: ids.slice(0, limit), more: ids.length > limit, total: segments.total };
   }
 
   /** Returns the ids of a segment, and caches them; undefined if it is too long. Throws `Unavailable`. */

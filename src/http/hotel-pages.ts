@@ -153,10 +153,15 @@ export function hotelPages(
   };
 }
 
-function linkHeader(address: string, limit: number, offset: number, { more }: Page): string {
+function linkHeader(address: string, limit: number, offset: number, { ids, more, total }: Page): string {
   const to = (at: number, relation: string) => `<${address}?limit=${limit}&offset=${at}>; rel="${relation}"`;
   const links = [to(0, 'first')];
   if (offset > 0) links.push(to(Math.max(0, offset - limit), 'prev'));
   if (more) links.push(to(offset + limit, 'next'));
+  const count = more || (ids.length === 0 && offset > 0) ? total : offset + ids.length;
+  // of the pages that are as far from the beginning as this one
+  const start = offset % limit;
+  if (count !== undefined)
+    links.push(to(count > start ? count - 1 - ((count - 1 - start) % limit) : 0, 'last'));
   return `\r\nlink: ${links.join(', ')}`;
 }

@@ -108,6 +108,24 @@ describe('a service with a base path', () => {
     );
     expect((await own.get('/data/v1/changes?limit=1')).headers.link).toMatch(/^<\?after=/);
   });
+
+  it('names the last page if it is known: on itself, and everywhere after it was read', async () => {
+    const lastOf = async (query: string) => linksOf(await own.get(`${BASE}/hotels${query}`)).last;
+    const at = (limit: number, offset: number) => `/hotels?limit=${limit}&offset=${offset}`;
+    const start = (ids.length - 1) % 7;
+    // the background task that divides the list has not counted yet
+    await expect.poll(() => lastOf('?limit=7')).toBeDefined();
+    for (const offset of [0, 7, ids.length - 1 - start, ids.length + 70])
+      expect(await lastOf(`?limit=7&offset=${offset - (offset % 7)}`)).toBe(at(7, ids.length - 1 - start));
+    // its offset is as far from the start of a segment as that of the page
+    expect(await lastOf('?limit=10&offset=3')).toBe(at(10, 3 + Math.floor((ids.length - 4) / 10) * 10));
+    await own.sql`insert into hotels (id, name) values ('zzz', 'Z')`;
+    await expect.poll(async () => (await own.get(BASE + at(1, ids.length))).json().length).toBe(1);
+    expect(await lastOf(`?limit=1&offset=${ids.length}`)).toBe(at(1, ids.length));
+    await own.sql`delete from hotels`;
+    await expect.poll(async () => (await own.get(`${BASE}/hotels`)).text).toBe('[]');
+    expect(await lastOf('')).toBe(at(20, 0));
+  });
 });
 
 describe('the links of the list', () => {
