@@ -337,10 +337,17 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   });
 });
 
-it('a key is read again after an hour, whatever is known', async () => {
+it('a key is read again after an hour, and used meanwhile if that fails: the log would have named a change', async () => {
   await load();
   later(3_600_001);
   expect(apiKeys.find(key)).toBeUndefined();
+  tiers.redis.clear();
+  tiers.rejection = 'postgres_timeout';
+  expect(await apiKeys.load(key)).not.toBeNull();
+  expect(apiKeys.find(key)).not.toBeNull();
+  isLogFollowed = false;
+  later(3_301);
+  await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
 });
 
 it('while the log is not followed no cached key is used for longer than 3.3 s from the beginning of its lookup', async () => {

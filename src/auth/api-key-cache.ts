@@ -63,7 +63,7 @@ export class ApiKeyCache {
   #find(key: string, nowMs: number): Principal | null | undefined {
     const known = this.#memory.get(key);
     if (known !== undefined) {
-      const isOld = known.readAtMs < this.#freshness.oldestReadMs(nowMs);
+      const isOld = known.readAtMs < this.#freshness.oldestReadMs(nowMs) || nowMs >= known.expiresAtMs;
       if (isOld && (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs))) return undefined;
       return unlessExpired(known.principal, wallAt(nowMs));
     }
@@ -123,8 +123,11 @@ export class ApiKeyCache {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
-      if (!this.#options.mayServeAnyAge(error)) throw error;
-      const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
+      const held = this.#memory.get(key);
+      // the log would have named a change of what is held
+      const isRight = held !== undefined && this.#freshness.isCurrent();
+      if (!isRight && !this.#options.mayServeAnyAge(error)) throw error;
+      const known = held ?? (await this.#lastKnown(key, sha256));
       if (!known) throw error;
       const nowMs = monotonicMs();
       known.retryAtMs = nowMs + KEY_RETRY_MS;
