@@ -15,7 +15,7 @@ const NO_KEY = -1;
 export const MAX_JOINED = 100;
 /** Bytes of hotels that are looked up at once. More in one reply of Redis takes longer than its deadline on a busy machine. */
 const MAX_READING_BYTES = 512 * 1024;
-/** Bytes of a hotel, by which lookups are counted unless those before of the same owner were large; the mean size of large ones. */
+/** Bytes of a hotel, by which lookups are counted unless those before of the same owner were larger; the mean size of large ones. */
 const USUAL_BYTES = 2 * 1024;
 const LARGE_BYTES = 8 * 1024;
 const MAX_HOTEL_BYTES = 64 * 1024;
@@ -158,9 +158,9 @@ export class LoadBatcher {
     }
   }
 
-  /** false: what waits does so for a slow Redis, and is not rejected */
+  /** false: what waits does so for a slow Redis, or is of several owners, and is not rejected */
   #isLarge(owner: string): boolean {
-    return this.#sizes.get(owner) > LARGE_BYTES;
+    return owner !== '' && this.#sizes.get(owner) > LARGE_BYTES;
   }
 
   #bytesOf({ owner, keys }: LoadBatch): number {
@@ -180,7 +180,7 @@ export class LoadBatcher {
       }
     }
     for (const [owner, { hotels, bytes }] of sums)
-      if (hotels >= MIN_TYPICAL && bytes > hotels * LARGE_BYTES) this.#sizes.note(owner, bytes / hotels);
+      if (hotels >= MIN_TYPICAL) this.#sizes.note(owner, bytes / hotels);
   }
 
   async #loadAlone(
