@@ -34,7 +34,7 @@ const MAX_SMALL_PIECES_DISCARDED = 256;
 const SMALL_PIECE_BYTES = 1_024;
 
 /** What becomes of a body; one of them is called, at most once. */
-export interface BodyListener {
+interface BodyListener {
   /** the whole body; undefined at its end after `drop`, and if it exceeds `MAX_BODY_BYTES`: at its end or after `MAX_READ_BYTES` */
   done(body: Uint8Array | undefined): void;
   /** it arrives too slowly */

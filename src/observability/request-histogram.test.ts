@@ -24,17 +24,6 @@ it('counts each duration in its bucket and in all above', () => {
   expect(value('sum')).toBeCloseTo(60.00321, 9);
 });
 
-it('sums the bytes that a route sent, over all methods and statuses', () => {
-  const histogram = make();
-  histogram.at('list', 'GET').count(200, 0.001, 1_000);
-  histogram.at('list', 'GET').count(404, 0.001, 50);
-  histogram.at('list', 'HEAD').count(500, 0.001, 30);
-  histogram.at('hotel', 'GET').count(200, 0.001, 7);
-  expect((['list', 'hotel', 'page'] as const).map((route) => histogram.sentBytes(route))).toEqual([
-    1_080, 7, 0,
-  ]);
-});
-
 it('exports the series that alerts divide from the start, and no others', () => {
   const counts = make()
     .get()

@@ -251,3 +251,9 @@ test('a person and --json get the same summary, with every counter', async () =>
     'Dry run, nothing was changed. An import would be: 2 inserted, 0 updated, 0 unchanged, 0 deleted, 1 rejected';
   expect({ code, stdout }).toEqual({ code: 1, stdout: [first, ...printed.notes, ''].join('\n') });
 });
+
+test('the same seed and day give the same generated hotels, and another seed others', () => {
+  const hotels = (seed: number) => Array.from({ length: 50 }, (_, i) => hotelAt(i, seed, '2026-06-01'));
+  expect(hotels(1)).toEqual(hotels(1));
+  expect(hotels(2)).not.toEqual(hotels(1));
+});

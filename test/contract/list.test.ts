@@ -170,7 +170,6 @@ describe('the links of the list', () => {
   });
 });
 
-// src/http/query.test.ts compares any query with what a browser makes of it
 describe('limit and offset', () => {
   it.each([
     ['limit', LIMIT, ['0', '101', '%D9%A5', 'NaN', '%zz', '5%20', '+5', '5,5', '%205']],

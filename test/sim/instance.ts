@@ -17,7 +17,7 @@ const IPC_MS = 0.15;
 /** Time in which a process loads the program. */
 const LOAD_MS = [100, 400] as const;
 
-export interface InstanceOptions {
+interface InstanceOptions {
   workers: number;
   redisUrl: string;
   hasReplica: boolean;

@@ -4,7 +4,7 @@ import type { RedisServers } from './redis.ts';
 import type { World } from './world.ts';
 
 /** The world that runs at present, for what the service opens by a function of a module. */
-export interface Present {
+interface Present {
   world: World;
   network: Network;
   postgres: PgCluster;

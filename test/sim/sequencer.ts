@@ -69,7 +69,7 @@ export interface State {
 }
 
 /** Row of `hotel_api_log`. */
-export interface LoggedRow {
+interface LoggedRow {
   position: number;
   atMs: number;
   kind: QueueKind | 'listed' | 'drained';

@@ -9,7 +9,7 @@ const KEPT_PER_WORKER = 2;
 const ATTEMPTS = 20;
 
 /** Returns the process that responded, by the start of its request id. */
-export function workerOf({ headers }: Pick<HttpResponse, 'headers'>): string {
+function workerOf({ headers }: Pick<HttpResponse, 'headers'>): string {
   return String(headers['x-request-id']).slice(0, 12);
 }
 

@@ -2,7 +2,7 @@ import { inject } from 'vitest';
 import { missingPrograms, type Program, packagesOf } from './programs.ts';
 
 /** Requirement of a test: a shared Redis, a Redis program, superuser rights, or a program. */
-export type Need = 'redis' | 'redis-server' | 'root' | Program;
+type Need = 'redis' | 'redis-server' | 'root' | Program;
 
 /** Key under which a file stores the message about missing requirements for the test runner, which skips the file. */
 export const MISSING = Symbol.for('hotel-api: what the test file lacks');

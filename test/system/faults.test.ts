@@ -169,6 +169,12 @@ const loading = (): Fault => ({
   },
 });
 
+/** Redis without room for another value. */
+const full = (): Fault => ({
+  begin: () => system.redis.client.config('SET', 'maxmemory', '1'),
+  end: () => system.redis.client.config('SET', 'maxmemory', '0'),
+});
+
 describe('no request fails while Redis', () => {
   const opening: Kind[] = [...LASTING, 'responds late'];
   const passing: Kind[] = ['has lost the far end of every connection', 'has reset every connection'];
@@ -176,6 +182,7 @@ describe('no request fails while Redis', () => {
     ...opening.map((kind) => [kind, faultOf('redis', kind), 'opens'] as const),
     ...passing.map((kind) => [kind, faultOf('redis', kind), ''] as const),
     ['replies LOADING', loading, 'opens'],
+    ['replies OOM to writes', full, ''],
   ])('%s', async (_, make, breaker) => {
     const fault = make();
     const load = new SteadyLoad(bare, REQUESTS);

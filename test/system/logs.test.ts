@@ -102,6 +102,10 @@ describe('a service that samples nothing', () => {
     });
     await expect.poll(async () => requestLines(service).length - before + (await suppressed())).toBe(FLOOD);
     expect(await suppressed()).toBeGreaterThan(0);
+    const bySecond = Map.groupBy(requestLines(service).slice(before), ({ time }) =>
+      String(time).slice(0, 19),
+    );
+    for (const lines of bySecond.values()) expect(lines.length).toBeLessThanOrEqual(100);
   });
 });
 
