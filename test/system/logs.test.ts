@@ -193,6 +193,7 @@ describe('a log without a reader', () => {
       ${rest}`;
     const child = spawn(process.execPath, ['--input-type=module', '--eval', program]);
     closeAtEnd('a process that logs', async () => void child.kill('SIGKILL'));
+    const closed = once(child, 'close');
     await once(child.stderr, 'data');
     let printed = '';
     child.stdout.on('data', (chunk) => {
@@ -200,7 +201,7 @@ describe('a log without a reader', () => {
     });
     await expect.poll(() => printed).toContain('log lines dropped');
     if (exit === 'SIGKILL') child.kill(exit);
-    await once(child, 'close');
+    await closed;
     expect([child.exitCode, child.signalCode]).toContain(exit);
     const lines = linesOf(printed.split('\n')) as unknown as { msg: string; lines: number }[];
     const dropped = lines.filter(({ msg }) => msg === 'log lines dropped');
