@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { LOG_KINDS } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
-import { SERVER, TEMPORARY } from '../postgres/label.ts';
+import { FALSIFIED, IS_FALSIFIED, SERVER } from '../postgres/label.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
@@ -17,11 +17,14 @@ const POLL_ONLY = POLL('$1, $2');
 const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
     to_json(channel_ids) as channel_ids, to_json(registry_ids::text[]) as registry_ids, collection_id,
     extract(epoch from clock_timestamp() - at)::float8 * 1000 as age_ms
-  from (select (state).log_from from hotel_api_log order by position desc limit 1) as state
+  from (select (state).log_from from hotel_api_log where not ${IS_FALSIFIED} order by position desc limit 1) as state
   left join lateral (
     select * from hotel_api_log
     where position <= $1 and kind not in ('listed', 'drained') order by position desc limit $2
   ) as row on true order by position desc`;
+
+const RECONNECT =
+  'a session of the pooler has temporary tables, or settings that change results: make the pooler reconnect';
 
 interface Row {
   position: number | null;
@@ -113,10 +116,14 @@ export class LogConnection {
   async historyStart(): Promise<HistoryStart> {
     const [row] = completed(
       await this.#sql.unsafe<{ history: string; position: number; transaction: string; secret: string }[]>(
-        `select history, position::float8, transaction, encode(secret, 'hex') as secret from hotel_api_history()`,
+        `select history, position::float8, transaction, encode(secret, 'hex') as secret from hotel_api_history()
+        where not ${IS_FALSIFIED}`,
       ),
     );
-    if (!row) throw new Error('the log or the secret is missing in hotel_api_log or hotel_api_secrets');
+    if (!row)
+      throw new Error(
+        `the log or the secret is missing in hotel_api_log or hotel_api_secrets, or ${RECONNECT}`,
+      );
     return { ...row, secret: Buffer.from(row.secret, 'hex') };
   }
 
@@ -159,8 +166,7 @@ export class LogConnection {
 function pollOf(found: StateRow[]): Poll {
   const [state] = found;
   if (!state) throw new Error('the log is empty: run hotel-api migrate');
-  if (state.server === TEMPORARY)
-    throw new Error('a session of the pooler has temporary tables: make the pooler reconnect');
+  if (state.server === FALSIFIED) throw new Error(RECONNECT);
   const rows = found.filter(({ position }) => position !== null);
   const cut = rows.length < MAX_LOG_ROWS ? undefined : rows.at(-1)!;
   return {

@@ -22,15 +22,23 @@ export interface Applied {
 /** Row with the newest row of the log. `found` is null in the only row if the query returns none. */
 type MarkedRow<Row> = { label: number; history: string; server: string | null; found: true | null } & Row;
 
-/** Value of `SERVER` in a session with temporary tables, which are read in place of others: no other session is as this. */
-export const TEMPORARY = 'temporary';
+/**
+ * SQL of a condition that is true in a session of a pooler whose reads another user of the login falsifies: by temporary
+ * tables, which are read in place of others, or by settings, by which a position loses digits and a time is another. Functions
+ * are never temporary, so nothing can stand in for these.
+ */
+export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or current_setting('extra_float_digits')::integer < 1
+  or current_setting('bytea_output') <> 'hex' or current_setting('array_nulls') <> 'on'
+  or current_setting('standard_conforming_strings') <> 'on' or current_setting('DateStyle') not like 'ISO%')`;
+/** Value of `SERVER` in such a session. */
+export const FALSIFIED = 'falsified';
 
 /**
  * SQL of a text that tells the running server and its database from any copy of them: the start of the server (µs of its
  * clock) and the path of a sequence's file, which names the database. That of a table changes with `VACUUM FULL` and `CLUSTER`.
- * Null on a replica, which has what its primary wrote. No temporary table can change it: functions are never temporary.
+ * Null on a replica, which has what its primary wrote.
  */
-export const SERVER = `case when pg_my_temp_schema() <> 0 then '${TEMPORARY}' when not pg_is_in_recovery() then
+export const SERVER = `case when ${IS_FALSIFIED} then '${FALSIFIED}' when not pg_is_in_recovery() then
     (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_queue_number_seq') end`;
 
 /**
@@ -41,7 +49,7 @@ export const SERVER = `case when pg_my_temp_schema() <> 0 then '${TEMPORARY}' wh
  * same positions and history until something is sequenced there: its rows are rejected by `SERVER`.
  *
  * Returns the rows of a query with their label, or undefined if the server is behind what was applied before the read
- * began, or is not the one that is followed, before or after it, or if the session has temporary tables. While nothing is
+ * began, or is not the one that is followed, before or after it, or if the session is falsified. While nothing is
  * known to be applied, any label will do.
  * The columns of the query must not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws.
  */
@@ -65,7 +73,7 @@ function isFollowed(
   { history, server }: { history: string; server: string | null },
   applied: Partial<Applied> | undefined,
 ): boolean {
-  if (server === TEMPORARY) return false;
+  if (server === FALSIFIED) return false;
   if (applied?.history === undefined) return true;
   return history === applied.history && (server === null || server === applied.server);
 }

@@ -52,17 +52,19 @@ async function newLogin(): Promise<{ login: string; url: string }> {
   return { login, url: addressOf(database.ownerUrl, { username: login, password: login }) };
 }
 
+const FORGING = `
+  create temporary table hotels as select * from public.hotels;
+  update hotels set name = 'Forged';
+  create temporary view pg_class as select * from pg_catalog.pg_class where relpersistence <> 't';
+  create temporary view pg_database as select * from pg_catalog.pg_database where false`;
+
 /** Leaves in every session of a pooler a forged table, and views by which a login seems to have no rights and no tables. */
-async function poison(url: string): Promise<void> {
+async function poison(url: string, statements = FORGING): Promise<void> {
   const sql = postgresClient(url, { max: POOL_SIZE, prepare: false, fetch_types: false });
   let arrived = 0;
   const sessions = Array.from({ length: POOL_SIZE }, () =>
     sql.begin('read write', async (session) => {
-      await session.unsafe(`
-        create temporary table hotels as select * from public.hotels;
-        update hotels set name = 'Forged';
-        create temporary view pg_class as select * from pg_catalog.pg_class where relpersistence <> 't';
-        create temporary view pg_database as select * from pg_catalog.pg_database where false`);
+      await session.unsafe(statements);
       // in all sessions at once: a transaction keeps its session until the last one has its own
       arrived++;
       while (arrived < POOL_SIZE) await session`select pg_sleep(0.01)`;
@@ -163,7 +165,10 @@ describe('behind PgBouncer in transaction mode', () => {
   });
 });
 
-it('hotels of temporary tables are never served, in whatever sessions of the pooler they are left', async () => {
+it.each([
+  ['temporary tables', FORGING],
+  ['positions and times with fewer digits', 'set extra_float_digits = -12'],
+])('%s are never used, in whatever sessions of the pooler they are left', async (_, statements) => {
   const { login, url } = await newLogin();
   await makeServingLogin(database.sql, login);
   const pool = await startPgBouncer(url, POOL_SIZE);
@@ -176,10 +181,12 @@ it('hotels of temporary tables are never served, in whatever sessions of the poo
     name: expect.not.stringMatching('Forged'),
   });
   await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
-  await poison(pool.url);
+  await poison(pool.url, statements);
   await database.sql.unsafe(`revoke temporary on database ${database.name} from ${login}`);
   for (let n = 0; n < 20; n++) expect((await other.get('/hotels/h07')).status).toBe(503);
-  await expect.poll(() => other.logs().join('\n')).toMatch(/has temporary tables: make the pooler reconnect/);
+  await expect
+    .poll(() => other.logs().join('\n'))
+    .toMatch(/has temporary tables, or settings that change results: make the pooler reconnect/);
   await other.stop();
   await pool.server.stop();
 });
