@@ -175,7 +175,8 @@ describe('the image', () => {
     );
     expect(sources.length).toBeGreaterThan(200);
     expect(sources.filter((line) => !line.includes('... success'))).toEqual([]);
-    expect(lines.filter((line) => line.includes('was accepted')).length).toBeGreaterThan(200);
+    // without a primary process it ends, perhaps before the last ones are compiled
+    expect(lines.filter((line) => line.includes('was accepted')).length).toBeGreaterThan(100);
     expect(lines.filter((line) => line.includes('was rejected'))).toEqual([]);
   });
 
