@@ -1,6 +1,6 @@
 import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_ABSENCE_MS, MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
@@ -63,16 +63,17 @@ export class ApiKeyCache {
   #find(key: string, nowMs: number): Principal | null | undefined {
     const known = this.#memory.get(key);
     if (known !== undefined) {
-      const isOld = known.readAtMs < this.#freshness.oldestReadMs(nowMs) || nowMs >= known.expiresAtMs;
+      const isOld = this.#isOld(known, nowMs);
       if (isOld && (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs))) return undefined;
       return unlessExpired(known.principal, wallAt(nowMs));
     }
     const unknown = this.#memory.getUnknown(key);
-    if (unknown !== undefined) {
-      const isYoung = nowMs - unknown.readAtMs < MAX_ABSENCE_MS;
-      if (isYoung && unknown.readAtMs >= this.#freshness.oldestReadMs(nowMs)) return null;
-    }
+    if (unknown !== undefined && !this.#isOld(unknown, nowMs)) return null;
     return isWellFormed(key) ? undefined : null;
+  }
+
+  #isOld({ readAtMs, expiresAtMs }: CachedKey, nowMs: number): boolean {
+    return readAtMs < this.#freshness.oldestReadMs(nowMs) || nowMs >= expiresAtMs;
   }
 
   /**

@@ -1,4 +1,5 @@
-import { MAX_AGE_MS } from '../log/bounds.ts';
+import { lifetimeMs } from '../lib/lifetime.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Principal } from './principal.ts';
 import type { LabelledKey } from './redis-key-cache.ts';
 
@@ -12,7 +13,7 @@ export interface CachedKey {
   readonly sha256: string;
   /** monotonic time in ms at which its lookup began */
   readonly readAtMs: number;
-  /** time from which it is read again, whatever is known; keys that were read together are not read again together */
+  /** time from which it is read again, whatever is known; that of known keys is spread */
   readonly expiresAtMs: number;
   /** PostgreSQL did not answer the last lookup: until this time the cached rights are used */
   retryAtMs: number;
@@ -39,8 +40,8 @@ export class KnownKeys {
   remember(key: string, sha256: string, { principal }: LabelledKey, beganMs: number): CachedKey {
     this.forget(sha256);
     const table = principal === null ? this.#unknown : this.#known;
-    const spread = Number.parseInt(sha256.slice(0, 8), 16) / 2 ** 32;
-    const expiresAtMs = beganMs + MAX_AGE_MS * (0.5 + 0.5 * spread);
+    const draw = Number.parseInt(sha256.slice(0, 8), 16) / 2 ** 32;
+    const expiresAtMs = beganMs + (principal === null ? MAX_ABSENCE_MS : lifetimeMs(MAX_AGE_MS, draw));
     const known = { principal, sha256, readAtMs: beganMs, expiresAtMs, retryAtMs: 0 };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);

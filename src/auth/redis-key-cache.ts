@@ -1,6 +1,7 @@
+import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
 import { MAX_ABSENCE_MS } from '../log/bounds.ts';
-import { lifetimeMs, type RedisCacheOptions, type RedisStore } from '../redis/store.ts';
+import type { RedisCacheOptions, RedisStore } from '../redis/store.ts';
 import type { Principal } from './principal.ts';
 
 /** The rights of a key with the label of their read; null: the key was unknown. */

@@ -1,7 +1,8 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, random, wallAt, wallMs } from '../lib/clock.ts';
+import { monotonicMs, wallAt, wallMs } from '../lib/clock.ts';
+import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
@@ -106,11 +107,11 @@ export class LocalCache {
 
   /** Stores an entry; its age counts from `readAtMs`, the beginning of the query. */
   store(entry: Entry, readAtMs = monotonicMs()): void {
-    this.arena.put(entry.bytes, readAtMs, untilMs(readAtMs, MAX_AGE_MS));
+    this.arena.put(entry.bytes, readAtMs, readAtMs + lifetimeMs(MAX_AGE_MS));
   }
 
   storeAbsent(namespace: Namespace, key: string, readAtMs = monotonicMs()): void {
-    this.arena.putAbsent(namespace, key, readAtMs, untilMs(readAtMs, MAX_ABSENCE_MS));
+    this.arena.putAbsent(namespace, key, readAtMs, readAtMs + lifetimeMs(MAX_ABSENCE_MS));
   }
 
   /**
@@ -165,9 +166,4 @@ export class LocalCache {
     if (isFlipped) this.arena.put(entry.bytes, storedAtMs, untilMs);
     return entry;
   }
-}
-
-/** Returns the time until which a value is kept that was read then: values that were read together do not expire together. */
-function untilMs(readAtMs: number, maxMs: number): number {
-  return readAtMs + maxMs * (0.5 + 0.5 * random());
 }

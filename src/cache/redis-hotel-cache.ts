@@ -1,8 +1,9 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS } from '../log/bounds.ts';
-import { lifetimeMs, type RedisCacheOptions, type RedisStore, type TimedValue } from '../redis/store.ts';
+import type { RedisCacheOptions, RedisStore, TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';

@@ -1,5 +1,4 @@
 import type { Redis as Client } from 'ioredis';
-import { random } from '../lib/clock.ts';
 import type { ReplyReader } from './reply-parser.ts';
 
 /** A value to be set, and its lifetime. */
@@ -52,14 +51,6 @@ export interface RedisCacheOptions {
   /** maximum */
   ttlMs: number;
   onInvalidValue: () => void;
-}
-
-/**
- * Returns a lifetime between half of `maxMs` and all of it; `draw` is at least 0 and below 1. Values stored together would
- * otherwise expire together. The load of PostgreSQL is at most 1.5 times that of the maximum.
- */
-export function lifetimeMs(maxMs: number, draw: number = random()): number {
-  return Math.floor(maxMs * (1 - draw / 2));
 }
 
 export interface Login {

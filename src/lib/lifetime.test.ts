@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { lifetimeMs } from './store.ts';
+import { lifetimeMs } from './lifetime.ts';
 
 it('lifetimes are spread between half of the longest and the longest', () => {
   const drawn = Array.from({ length: 100 }, () => lifetimeMs(86_400_000));
