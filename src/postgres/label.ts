@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Postgres } from './client.ts';
+import { SETTINGS } from './connect.ts';
 import type { Lane } from './lanes.ts';
 
 /** A query, its parameters, and the owner and lane by which `Postgres` queues it. */
@@ -27,9 +28,7 @@ type MarkedRow<Row> = { label: number; history: string; server: string | null; f
  * tables, which are read in place of others, or by settings, by which a position loses digits and a time is another. Functions
  * are never temporary, so nothing can stand in for these.
  */
-export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or current_setting('extra_float_digits')::integer < 1
-  or current_setting('bytea_output') <> 'hex' or current_setting('array_nulls') <> 'on'
-  or current_setting('standard_conforming_strings') <> 'on' or current_setting('DateStyle') not like 'ISO%')`;
+export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or ${falsifying()})`;
 /** Value of `SERVER` in such a session. */
 export const FALSIFIED = 'falsified';
 
@@ -91,4 +90,17 @@ function withLabel(text: string): string {
  */
 export function prefixOf({ history, server }: Pick<Applied, 'history' | 'server'>): string {
   return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);
+}
+
+/** Returns the condition that a setting has another value than the service needs, of those that the results of a statement depend on. */
+function falsifying(): string {
+  const { jit: _, default_transaction_isolation: __, ...ofStatements } = SETTINGS;
+  return Object.entries(ofStatements)
+    .map(([name, needed]) => {
+      const setting = `current_setting('${name}')`;
+      return name === 'extra_float_digits'
+        ? `${setting}::integer < ${needed}`
+        : `${setting} not like '${needed}%'`;
+    })
+    .join(' or ');
 }
