@@ -1,3 +1,4 @@
+import { inColumns } from '../src/cli/common/print.ts';
 import { whole } from './figures.ts';
 import type { Results } from './results.ts';
 import { autocannon, compression, latency, ratios, throughput, workers } from './tables.ts';
@@ -32,12 +33,5 @@ function aligned(text: string): string {
     .split('\n')
     .filter((line) => !/^\|[-:|]+$/.test(line))
     .map((line) => line.slice(2, -2).split(' | '));
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
-  const lines = rows.map((cells) =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  );
-  return [lines.join('\n'), ...further].join('\n\n');
+  return [inColumns(rows), ...further].join('\n\n');
 }

@@ -152,8 +152,7 @@ export class LoadBatcher {
           this.#noteSizes(found, requests);
         })
         .catch((error) => {
-          if (isTimeout(error) && keys.length >= MIN_TYPICAL)
-            this.#sizes.note(owner, 4 * this.#sizes.get(owner));
+          if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
         });
     }
   }

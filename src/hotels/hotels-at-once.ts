@@ -25,6 +25,6 @@ export class HotelsAtOnce {
 
   /** Notes that a read was late, or too large. */
   tooMany(owner: string): void {
-    this.#sizes.note(owner, 4 * this.#sizes.get(owner));
+    this.#sizes.wasTooMuch(owner);
   }
 }

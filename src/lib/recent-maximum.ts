@@ -23,6 +23,11 @@ export class RecentMaximum {
     return Math.max(this.#usual, known.value / 2 ** ((monotonicMs() - known.atMs) / HALVED_MS));
   }
 
+  /** Takes a measurement of four times the present maximum, for work that was too much and was not measured. */
+  wasTooMuch(owner: string): void {
+    this.note(owner, 4 * this.get(owner));
+  }
+
   note(owner: string, measured: number): void {
     const value = Math.min(measured, this.#most);
     if (value > this.get(owner)) {

@@ -22,7 +22,8 @@ export function rowsOf(result: object): string {
   return inColumns([Object.keys(result[0]), ...result.map((each: object) => Object.values(each))]);
 }
 
-function inColumns(rows: unknown[][]): string {
+/** Returns rows of cells as a table for a terminal; empty cells are dashes. */
+export function inColumns(rows: unknown[][]): string {
   const textOf = (value: unknown) => String(value instanceof Date ? value.toISOString() : (value ?? ''));
   const cells = rows.map((row) => row.map((value) => oneLine(textOf(value)) || '-'));
   const widths = cells[0]!.map(() => 0);
