@@ -1,9 +1,11 @@
-import { execFile } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { childrenOf } from '../support/processes.ts';
 import { startService } from '../support/service.ts';
@@ -166,17 +168,21 @@ describe('the image', () => {
   });
 
   it('starts a worker from what was compiled when it was built, with a read-only root', async () => {
-    const worker = asRun(['sh', '-c', 'node src/cluster/worker.ts 2>&1'], {
-      NODE_DEBUG_NATIVE: 'COMPILE_CACHE',
-    });
-    const lines = (await runIn(root, worker)).split('\n');
+    const worker = asRun(['node', 'src/cluster/worker.ts'], { NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
+    const [file, ...args] = commandIn(root, worker);
+    // a file, because Node loses what a full pipe does not take
+    const printed = join(await temporaryFolder('hotel-api-compiled-'), 'printed');
+    const output = await open(printed, 'w');
+    const child = spawn(file, args, { env: worker.env, stdio: ['ignore', output.fd, output.fd] });
+    expect(await once(child, 'close')).toEqual([0, null]);
+    await output.close();
+    const lines = (await readFile(printed, 'utf8')).split('\n');
     const sources = lines.filter(
       (line) => line.includes('reading cache') && line.includes('file:///app/src/'),
     );
     expect(sources.length).toBeGreaterThan(200);
     expect(sources.filter((line) => !line.includes('... success'))).toEqual([]);
-    // without a primary process it ends, perhaps before the last ones are compiled
-    expect(lines.filter((line) => line.includes('was accepted')).length).toBeGreaterThan(100);
+    expect(lines.filter((line) => line.includes('was accepted')).length).toBeGreaterThan(200);
     expect(lines.filter((line) => line.includes('was rejected'))).toEqual([]);
   });
 
@@ -232,7 +238,7 @@ describe('the image', () => {
         throw new Error(error.stdout + error.stderr);
       });
       // fewer show that the suites were not found
-      expect(Number(/Tests +(\d+) passed/.exec(stdout)?.[1])).toBeGreaterThan(150);
+      expect(Number(/Tests +(\d+) passed/.exec(stdout)?.[1])).toBeGreaterThan(190);
     },
     SUITES_TIMEOUT_MS,
   );

@@ -70,7 +70,7 @@ it.skipIf(!hasApt)(
     const said: string[] = [];
     const unpack = () => unpackRedis((sentence) => said.push(sentence), { cache });
 
-    // whatever the configuration of the machine permits
+    // it stays so if the configuration of the machine permits packages without a signature
     const permitted = 'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";';
     await useSource(`deb file:${folder}/repository ./`, permitted);
     expect(await unpack()).toBeUndefined();
