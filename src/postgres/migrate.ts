@@ -50,29 +50,6 @@ export async function migrate(
   return { applied, version: lastOf(await readApplied(sql)) };
 }
 
-/** Returns true if every login of the server may connect to the database, as PostgreSQL allows by default. */
-export async function isOpenToAllLogins(sql: Sql): Promise<boolean> {
-  const [row] = await sql`select has_database_privilege('public', current_database(), 'connect') as open`;
-  return row!.open;
-}
-
-/** Returns the roles beside the owner that may create triggers on tables of the schema, as identifiers of SQL. */
-export async function triggerCreators(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ role: string }[]>`
-    select distinct case grantee when 0 then 'public' else grantee::regrole::text end as role
-    from pg_class, aclexplode(relacl)
-    where ${sql.unsafe(IS_OWN_TABLE)} and privilege_type = 'TRIGGER' and grantee <> relowner order by role`;
-  return rows.map(({ role }) => role);
-}
-
-/** Returns the schemas in which every login may create tables, as identifiers of SQL. */
-export async function openSchemas(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ schema: string }[]>`
-    select oid::regnamespace::text as schema from pg_namespace
-    where has_schema_privilege('public', oid, 'create') order by schema`;
-  return rows.map(({ schema }) => schema);
-}
-
 /** Returns the version of the schema that this release needs. */
 export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
   return lastOf(await readMigrations(directory));

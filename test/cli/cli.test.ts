@@ -122,6 +122,13 @@ describe('migrate', () => {
       'drop schema "of all"',
     ],
     [
+      'schemas with tables that could be served in place of those of the service',
+      'create schema "of another"; grant usage on schema "of another" to public; ' +
+        'create table "of another".hotels (); grant select on "of another".hotels to hotel_api_serve',
+      /^Warning: hotel_api_serve may read tables of the same names in "of another"\. .* in another database\.\n$/,
+      'drop schema "of another" cascade',
+    ],
+    [
       'a database to which every login may connect',
       'grant connect on database DATABASE to public',
       /^Warning: CONNECT .* PUBLIC/,

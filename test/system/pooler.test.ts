@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { OPEN_TO_ALL_LOGINS } from '../../src/cli/migrate.ts';
 import { SETTINGS } from '../../src/postgres/connect.ts';
+import { OPEN_TO_ALL_LOGINS } from '../../src/postgres/open-rights.ts';
 import { makeServingLogin } from '../../src/postgres/pooler.ts';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
