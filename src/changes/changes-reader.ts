@@ -91,21 +91,17 @@ export class ChangesReader {
     this.#watch = watch;
   }
 
-  /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
+  /**
+   * Returns the page without a query if no change was announced beyond the position of a client that holds one snapshot;
+   * else undefined.
+   */
   upToDate({
     token,
     view,
     collection,
   }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): Page | undefined {
-    if (!token || !this.isUpToDate(token, view, collection)) return undefined;
-    return pageOf({ changes: [], next: token, more: false });
-  }
-
-  /** Returns true if no change was announced beyond the position of a client that holds one snapshot. */
-  isUpToDate(token: Token, view: View, collection: string | null): boolean {
-    return (
-      token.isWhole && token.view === view && token.collection === collection && this.#watch.isLast(token)
-    );
+    if (!token?.isWhole || token.view !== view || token.collection !== collection) return undefined;
+    return this.#watch.isLast(token) ? pageOf({ changes: [], next: token, more: false }) : undefined;
   }
 
   /**

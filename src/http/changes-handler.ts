@@ -8,9 +8,6 @@ import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
-/** Maximum number of pages without changes that are kept. */
-const MAX_KEPT_PAGES = 1_000;
-
 /**
  * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
  * that has waited gets what its key may see then.
@@ -23,8 +20,6 @@ export function changesOperation(
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
   const tags = new WeakMap<Page, string>();
-  /** pages for clients that are up to date, by query: they repeat it until a change is announced */
-  const kept = new Map<string, { page: Page; query: ChangesQuery }>();
   const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
     const { body, written } = page;
     exchange.hotels = page.hotels;
@@ -67,18 +62,11 @@ export function changesOperation(
     read: (request) => request.getQuery() ?? '',
     needsRegistry: () => false,
     respond: (exchange, text) => {
-      const { collection, view } = exchange.principal!;
-      const same = kept.get(text);
-      if (same && reader.isUpToDate(same.page.next, view, collection))
-        return send(exchange, same.page, same.query);
       const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
-      const { token } = query;
-      const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
-      if (!page) return load(exchange, query);
-      if (kept.size === MAX_KEPT_PAGES) kept.clear();
-      kept.set(text, { page, query });
-      send(exchange, page, query);
+      const { collection, view } = exchange.principal!;
+      const page = query.waitS === 0 && reader.upToDate({ token: query.token, view, collection });
+      return page ? send(exchange, page, query) : load(exchange, query);
     },
   };
 }

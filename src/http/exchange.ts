@@ -1,5 +1,4 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
@@ -33,21 +32,8 @@ const MAX_TAKEN_BYTES = 512 * 1024;
  * handler returns. It responds at most once, and not at all after the client has disconnected.
  */
 export class Exchange extends ReceivedRequest {
-  /** set by the pipeline */
-  principal: Principal | undefined;
-  /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
-  limitHeaders = '';
-  /**
-   * set by the pipeline if bytes behind the request could be taken for another request: the connection closes after
-   * the response
-   */
-  closesConnection = false;
   /** no response can be sent any more */
   over = false;
-  /** hotels in the body of a 200, for the use of the key */
-  hotels = 0;
-  /** the error, for the log */
-  fault: unknown;
   /** set by the pipeline: lets other loads begin, although this one goes on; takes the estimated bytes of the response */
   giveUpLoad: ((responseBytes: number) => void) | undefined;
   /** monotonic time in ms, without what the client asked to wait */
@@ -86,11 +72,6 @@ export class Exchange extends ReceivedRequest {
   /** Returns true if the client has not taken the whole response, or had not when it disconnected. */
   get sending(): boolean {
     return this.#pending !== undefined;
-  }
-
-  /** The id of the API key; '' before it is known. */
-  get owner(): string {
-    return this.principal?.keyId ?? '';
   }
 
   override get encoding(): Encoding | undefined {

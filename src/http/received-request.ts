@@ -1,4 +1,5 @@
 import type { HttpRequest } from 'uWebSockets.js';
+import type { Principal } from '../auth/principal.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { type Encoding, encodingFor } from './compression.ts';
 import { matches, type Tag } from './etag.ts';
@@ -7,8 +8,21 @@ import { RequestHeaders } from './request-headers.ts';
 import { newIds, requestIdOf } from './request-id.ts';
 import { type TraceContext, traceContextOf } from './trace-context.ts';
 
-/** A request with the headers that responses and log lines need. */
+/** A request with what responses and log lines need: its headers, and what the pipeline and the handlers find out. */
 export class ReceivedRequest {
+  /** set by the pipeline */
+  principal: Principal | undefined;
+  /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
+  limitHeaders = '';
+  /**
+   * set by the pipeline if bytes behind the request could be taken for another request: the connection closes after
+   * the response
+   */
+  closesConnection = false;
+  /** hotels in the body of a 200, for the use of the key */
+  hotels = 0;
+  /** the error, for the log */
+  fault: unknown;
   readonly headers: RequestHeaders;
   /** counter of its route and method */
   readonly counter: RequestCounter;
@@ -23,6 +37,11 @@ export class ReceivedRequest {
     this.headers = new RequestHeaders(request);
     this.#ownId = requestIdOf(this.headers.requestId);
     this.#madeId = this.#ownId === '' ? newIds.next() : 0;
+  }
+
+  /** Returns the id of the API key; '' before it is known. */
+  get owner(): string {
+    return this.principal?.keyId ?? '';
   }
 
   get route(): Route {
