@@ -41,7 +41,7 @@ it('a key in Redis is invalid under another name, with another secret, after any
 it('a key in Redis counts as missing while it is invalid', async () => {
   const onInvalidValue = vi.fn();
   const stored = { read: async () => Buffer.from('corrupt') } as never;
-  const cache = new RedisKeyCache(stored, { ttlMs: 1, onInvalidValue }, secret);
+  const cache = new RedisKeyCache(stored, { prefix: () => 'p', ttlMs: 1, onInvalidValue }, secret);
   expect(await cache.read(SHA256)).toBeUndefined();
   expect(onInvalidValue).toHaveBeenCalledOnce();
 });

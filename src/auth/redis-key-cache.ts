@@ -21,7 +21,6 @@ export class RedisKeyCache {
   readonly #redis: RedisStore;
   readonly #options: RedisCacheOptions;
   readonly #secret: MacSecret;
-  #prefix = '';
 
   constructor(redis: RedisStore, options: RedisCacheOptions, secret: MacSecret) {
     this.#redis = redis;
@@ -29,27 +28,26 @@ export class RedisKeyCache {
     this.#secret = secret;
   }
 
-  /** Sets the prefix of the names to read and write. Labels are comparable under one prefix only. */
-  usePrefix(prefix: string): void {
-    this.#prefix = `${prefix}:k:`;
-  }
-
   /** Reads the key with this sha256; undefined if Redis does not hold it, or holds an invalid value. */
   async read(sha256: string): Promise<LabelledKey | undefined> {
-    const prefix = this.#prefix;
-    const value = await this.#redis.read(prefix + sha256);
+    const name = this.#nameOf(sha256);
+    const value = await this.#redis.read(name);
     // the label of the former history means nothing in the window of another
-    if (!value || this.#prefix !== prefix) return undefined;
-    const key = decodeKey(prefix + sha256, value, this.#secret);
+    if (!value || this.#nameOf(sha256) !== name) return undefined;
+    const key = decodeKey(name, value, this.#secret);
     if (!key) this.#options.onInvalidValue();
     return key;
   }
 
   /** Stores a key, or for a short time that there is none with this sha256. */
   async fill(sha256: string, key: LabelledKey): Promise<void> {
-    const name = this.#prefix + sha256;
+    const name = this.#nameOf(sha256);
     const ttlMs = lifetimeMs(key.principal ? this.#options.ttlMs : MAX_ABSENCE_MS);
     await this.#redis.setMany([[name, encodeKey(name, key, this.#secret), ttlMs]]);
+  }
+
+  #nameOf(sha256: string): string {
+    return `${this.#options.prefix()}:k:${sha256}`;
   }
 }
 

@@ -125,7 +125,7 @@ describe('a load', () => {
   it('that ends under another history is stored neither here nor in Redis', async () => {
     const end = await begin('id', 'a');
     origin.history = 'second';
-    redis.cache.usePrefix('second');
+    redis.names.prefix = 'second';
     redis.window.beginHistory(5);
     expect(await end()).toBe('old');
     expect([redis.local.find('id', 'a'), redis.store.stored.size]).toEqual([MISS, 0]);

@@ -18,20 +18,15 @@ const ABSENCE_PREFIX = '-';
 export class RedisHotelCache {
   readonly #redis: RedisStore;
   readonly #options: RedisCacheOptions;
-  #prefix = '';
 
   constructor(redis: RedisStore, options: RedisCacheOptions) {
     this.#redis = redis;
     this.#options = options;
   }
 
-  /** Sets the prefix of the names to read and write. Labels are comparable under one prefix only. */
-  usePrefix(prefix: string): void {
-    this.#prefix = `${prefix}:`;
-  }
-
+  /** Returns what precedes a key of this namespace in its name. */
   prefixOf(namespace: Namespace): string {
-    return this.#prefix + LETTER[namespace];
+    return `${this.#options.prefix()}:${LETTER[namespace]}`;
   }
 
   /** Counts a value that is none of those that this class stores. */

@@ -1,8 +1,6 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
-import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { PositionWatch } from '../changes/position-watch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -24,19 +22,20 @@ interface WorkerCaches {
   pageIndex: PageIndex;
   collections: Collections;
   apiKeys: ApiKeyCache;
-  redisHotels: RedisHotelCache | undefined;
-  redisKeys: RedisKeyCache | undefined;
   logPositions: PositionWatch;
 }
+
+/** What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. */
+export type WorkerApplied = Applied & { prefix: string };
 
 /** Applies the log to the caches of one worker. */
 export class LogApplier {
   readonly #caches: WorkerCaches;
-  readonly #applied: Applied;
+  readonly #applied: WorkerApplied;
   readonly #longestReadMs: number;
 
   /** `applied` is kept up to date here. No read of PostgreSQL takes longer than `longestReadMs`. */
-  constructor(caches: WorkerCaches, applied: Applied, longestReadMs: number) {
+  constructor(caches: WorkerCaches, applied: WorkerApplied, longestReadMs: number) {
     this.#caches = caches;
     this.#applied = applied;
     this.#longestReadMs = longestReadMs;
@@ -75,9 +74,7 @@ export class LogApplier {
     pageIndex.forget();
     apiKeys.clear();
     this.#applied.server = server;
-    const prefix = prefixOf(this.#applied);
-    this.#caches.redisHotels?.usePrefix(prefix);
-    this.#caches.redisKeys?.usePrefix(prefix);
+    this.#applied.prefix = prefixOf(this.#applied);
   }
 
   /**

@@ -30,7 +30,7 @@ import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
-import { LogApplier } from './apply-log.ts';
+import { LogApplier, type WorkerApplied } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start, ToPrimary } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
@@ -51,9 +51,8 @@ export function buildWorker(
   send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics } = context;
-  const applied = { history: '', server: '', position: 0 };
-  // labels are comparable while both are the same
-  const history = () => applied.history + applied.server;
+  const applied: WorkerApplied = { history: '', server: '', position: 0, prefix: '' };
+  const prefix = () => applied.prefix;
   const freshness = new Freshness(
     () => postgres.breakerOpen,
     (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
@@ -70,11 +69,13 @@ export function buildWorker(
   context.repeat(() => {
     if (!isCurrent()) void postgres.check();
   }, CHECK_EVERY_MS);
-  const redisCache = openRedis(context, (seconds, succeeded) => metrics.called('redis', seconds, succeeded));
+  const redisCache = openRedis(context, prefix, (seconds, succeeded) =>
+    metrics.called('redis', seconds, succeeded),
+  );
   const memory = new CacheMemory(config.L1_MAX_BYTES);
   const window = new Window(memory.window);
   const eventLoop = new EventLoop();
-  const repository = new HotelRepository(origin, history, eventLoop);
+  const repository = new HotelRepository(origin, prefix, eventLoop);
   // while PostgreSQL is unavailable no other tier can answer
   const mayServeAnyAge = (error: unknown) => isOutage(error) && freshness.mayServeAnyAge();
   const local = new LocalCache(memory, { freshness, counts: metrics.cacheLookups.local });
@@ -103,7 +104,7 @@ export function buildWorker(
   const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
   const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
-    ...{ origin, history, window, freshness, mayServeAnyAge },
+    ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
     redisCache: redisCache?.keys,
     counts: metrics.keyLookups,
     mayLookUp: unknownKeyWindow(config.WORKERS),
@@ -113,8 +114,6 @@ export function buildWorker(
     {
       ...{ window, freshness, reader, local, collections, apiKeys, logPositions },
       pageIndex,
-      redisHotels: redisCache?.hotels,
-      redisKeys: redisCache?.keys,
     },
     applied,
     // a replica and then the primary, each for up to twice its deadline

@@ -16,9 +16,13 @@ interface OpenRedis {
 
 /**
  * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
- * empty.
+ * empty. `prefix`: see `RedisCacheOptions`.
  */
-export function openRedis(context: ProcessContext, onCall?: OnCall): OpenRedis | undefined {
+export function openRedis(
+  context: ProcessContext,
+  prefix: () => string,
+  onCall?: OnCall,
+): OpenRedis | undefined {
   const { config, shutdown, metrics } = context;
   const { REDIS_TIMEOUT_MS: timeoutMs } = config;
   const urls = redisUrlsOf(config);
@@ -31,6 +35,7 @@ export function openRedis(context: ProcessContext, onCall?: OnCall): OpenRedis |
   shutdown.push('Redis', () => redis.close());
   context.onAddressChange('REDIS_URL', () => redis.useLogin(loginOf(config.REDIS_URL)));
   const options = {
+    prefix,
     ttlMs: config.REDIS_TTL_S * 1000,
     onInvalidValue: () => metrics.invalidValues.inc(),
   };

@@ -36,7 +36,8 @@ export async function startWorkers(
     events.usageNotRecorded,
   );
   shutdown.push('use of keys', () => usage.close());
-  const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context)?.redis : undefined;
+  const prefix = () => prefixOf(log.applied);
+  const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context, prefix)?.redis : undefined;
   const started = new Workers(config.WORKERS, {
     startOf: (number, mayWarmUp) => ({
       type: 'start',
@@ -47,7 +48,7 @@ export async function startWorkers(
     }),
     ...{ metrics, events },
     onUsage: (used) => usage.add(used),
-    countWindow: redis && ((name, use) => redis.countWindow(`${prefixOf(log.applied)}:l:${name}`, use)),
+    countWindow: redis && ((name, use) => redis.countWindow(`${prefix()}:l:${name}`, use)),
   });
   workers = started;
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;

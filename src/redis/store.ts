@@ -46,9 +46,11 @@ export interface RedisStore {
   close(): void;
 }
 
-/** Lifetime of the values of a cache in Redis, and a callback for invalid values. */
+/** What the caches in Redis have in common. */
 export interface RedisCacheOptions {
-  /** maximum */
+  /** of the names to read and write now. Labels are comparable under one prefix only */
+  prefix: () => string;
+  /** maximum lifetime of a value */
   ttlMs: number;
   onInvalidValue: () => void;
 }

@@ -11,11 +11,12 @@ export const TTL_MS = 600_000;
 export function openRedisBatch(maxBytes = 0) {
   const store = new FakeStore();
   const counted = { hit: 0, absent: 0, miss: 0, invalid: 0 };
+  const names = { prefix: 'p' };
   const cache = new RedisHotelCache(store as never, {
+    prefix: () => names.prefix,
     ttlMs: TTL_MS,
     onInvalidValue: () => void counted.invalid++,
   });
-  cache.usePrefix('p');
   const memory = new CacheMemory(maxBytes);
   const window = new Window(memory.window);
   window.lowerFloor(0);
@@ -27,5 +28,5 @@ export function openRedisBatch(maxBytes = 0) {
       counted[result] += keys;
     },
   });
-  return { store, counted, cache, memory, window, local, may, reader };
+  return { store, counted, names, cache, memory, window, local, may, reader };
 }

@@ -97,8 +97,8 @@ describe('a batch that the local cache holds in part', () => {
     ],
     [
       'another history',
-      ({ cache, window }) => {
-        cache.usePrefix('other');
+      ({ names, window }) => {
+        names.prefix = 'other';
         // the labels of the first history are above those of the second
         window.beginHistory(0);
       },
