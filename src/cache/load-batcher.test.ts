@@ -37,6 +37,8 @@ it('while loads are queued each owner has a lookup of its own', async () => {
 describe('hotels of 64 KiB', () => {
   let nowMs: number;
   let bytes: number;
+  /** settles when PostgreSQL answers */
+  let loaded: Promise<void>;
   let reads: { owner: string; count: number; answer: () => void }[];
   let joined: LoadBatcher;
 
@@ -58,6 +60,7 @@ describe('hotels of 64 KiB', () => {
     nowMs = 0;
     showMonotonic(() => nowMs);
     bytes = 64 * 1024;
+    loaded = Promise.resolve();
     reads = [];
     const read = async (_: string, keys: string[], owner: string): Promise<BatchRead> => {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -65,23 +68,33 @@ describe('hotels of 64 KiB', () => {
       await promise;
       return {
         found: keys.map(() => ({ bytes: Buffer.alloc(bytes) }) as never),
-        loaded: Promise.resolve(),
+        loaded,
       };
     };
     joined = new LoadBatcher(read, () => false);
-    void load(32, 'many');
+    for (const owner of ['many', 'few']) void load(8, owner);
     void load(2, 'other');
-    expect(await iteration()).toEqual([' 34']);
+    expect(await iteration()).toEqual([' 18']);
     await answerNext();
   });
 
-  it('are read 512 KiB at once, apart from those of other owners, who take turns', async () => {
+  it('are read 512 KiB at once, in turns of their owners, and others need not wait', async () => {
     void load(300, 'many');
     void load(1, 'other');
+    expect(await iteration()).toEqual(['many 8', ' 1']);
+    void load(1, 'few');
+    expect(await iteration()).toEqual(['many 8', ' 1']);
+    expect(await answerNext()).toEqual([' 1', 'few 1', 'many 8']);
+  });
+
+  it('wait until PostgreSQL has answered as well', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    loaded = promise;
+    void load(9, 'many');
     expect(await iteration()).toEqual(['many 8']);
-    void load(1, 'third');
-    expect(await iteration()).toEqual(['many 8']);
-    expect(await answerNext()).toEqual([' 1', 'third 1', 'many 8']);
+    expect(await answerNext()).toEqual([]);
+    resolve();
+    expect(await iteration()).toEqual(['many 1']);
   });
 
   it('are rejected after 500 ms, or beyond 5,000, and those of other owners are not', async () => {

@@ -13,7 +13,10 @@ const NO_KEY = -1;
  * reading them twice.
  */
 export const MAX_JOINED = 100;
-/** Bytes of hotels that are looked up at once. More in one reply of Redis takes longer than its deadline on a busy machine. */
+/**
+ * Bytes of hotels that are looked up at once: of usual hotels until the caches have answered, of large ones until PostgreSQL has
+ * too. More in one reply of Redis takes longer than its deadline on a busy machine.
+ */
 const MAX_READING_BYTES = 512 * 1024;
 /** Bytes of a hotel, by which lookups are counted unless those before of the same owner were larger; the mean size of large ones. */
 const USUAL_BYTES = 2 * 1024;
@@ -50,6 +53,12 @@ interface LoadBatch {
   reject: (error: Unavailable) => void;
 }
 
+/** Lookups that wait, by their expected bytes, and the expected bytes of those that have begun and not ended. */
+interface Lookups {
+  waiting: WaitQueue<LoadBatch>;
+  begunBytes: number;
+}
+
 type Read = (
   namespace: Namespace,
   keys: string[],
@@ -60,7 +69,8 @@ type Read = (
 /**
  * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. An owner of large
  * hotels has lookups of its own, and every owner while lookups or loads are queued, so that the queues can be fair to owners.
- * Lookups are queued by the bytes that are expected: thousands of connections may ask for a large hotel each.
+ * Lookups are queued by the bytes that are expected: thousands of connections may ask for a large hotel each. Those of large
+ * hotels have a queue of their own, in which they wait for PostgreSQL: the others need not.
  */
 export class LoadBatcher {
   readonly #read: Read;
@@ -68,9 +78,8 @@ export class LoadBatcher {
   readonly #open = new Map<string, LoadBatch>();
   /** expected bytes of a hotel */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  readonly #waiting = new WaitQueue<LoadBatch>(1, MAX_HOTEL_BYTES);
-  /** expected bytes whose lookup the caches have not answered */
-  #reading = 0;
+  readonly #usual: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
+  readonly #large: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
 
   constructor(read: Read, isContended: () => boolean) {
     this.#read = read;
@@ -90,8 +99,8 @@ export class LoadBatcher {
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
     const isLarge = this.#isLarge(owner);
-    if (isLarge && this.#waiting.sizeBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
-    const whose = isLarge || this.#waiting.length > 0 || this.#isContended() ? owner : '';
+    if (isLarge && this.#large.waiting.sizeBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
+    const whose = isLarge || this.#usual.waiting.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
@@ -124,40 +133,42 @@ export class LoadBatcher {
     this.#open.set(name, batch);
     onIteration(() => {
       if (this.#open.get(name) === batch) this.#open.delete(name);
-      this.#waiting.append(owner, batch, this.#bytesOf(batch), monotonicMs());
-      this.#next();
+      const lookups = this.#isLarge(owner) ? this.#large : this.#usual;
+      lookups.waiting.append(owner, batch, this.#bytesOf(batch), monotonicMs());
+      this.#next(lookups);
     });
     return batch;
   }
 
   /** Begins the lookups that there is room for. */
-  #next(): void {
-    while (this.#waiting.length > 0 && this.#reading < MAX_READING_BYTES) {
-      const { item, size, sinceMs } = this.#waiting.shift()!;
+  #next(lookups: Lookups): void {
+    const { waiting } = lookups;
+    while (waiting.length > 0 && lookups.begunBytes < MAX_READING_BYTES) {
+      const { item, size, sinceMs } = waiting.shift()!;
       const { owner, read, keys, requests } = item;
-      if (this.#isLarge(owner) && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
+      // usual ones wait for a slow Redis, or are of several owners
+      if (lookups === this.#large && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
         item.reject(tooLate());
         continue;
       }
-      this.#reading += size;
-      const answered = () => {
-        this.#reading -= size;
-        this.#next();
+      lookups.begunBytes += size;
+      const ended = () => {
+        lookups.begunBytes -= size;
+        this.#next(lookups);
       };
       const reading = read();
-      reading.then(answered, answered);
-      reading
-        .then(async ({ found, loaded }) => {
-          await loaded;
-          this.#noteSizes(found, requests);
-        })
-        .catch((error) => {
-          if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
-        });
+      const loading = reading.then(async ({ found, loaded }) => {
+        await loaded;
+        this.#noteSizes(found, requests);
+      });
+      loading.catch((error) => {
+        if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
+      });
+      const end: Promise<unknown> = lookups === this.#large ? loading : reading;
+      end.then(ended, ended);
     }
   }
 
-  /** false: what waits does so for a slow Redis, or is of several owners, and is not rejected */
   #isLarge(owner: string): boolean {
     return owner !== '' && this.#sizes.get(owner) > LARGE_BYTES;
   }
