@@ -7,7 +7,8 @@ import { WarmUp, type WarmUpResult } from './warm-up.ts';
 
 const MIB = 1024 ** 2;
 const SLOW_MS = 200;
-const IDS = Array.from({ length: 96 }, (_, i) => `h${String(i).padStart(2, '0')}`);
+/** in the order of the list, which is that of UTF-8 and not of UTF-16 */
+const IDS = Array.from({ length: 96 }, (_, i) => `${i < 48 ? '\uff00' : '😀'}${String(i).padStart(2, '0')}`);
 
 let clock: VirtualClock;
 /** number of hotels of each load */
@@ -30,10 +31,15 @@ const USUAL = {
   arenaBytes: MIB,
   /** of each hotel; 0: none is found */
   hotelBytes: 0,
+  /** of the worker, of two */
+  number: 1,
 };
 
 async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
-  const { slow, failing, listed, loadMs, slowMs, isCurrent, arenaBytes, hotelBytes } = { ...USUAL, ...of };
+  const { slow, failing, listed, loadMs, slowMs, isCurrent, arenaBytes, hotelBytes, number } = {
+    ...USUAL,
+    ...of,
+  };
   const beganMs = clock.nowMs;
   counts = [];
   let result: WarmUpResult | undefined;
@@ -61,8 +67,8 @@ async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
     slowMs,
     isCurrent: () => isCurrent(clock.nowMs - beganMs),
     isStopping: () => false,
-    number: 1,
-    workers: 1,
+    number,
+    workers: 2,
   });
   void warmUp.run(30_000).then((ended) => {
     result = ended;
@@ -78,6 +84,7 @@ const SMALL_GAIN = { hotels: 3 * 8, end: 'small gain' } as const;
 
 it.each<[string, Partial<typeof USUAL>, Partial<WarmUpResult>]>([
   ['goes on behind slow first loads, before the code is compiled', { slow: [0, 1] }, COMPLETE],
+  ['of another worker begins in the middle of the list, and loads it once', { number: 2 }, COMPLETE],
   ['ends after a slow load', { slow: [0, 2] }, { hotels: 3 * 8, end: 'slow' }],
   ['goes on while a second adds a twentieth of the list', { ...STEADY, listed: 8 * 20 }, COMPLETE],
   ['ends after a second that added less', { ...STEADY, listed: 8 * 20 + 1 }, SMALL_GAIN],

@@ -145,10 +145,11 @@ export class WarmUp {
   async *#ids(listed: Promise<number>): AsyncGenerator<string[]> {
     const { repository } = this.#options;
     const start = await this.#startInList(listed);
+    const isBehindStart = (id: string) => Buffer.compare(Buffer.from(id), Buffer.from(start ?? '')) >= 0;
     for (let mark = start, hasWrapped = start === null; ; ) {
       const count = this.#loadCount;
       const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
-      const end = hasWrapped && start !== null ? listed.findIndex((id) => id >= start) : -1;
+      const end = hasWrapped && start !== null ? listed.findIndex(isBehindStart) : -1;
       const ids = end < 0 ? listed : listed.slice(0, end);
       if (ids.length > 0) yield ids;
       if (end >= 0) return;

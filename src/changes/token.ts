@@ -5,7 +5,6 @@ import { mayExist } from '../hotels/namespace.ts';
 const FORMAT = 1;
 const TOKEN_CHECKSUM_CHARACTERS = 8;
 const MAX_HISTORY_LENGTH = 64;
-const MAX_ID_LENGTH = 255;
 const MAX_TOKEN_DIGITS = 20;
 
 /** History, place, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
@@ -69,7 +68,6 @@ export function readToken(written: string): Token | undefined {
     const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!areFields(fields)) return undefined;
     const [, history, position, transaction, view, walkedTo, collection, isWhole, isOrphaned] = fields;
-    if (walkedTo !== null && walkedTo !== '' && !mayExist('id', walkedTo)) return undefined;
     const flags = { isOrphaned: isOrphaned === 1, isWhole: isWhole === 1 };
     return { history, position, transaction, view: VIEWS[view]!, walkedTo, collection, ...flags };
   } catch {
@@ -89,8 +87,8 @@ function areFields(value: unknown): value is Fields {
     /^\d+$/.test(transaction) &&
     isCount(view) &&
     view < VIEWS.length &&
-    (walkedTo === null || isText(walkedTo, MAX_ID_LENGTH)) &&
-    (collection === null || isText(collection, MAX_ID_LENGTH)) &&
+    (walkedTo === null || walkedTo === '' || isId(walkedTo)) &&
+    (collection === null || isId(collection)) &&
     flags.every((flag) => flag === 0 || flag === 1)
   );
 }
@@ -98,6 +96,11 @@ function areFields(value: unknown): value is Fields {
 /** Returns true for a string of at most so many UTF-16 code units. */
 function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value.length <= maxLength;
+}
+
+/** Returns true for a string that may be the id of a hotel, or of a collection, which has the same bounds. */
+function isId(value: unknown): value is string {
+  return typeof value === 'string' && mayExist('id', value);
 }
 
 /** Returns true for an integer from 0 that a double holds exactly. */

@@ -226,3 +226,13 @@ describe('a request that waits is woken by a change of what its key may see:', (
     expect([changes, more]).toMatchObject([[expected], false]);
   });
 });
+
+it('a copy passes the longest ids of hotels and of a collection, whatever their characters', async () => {
+  const ids = ['x', '😀'].map((character) => character.repeat(255));
+  await service.sql`insert into hotels (id, name) select id, 'Long' from unnest(${ids}::text[]) as id`;
+  await insertCollection(service.sql, ids[1]!, ids);
+  const key = await insertKey(service.sql, [], ids[1]!);
+  const copy = new Mirror((path) => service.get(path, { key }), 1);
+  await copy.catchUp();
+  expect([...copy.hotels.keys()].sort()).toEqual(ids);
+});

@@ -67,7 +67,7 @@ describe('GET /key', () => {
     const details = async () => JSON.parse(await text());
     expect(await details()).toMatchObject({
       scopes: ['registry'],
-      collection: { id: 'alps', name: 'Collection alps' },
+      collection: { id: 'alps', name: 'Collection' },
     });
     await changeKey(service.sql, key, {
       name: 'Ünïcode "x"',

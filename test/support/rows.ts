@@ -51,7 +51,7 @@ export async function changeKey(sql: Sql, key: string, change: Record<string, un
 
 /** Creates a collection of these hotels, which need not exist. */
 export async function insertCollection(sql: Sql, id: string, hotels: string[] = []): Promise<void> {
-  await sql`insert into collections (id, name) values (${id}, ${`Collection ${id}`})`;
+  await sql`insert into collections (id, name) values (${id}, 'Collection')`;
   await addToCollection(sql, id, hotels);
 }
 
