@@ -162,7 +162,7 @@ export class WarmUp {
     }
   }
 
-  /** Returns the number of hotels in the list, at most `MAX_COUNTED`, which it also is if they cannot be counted in time. */
+  /** Returns the number of hotels in the list, at most `MAX_COUNTED`; also `MAX_COUNTED` if the count fails. */
   #count(): Promise<number> {
     const counts = this.#options.repository.countBetween([null], [null], MAX_COUNTED);
     return counts.then(

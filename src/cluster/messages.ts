@@ -37,7 +37,7 @@ export interface Start {
 
 /** Messages from the primary to a worker. */
 export type ToWorker =
-  /** earlier messages, `drain` excepted, are not for this worker */
+  /** the first message that a worker handles; messages before it are dropped, except `drain` */
   Start | LogEvent | { type: 'report metrics' } | { type: 'grant'; grants: LeaseGrant[] } | { type: 'drain' };
 
 /** Messages from a worker to the primary. */

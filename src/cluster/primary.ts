@@ -22,7 +22,7 @@ import type { Workers } from './workers.ts';
 const SAME_SIGNAL_MS = 500;
 
 /**
- * Runs one instance until a signal ends it: the admin port, the follower of the log and the workers. Never returns; exits 0
+ * Starts one instance: the admin port, the follower of the log and the workers. The process ends at a signal, with exit code 0
  * if everything ended in order.
  */
 export async function runPrimary(given: Config): Promise<void> {

@@ -30,8 +30,9 @@ export const Image = objectOf({
 
 /**
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
- * it. A new field goes before `certified`; it also needs a column with its bounds (sql/), another MAGIC of entries, and a place
- * in the oracle of the tests (entry.fixture.ts) and in the example client.
+ * it. A new field goes before `certified`. It also needs: a column with its bounds, and a new `hotel_json_fits` with its
+ * constraint (sql/); another MAGIC of entries; a place in the oracle of the tests (entry.fixture.ts), in `example-hotel.ts` and
+ * in `examples/client.ts`; and the number of fields in `page/guide.html`.
  */
 export const Hotel = objectOf({
   id: {

@@ -7,7 +7,7 @@ import { rateLimitHeaders } from '../rate-limit/headers.ts';
 import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A body that takes longer, which most do not, has the rights of its key read anew. */
+/** Time from the start of a request after which its key is judged again. Most bodies arrive earlier. */
 export const AT_ONCE_MS = 100;
 
 /** Result for a valid key whose rate limit is used up. */

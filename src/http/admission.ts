@@ -44,7 +44,7 @@ export interface Work {
     mayLoad: boolean,
     done: (responseBytes: number) => void,
   ): typeof NEEDS_LOAD | undefined;
-  /** undefined: it holds nothing while it waits, and waits as long as it takes */
+  /** undefined: the work holds nothing while it waits, and is never rejected */
   readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
   readonly bytes: number;
@@ -66,14 +66,15 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * iteration answers batches within its budget. The other batches are read and wait here, so a rejection or a single
  * hotel never waits longer than that.
  *
- * A batch that would wait over 150 ms is rejected, before its body is read if that is known then. The delay is the signal, not a length, as in
- * CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already paid.
+ * A batch that would wait over 150 ms is rejected, before its body is read if that is known then. The delay is the signal, not
+ * a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already
+ * paid.
  *
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
- * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the load time (AIMD,
- * as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises slightly after
- * faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of
- * responses that are made at once.
+ * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
+ * load time (AIMD, as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises
+ * slightly after faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the
+ * bytes of responses that are made at once.
  *
  * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
  * are not queued, because the loads of one iteration are joined.

@@ -91,7 +91,7 @@ export class EventLoop {
   };
 }
 
-/** Returns the size of assembling or sending so many bytes of a page of changes. */
+/** Returns the size, as of `QUANTUM_BYTES`, of encoding, assembling or sending this many bytes. */
 export function sizeOf(bodyBytes: number): number {
   return 512 + bodyBytes / 32;
 }

@@ -9,7 +9,7 @@ export const BUSY_POLL_MS = 25;
 export const POLL_TIMEOUT_MS = 1_000;
 /** Timeout of opening a connection, which takes several round trips. */
 export const OPEN_TIMEOUT_MS = 1_500;
-/** Interval at which workers are told that nothing has changed. */
+/** Interval of the messages to workers while nothing changes. */
 export const TELL_MS = 200;
 
 /** A worker that is current as of this time ago serves every cached value that no known change outdates. */
@@ -21,9 +21,9 @@ export const MAX_AGE_THEN_MS = 3_300;
 /** A worker that was current this time ago serves the positions of the list as it knows them. */
 export const POSITIONS_WITHIN_MS = 4_500;
 /**
- * Where PostgreSQL cannot be asked either, values of any age are served. If it then answers later than this after the
- * worker was current, changes may have been served to others, and values of any age are served for another grace time
- * only, in which the worker becomes current again.
+ * While PostgreSQL does not answer either, values of any age are served. If its first answer comes later than this after the
+ * worker was current, other clients may have got newer values. Values of any age are then served for one more grace time only.
+ * The worker becomes current again meanwhile.
  */
 export const OUTAGE_AFTER_MS = 3_500;
 export const GRACE_MS = 1_000;

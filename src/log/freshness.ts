@@ -17,8 +17,9 @@ import {
  * found nothing unread makes the instance current as of the poll's beginning, once its rows are applied; so does a poll
  * behind a call of the sequencer, as of the beginning of that message. The time of arrival means nothing: a slow link, a
  * long answer or a stopped process is no sign of life. While t is recent, what the window covers is right to within the
- * bound. Later, only what was read from PostgreSQL lately is served, and the rest is read again. Where PostgreSQL cannot be
- * asked, the truth cannot have been seen by this instance either, and values of any age are served.
+ * bound. Later, only what was read from PostgreSQL lately is served, and the rest is read again. While PostgreSQL does not
+ * answer, values of any age are served. In an outage no newer ones can be read. If PostgreSQL answers other instances, these
+ * may serve newer ones.
  *
  * Two times suffice: when the worker was last current, and the first answer of PostgreSQL that came too long after it.
  */
@@ -32,8 +33,8 @@ export class Freshness {
   #seenMs = monotonicMs();
 
   /**
-   * `isUnavailable`: returns true while PostgreSQL is asked again and again and does not answer. `onLateAnswer` is called at
-   * the first answer that comes too long after the worker was current.
+   * `isUnavailable`: returns true while PostgreSQL answers no probe. `onLateAnswer` is called at the first answer that comes
+   * too long after the worker was current.
    */
   constructor(isUnavailable: () => boolean, onLateAnswer: (atMs: number) => void = () => {}) {
     this.#isUnavailable = isUnavailable;
@@ -66,7 +67,7 @@ export class Freshness {
     this.#onLateAnswer(atMs);
   }
 
-  /** Records that the machine slept for this long: the monotonic clock stood still. */
+  /** Records that the machine slept for this long: the monotonic clock stops then. */
   slept(ms: number, nowMs = monotonicMs()): void {
     this.#asOfMs -= ms;
     this.#sleptAtMs = nowMs;

@@ -11,8 +11,8 @@ import { type Lane, openLanes, Queries } from './lanes.ts';
 const PROBE = 'select from hotels limit 1';
 
 /**
- * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
- * collect a new connection for each.
+ * Number of timeouts after which the connections are replaced again. The first timeout replaces them, because they may be
+ * half-open. A frozen server must not collect a new connection for each timeout.
  */
 const PROBES_PER_RECONNECT = 3;
 /** Time without a response after which connections are replaced when the server has become reachable. */

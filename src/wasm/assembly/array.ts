@@ -1,6 +1,6 @@
 /** Writer of batch responses: `[body,body,…]` and the list of gaps. */
 
-/** `null}` as a little-endian number */
+/** `null` as a little-endian number */
 const NULL: u32 = 0x6c6c756e;
 const CLOSING: u8 = 0x7d;
 const OPENING_BRACKET: u8 = 0x5b;
