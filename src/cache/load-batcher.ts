@@ -18,14 +18,17 @@ export const MAX_JOINED = 100;
  * too. More in one reply of Redis takes longer than its deadline on a busy machine.
  */
 const MAX_READING_BYTES = 512 * 1024;
-/** Bytes of a hotel, by which lookups are counted unless those before of the same owner were larger; the mean size of large ones. */
+/** Bytes of a hotel by which lookups are counted, until larger ones of the same owner are known. */
 const USUAL_BYTES = 2 * 1024;
+/** Mean size above which the hotels of an owner are large. */
 const LARGE_BYTES = 8 * 1024;
+/** Maximum size of a hotel. */
 const MAX_HOTEL_BYTES = 64 * 1024;
 /** Number of hotels of an owner in one lookup whose mean size is typical. */
 const MIN_TYPICAL = 8;
-/** Bounds of the wait of large hotels for their lookup: bytes that are looked up before, those of other owners by their shares, and time. */
+/** Bytes of lookups before a lookup of large hotels above which it is rejected; other owners count by their shares. */
 const MAX_BYTES_BEFORE = 5_000 * MAX_HOTEL_BYTES;
+/** Maximum wait of a lookup of large hotels. */
 const MAX_LOOKUP_WAIT_MS = 500;
 
 /**

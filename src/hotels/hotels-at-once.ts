@@ -1,6 +1,6 @@
 import { RecentMaximum } from '../lib/recent-maximum.ts';
 
-/** How many hotels may be read at once for an API key, by the size of those before: each may have 64 KiB. */
+/** Limits the hotels that are read at once for an API key, by the size of its earlier ones: each may have 64 KiB. */
 export class HotelsAtOnce {
   readonly #maxBytes: number;
   readonly #least: number;

@@ -108,7 +108,7 @@ function chooseEncoding(acceptEncoding: string): Encoding | undefined {
 /** Maximum number of bytes of bodies that are compressed or wait for it, each in a copy; one may always be. */
 const MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024;
 let underWayBytes = 0;
-/** Those of bodies for other threads, which take long. */
+/** Maximum for bodies that are compressed on other threads. */
 const MAX_ON_THREADS_BYTES = 32 * 1024 * 1024;
 let onThreadsBytes = 0;
 /** Two bodies are compressed on other threads at once: more would keep the processors from other clients. */

@@ -12,7 +12,7 @@ const DIGITS = 6;
 export const ETAG = '\r\netag: "';
 
 const DIGIT_0 = 48;
-/** Distance from behind the digits to the letters. */
+/** Distance from the character behind `9` to `a`. */
 const TO_LETTER = 39;
 
 /**

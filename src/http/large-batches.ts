@@ -15,7 +15,7 @@ import type { Exchange } from './exchange.ts';
 
 /** Bytes of hotels that are read in one iteration of the event loop. */
 const PART_BYTES = 2 * 1024 * 1024;
-/** Number of the largest hotels that have so many. */
+/** Number of hotels of the maximum size, 64 KiB, that `PART_BYTES` hold. */
 const MIN_PART = 32;
 /** Maximum time of a batch, its wait included. */
 const MAX_MS = 5_000;

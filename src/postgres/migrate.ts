@@ -30,8 +30,8 @@ interface Migration extends AppliedMigration {
 /**
  * Applies the missing files `NNN-name.sql` of `directory` in order, each in a transaction together with its row in
  * `schema_migrations`, corrects when triggers fire, and updates the statistics of the tables. Any number of processes may
- * start at once: one migrates, the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
- * this release, or an applied file has changed.
+ * start at once: one migrates, the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure`
+ * if the server is too old, the database is too new for this release, or an applied file has changed.
  */
 export async function migrate(
   sql: Sql,

@@ -9,7 +9,7 @@ export class PendingKeys {
   readonly namespace: Namespace;
   readonly count: number;
   readonly table: Buffer;
-  /** array of the hotels that are known; what stands in place of its last bracket is not read. Finally, it may be entries. */
+  /** array of the known hotels. Its last bracket is not read. In a result, the entries instead */
   readonly known: Buffer;
 
   constructor(namespace: Namespace, count: number, table: Buffer, known: Buffer = EMPTY_ARRAY) {

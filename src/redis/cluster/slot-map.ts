@@ -24,7 +24,9 @@ export function mastersBySlot(reply: unknown, asked: string): (string | undefine
   return bySlot;
 }
 
-/** Whether it has the form of a slot map, and every slot at most once. What stands behind the master of a range is not read. */
+/**
+ * Returns true for a slot map that names every slot at most once. The elements behind the master of a range are not read.
+ */
 function isSlotMap(reply: unknown): reply is Range[] {
   if (!Array.isArray(reply) || !reply.every(isRange)) return false;
   return reply.reduce((sum, [from, to]) => sum + to - from + 1, 0) <= SLOTS;
