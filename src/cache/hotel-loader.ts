@@ -114,7 +114,7 @@ export class HotelLoader {
     return load;
   }
 
-  /** Stores what was read. Nothing there is compared: who reads it compares its label. */
+  /** Stores what was read. Values in Redis are not compared here: a reader compares the label. */
   #fillRedis(namespace: Namespace, keys: string[], { byKey, label, isOfHistory }: Load): void {
     const { redisCache } = this.#options;
     if (!redisCache || !isOfHistory()) return;

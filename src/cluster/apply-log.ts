@@ -80,7 +80,7 @@ export class LogApplier {
   /**
    * Handles a restart of the server, which goes on with the history: an older data folder may have been put back. It has all
    * changes up to the applied position, so all that were committed when the worker was last current. What was read later may
-   * show a change that is lost now. Its label does not tell: a change is visible before it has a position.
+   * show a change that is lost now. Its label does not show that, because a change is visible before it has a position.
    */
   serverRestarted(server: string): void {
     const { freshness, local } = this.#caches;
@@ -88,7 +88,7 @@ export class LogApplier {
     this.#useServer(server);
   }
 
-  /** Applies rows, each at its position. What waits for the log, and freshness, hear of it when all are applied. */
+  /** Applies rows, each at its position. The waits for the log and `freshness` are updated after the last row. */
   apply({ rows, place, isBusy, asOfMs }: News): void {
     const { freshness, logPositions } = this.#caches;
     for (const row of rows) this.#applyRow(row);

@@ -63,7 +63,7 @@ export class Workers {
   /** time of the last late answer that a worker has reported, by `systemMs` */
   lateAnswerMs: number | undefined;
   readonly #watch: Timer;
-  /** time by the checks: a primary that stood still has not read the workers' reports */
+  /** time by the checks: while the primary is stopped, it reads no reports of workers */
   #checkedMs = 0;
 
   /** Starts `count` workers. */

@@ -1,4 +1,4 @@
-/** Counts the bytes that are held for owners, so that the one with the most can be asked to give some back. */
+/** Counts the bytes that are held for owners, and finds the owner with the most. */
 export class HeldBytes<Holder> {
   readonly #held = new Map<Holder, { owner: string; bytes: number }>();
   /** holders in order of arrival */

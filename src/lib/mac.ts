@@ -12,7 +12,7 @@ export class MacSecret {
 
   /** Sets the secret, of 32 bytes. */
   use(key: Uint8Array): void {
-    // with an empty secret anybody could sign
+    // with an empty secret, any client could sign
     if (key.length !== SECRET_BYTES)
       throw new Error(`the secret has ${key.length} bytes, not ${SECRET_BYTES}`);
     this.#key = Buffer.from(key);

@@ -1,7 +1,7 @@
 import { monotonicMs } from './clock.ts';
 
 interface Flight<Result> {
-  /** the API key by whose share it is done; undefined: by that of nobody */
+  /** API key whose share the work uses; undefined: it uses none */
   owner: string | undefined;
   work: Promise<Result>;
   beganMs: number;

@@ -1,6 +1,6 @@
 /** Weight of a new measurement of the rate against the earlier ones. */
 const WEIGHT = 0.2;
-/** Time without a queue after which the measured rate tells nothing: it may be that of an outage. */
+/** Time without a queue after which the measured rate is dropped: it may be that of an outage. */
 const FORGOTTEN_MS = 1_000;
 
 interface QueuedItem<Item> {
@@ -37,8 +37,8 @@ export class WaitQueue<Item> {
   #measuredAtMs = 0;
 
   /**
-   * `msPerUnit`: time per unit of size, used until the rate has been measured, and after a second without a queue. `quantum`: size that an owner may use in
-   * one round, about that of a usual item.
+   * `msPerUnit`: time per unit of size, used until the rate has been measured, and after a second without a queue.
+   * `quantum`: size that an owner may use in one round, about that of a usual item.
    */
   constructor(msPerUnit: number, quantum: number) {
     this.#initialMsPerUnit = msPerUnit;

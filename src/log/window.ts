@@ -17,8 +17,8 @@ export interface WindowCopy {
 }
 
 /**
- * Newest known change of each key, as the position of the log at which it stands. It decides whether a cached value may be
- * used: only if no newer change is known.
+ * Newest known change of each key, by its position in the log. It decides whether a cached value may be used: only if no
+ * newer change is known.
  *
  * The argument. A value has a label, the position at which it was read, and contains every change up to it. It is outdated
  * only by a change after its label, so a value is used if its key has no change with a position above its label. `covers`
@@ -29,7 +29,7 @@ export interface WindowCopy {
  * comparison.
  *
  * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change costs about three more a miss, one for each of
- * its ids. They stand in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
+ * its ids. They are in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
  * (assembly/redis-batch/window.ts).
  */
 export class Window {

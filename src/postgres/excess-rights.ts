@@ -12,7 +12,7 @@ const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute
  * may assume. The message has the statements that take them away.
  */
 export async function requireReadOnly(sql: Sql | TransactionSql, login: string): Promise<void> {
-  // one statement, in one session of the pooler: its own temporary tables may stand in for all others
+  // one statement, in one session of the pooler: its own temporary tables may hide all others
   const [found] = await sql<[{ statements: (string | null)[]; isPoisoned: boolean }]>`
     select session_user = ${login} and pg_my_temp_schema() <> 0 or exists (
       select from pg_catalog.pg_class

@@ -20,7 +20,7 @@ const TOO_SLOW = '57014';
 /** lock_timeout: another session has locked a table */
 const LOCKED = '55P03';
 
-/** What an error of a query tells. */
+/** Meaning of an error of a query. */
 interface Finding {
   /** the server, or the path to it, is unavailable */
   isOutage: boolean;
@@ -32,7 +32,7 @@ interface Finding {
   isReply: boolean;
 }
 
-/** Tells what an error of postgres.js, of a socket or of the server means. */
+/** Returns the meaning of an error of postgres.js, of a socket or of the server. */
 export function failureOf(error: unknown): Finding {
   const { code = '', message, severity, syscall } = error as Error & Record<string, string | undefined>;
   // every failed login is fatal, and every error of a socket has a system call

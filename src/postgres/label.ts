@@ -26,16 +26,16 @@ type MarkedRow<Row> = { label: number; history: string; server: string | null; f
 /**
  * SQL of a condition that is true in a session of a pooler whose reads another user of the login falsifies: by temporary
  * tables, which are read in place of others, or by settings, by which a position loses digits and a time is another. Functions
- * are never temporary, so nothing can stand in for these.
+ * are never temporary, so nothing can replace these.
  */
 export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or ${falsifying()})`;
 /** Value of `SERVER` in such a session. */
 export const FALSIFIED = 'falsified';
 
 /**
- * SQL of a text that tells the running server and its database from any copy of them: the start of the server (µs of its
- * clock) and the path of a sequence's file, which names the database. That of a table changes with `VACUUM FULL` and `CLUSTER`.
- * Null on a replica, which has what its primary wrote.
+ * SQL of a text that differs between the running server with its database and any copy. It has the start of the server (µs of
+ * its clock) and the path of a sequence's file, which names the database. That of a table changes with `VACUUM FULL` and
+ * `CLUSTER`. Null on a replica, which has what its primary wrote.
  */
 export const SERVER = `case when ${IS_FALSIFIED} then '${FALSIFIED}' when not pg_is_in_recovery() then
     (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_queue_number_seq') end`;

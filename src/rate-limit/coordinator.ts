@@ -63,7 +63,7 @@ export class RateLimitCoordinator {
     const nowMs = monotonicMs();
     const window = this.#windowOf(id, limit, nowMs);
     window.used = limit.requests - counted.left;
-    // who may write Redis cannot lengthen a window
+    // a hostile writer of Redis cannot lengthen a window
     const resetInMs = Math.min(counted.resetInMs, limit.windowMs);
     window.endsAtMs = nowMs + resetInMs;
     return { id, ...counted, resetInMs };
@@ -90,7 +90,7 @@ export class RateLimitCoordinator {
   }
 }
 
-/** Returns false for counts that the script cannot return, for example ones that would be asked for again for ever. */
+/** Returns false for counts that the script cannot return. Some of them would make workers request leases for ever. */
 function isPossible({ granted, left, resetInMs }: WindowCount, wanted: number): boolean {
   if (resetInMs < 0 || left < 0 || granted < 0 || granted > wanted) return false;
   return granted === wanted || left === 0;
