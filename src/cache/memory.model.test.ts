@@ -56,7 +56,7 @@ const local = localCacheIn(memory);
 const { arena } = local;
 const redis = new HostileRedis();
 const reader = new RedisBatchReader({
-  ...{ redis: redis as never, local, memory, mayRead: () => true, count: () => {} },
+  ...{ redis: redis as never, local, memory, isCurrent: () => true, count: () => {} },
   cache: { prefixOf: (of: Namespace) => PREFIXES[of], onInvalidValue: () => {} } as never,
 });
 const expectChanged = watchParts(memory);

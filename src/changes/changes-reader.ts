@@ -127,7 +127,7 @@ export class ChangesReader {
         known ??
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
           // many clients wake together: one that waited gets its empty page again, which was true until then
-          if (empty && this.#watch.isUp() && error instanceof Unavailable) return empty;
+          if (empty && this.#watch.isCurrent() && error instanceof Unavailable) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
           if (mayWait && isQueueFull(error)) return 'full';
           throw error;
@@ -149,7 +149,7 @@ export class ChangesReader {
         fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
         const isSettling = fruitless > 1;
-        const mostMs = isSettling ? SETTLE_MS : this.#watch.isUp() ? restMs : NOT_CURRENT_WAIT_MS;
+        const mostMs = isSettling ? SETTLE_MS : this.#watch.isCurrent() ? restMs : NOT_CURRENT_WAIT_MS;
         await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, mostMs));
       }
       client.waited();

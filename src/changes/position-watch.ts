@@ -28,7 +28,7 @@ interface Wait {
 /** Tracks the last applied position of the log, and wakes waits for a later one. */
 export class PositionWatch {
   /** returns false if later positions may be unknown */
-  readonly isUp: () => boolean;
+  readonly isCurrent: () => boolean;
   #history = '';
   /** undefined: unknown */
   #place: LogPlace | undefined;
@@ -38,7 +38,7 @@ export class PositionWatch {
   #isReleased = false;
 
   constructor(isCurrent: () => boolean) {
-    this.isUp = isCurrent;
+    this.isCurrent = isCurrent;
   }
 
   /** Number of waits for a change in progress. */
@@ -88,7 +88,7 @@ export class PositionWatch {
       transaction === this.#place.transaction &&
       !this.#isBusy &&
       history === this.#history &&
-      this.isUp()
+      this.isCurrent()
     );
   }
 

@@ -62,7 +62,7 @@ export function buildWorker(
   const { postgres, origin } = openPostgres(context, {
     pooled,
     applied: () => (applied.history === '' ? undefined : applied),
-    isSure: () => freshness.isSure(),
+    mayCompareReplicas: () => freshness.mayServeMembers(),
     onBehind: () => metrics.readsBehind.inc(),
     onAnswer: (atMs) => freshness.answered(atMs),
   });
@@ -90,7 +90,7 @@ export function buildWorker(
   const redisBatch =
     redisCache &&
     new RedisBatchReader({
-      ...{ local, memory, mayRead: isCurrent, count: countLookups },
+      ...{ local, memory, isCurrent, count: countLookups },
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });

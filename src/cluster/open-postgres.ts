@@ -8,7 +8,7 @@ import type { ProcessContext } from './process-context.ts';
 
 type OriginOptions = ConstructorParameters<typeof Origin>[0];
 
-interface Options extends Pick<OriginOptions, 'applied' | 'isSure' | 'onBehind'> {
+interface Options extends Pick<OriginOptions, 'applied' | 'mayCompareReplicas' | 'onBehind'> {
   /** true: through a pooler, as `awaitDatabase` found */
   pooled: boolean;
   /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */

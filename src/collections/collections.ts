@@ -18,7 +18,7 @@ interface CollectionsOptions {
   repository: CollectionRepository;
   /** bytes for the members of all collections */
   maxBytes: number;
-  freshness: Pick<Freshness, 'isSure'>;
+  freshness: Pick<Freshness, 'mayServeMembers'>;
 }
 
 /**
@@ -41,7 +41,7 @@ export class Collections {
 
   /** Returns the members of a collection if they are known, else begins to load them. */
   members(collection: string, nowMs = monotonicMs()): CollectionMembers | undefined {
-    if (!this.#options.freshness.isSure(nowMs)) return undefined;
+    if (!this.#options.freshness.mayServeMembers(nowMs)) return undefined;
     const held = this.#cached.get(collection);
     if (!held || held.isDropped) {
       this.#begin(collection, nowMs);

@@ -10,12 +10,12 @@ export const POLL_TIMEOUT_MS = 1_000;
 /** Timeout of opening a connection, which takes several round trips. */
 export const OPEN_TIMEOUT_MS = 1_500;
 /** Interval of the messages to workers while nothing changes. */
-export const TELL_MS = 200;
+export const HEARTBEAT_MS = 200;
 
 /** A worker that is current as of this time ago serves every cached value that no known change outdates. */
 export const CURRENT_WITHIN_MS = 1_500;
 /** The same for members of collections: what a key may see is known within a second, without exception. */
-export const SURE_WITHIN_MS = 900;
+export const MEMBERS_WITHIN_MS = 900;
 /** Maximum age of what is served while the worker is not current: older values are read again from PostgreSQL. */
 export const MAX_AGE_THEN_MS = 3_300;
 /** A worker that was current this time ago serves the positions of the list as it knows them. */
@@ -42,7 +42,7 @@ for (const [holds, relation] of [
   [OUTAGE_AFTER_MS + GRACE_MS <= PROMISED_MS, 'OUTAGE_AFTER_MS + GRACE_MS <= 5 s'],
   [POSITIONS_WITHIN_MS <= PROMISED_MS, 'POSITIONS_WITHIN_MS <= 5 s'],
   [CURRENT_WITHIN_MS < OUTAGE_AFTER_MS, 'CURRENT_WITHIN_MS < OUTAGE_AFTER_MS'],
-  [POLL_MS + TELL_MS < SURE_WITHIN_MS / 2, 'two polls and their news fit into SURE_WITHIN_MS'],
-  [SURE_WITHIN_MS < CURRENT_WITHIN_MS, 'SURE_WITHIN_MS < CURRENT_WITHIN_MS'],
+  [POLL_MS + HEARTBEAT_MS < MEMBERS_WITHIN_MS / 2, 'two polls and their news fit into MEMBERS_WITHIN_MS'],
+  [MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS, 'MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS'],
 ] as const)
   if (!holds) throw new Error(`the bounds of src/log/bounds.ts contradict each other: ${relation}`);

@@ -4,7 +4,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connector.ts';
-import { BUSY_POLL_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS, TELL_MS } from './bounds.ts';
+import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './bounds.ts';
 import { type HistoryStart, LogConnection, type Poll } from './log-connection.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
@@ -70,7 +70,7 @@ export class LogFollower {
   #asOfMs: number | undefined;
   /** why it could not be followed since it last could */
   readonly #reasons = new Set<string>();
-  #toldAtMs = -Infinity;
+  #reportedAtMs = -Infinity;
   #done: Promise<void> | undefined;
 
   constructor(options: FollowerOptions) {
@@ -162,16 +162,16 @@ export class LogFollower {
     for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
     const isCurrent = asOfMs !== undefined && poll.cutAt === undefined;
     if (isCurrent) this.#asOfMs = asOfMs;
-    if (!isNew && monotonicMs() - this.#toldAtMs < TELL_MS) return;
-    this.#toldAtMs = monotonicMs();
+    if (!isNew && monotonicMs() - this.#reportedAtMs < HEARTBEAT_MS) return;
+    this.#reportedAtMs = monotonicMs();
     const isBusy = poll.isDue && !poll.isUnread;
     // each piece is one message to every worker, which answers requests in between
     const lastPiece = Math.max(0, poll.rows.length - PIECE_ROWS);
     for (let from = 0; from < lastPiece; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, Math.min(from + PIECE_ROWS, lastPiece));
-      this.#tell({ rows, place: undefined, isBusy, asOfMs: undefined });
+      this.#report({ rows, place: undefined, isBusy, asOfMs: undefined });
     }
-    this.#tell({
+    this.#report({
       rows: poll.rows.slice(lastPiece),
       place,
       isBusy,
@@ -179,7 +179,7 @@ export class LogFollower {
     });
   }
 
-  #tell(news: News): void {
+  #report(news: News): void {
     this.#options.onEvent({ type: 'news', news });
   }
 
@@ -198,7 +198,7 @@ export class LogFollower {
     this.#server = poll.server;
     this.#place = { position: start.position, transaction: start.transaction };
     this.#beginning = this.#place;
-    this.#toldAtMs = -Infinity;
+    this.#reportedAtMs = -Infinity;
     this.#asOfMs = undefined;
     this.#options.onEvent({ type: 'history', server: poll.server, ...start });
     this.#started.resolve();

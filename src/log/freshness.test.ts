@@ -6,10 +6,10 @@ import {
   GRACE_MS,
   MAX_AGE_MS,
   MAX_AGE_THEN_MS,
+  MEMBERS_WITHIN_MS,
   OUTAGE_AFTER_MS,
   POSITIONS_WITHIN_MS,
   STOPPED_MS,
-  SURE_WITHIN_MS,
 } from './bounds.ts';
 import { Freshness } from './freshness.ts';
 
@@ -42,16 +42,20 @@ const served = () => [maxAgeMs(), freshness.mayServePositions(), freshness.maySe
 
 describe('a worker that follows the log', () => {
   it('is current as of a time for 1.5 s, and sure for 0.9 s', () => {
-    expect([freshness.isCurrent(), freshness.isSure()]).toEqual([false, false]);
+    expect([freshness.isCurrent(), freshness.mayServeMembers()]).toEqual([false, false]);
     current();
     // news that arrive late do not set it back
     current(10_000);
-    expect([freshness.isCurrent(), freshness.isSure(), freshness.asOfMs]).toEqual([true, true, clock.nowMs]);
-    pass(SURE_WITHIN_MS - 1);
-    expect(freshness.isSure()).toBe(true);
+    expect([freshness.isCurrent(), freshness.mayServeMembers(), freshness.asOfMs]).toEqual([
+      true,
+      true,
+      clock.nowMs,
+    ]);
+    pass(MEMBERS_WITHIN_MS - 1);
+    expect(freshness.mayServeMembers()).toBe(true);
     pass(1);
-    expect([freshness.isCurrent(), freshness.isSure()]).toEqual([true, false]);
-    pass(CURRENT_WITHIN_MS - SURE_WITHIN_MS - 1);
+    expect([freshness.isCurrent(), freshness.mayServeMembers()]).toEqual([true, false]);
+    pass(CURRENT_WITHIN_MS - MEMBERS_WITHIN_MS - 1);
     expect([freshness.isCurrent(), maxAgeMs()]).toEqual([true, MAX_AGE_MS]);
     pass(1);
     expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);

@@ -4,10 +4,10 @@ import {
   GRACE_MS,
   MAX_AGE_MS,
   MAX_AGE_THEN_MS,
+  MEMBERS_WITHIN_MS,
   OUTAGE_AFTER_MS,
   POSITIONS_WITHIN_MS,
   STOPPED_MS,
-  SURE_WITHIN_MS,
 } from './bounds.ts';
 
 /**
@@ -85,8 +85,8 @@ export class Freshness {
   }
 
   /** Returns true if every change older than a second is known. */
-  isSure(nowMs = monotonicMs()): boolean {
-    return nowMs - this.#asOfMs < SURE_WITHIN_MS;
+  mayServeMembers(nowMs = monotonicMs()): boolean {
+    return nowMs - this.#asOfMs < MEMBERS_WITHIN_MS;
   }
 
   /** Returns the time before which a value must have been read not to be served now. */

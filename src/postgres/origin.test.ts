@@ -28,7 +28,7 @@ class Server {
 function originOf(...servers: Server[]) {
   const known = {
     applied: { history: 'one', server: 'a', position: 7 } as Applied | undefined,
-    isSure: true,
+    mayCompareReplicas: true,
   };
   const counted: string[] = [];
   let behind = 0;
@@ -37,7 +37,7 @@ function originOf(...servers: Server[]) {
     primary: primary!,
     replicas,
     applied: () => known.applied,
-    isSure: () => known.isSure,
+    mayCompareReplicas: () => known.mayCompareReplicas,
     onBehind: () => behind++,
     count: (outcome) => counted.push(outcome),
   });
@@ -107,9 +107,9 @@ it('replicas are read in turn, and the primary answers for one that is behind or
 it('replicas are left alone while they cannot be compared', async () => {
   const [primary, replica] = [new Server(), new Server()];
   const { known, read, counted } = originOf(primary, replica);
-  known.isSure = false;
+  known.mayCompareReplicas = false;
   await read();
-  known.isSure = true;
+  known.mayCompareReplicas = true;
   await read();
   known.applied = undefined;
   await read();

@@ -17,7 +17,7 @@ interface OriginOptions {
   /** history and position up to which this process has applied the log; undefined while it knows neither */
   applied: () => Applied | undefined;
   /** false: changes older than a second may be unknown here, so that a replica cannot be compared and is left alone */
-  isSure: () => boolean;
+  mayCompareReplicas: () => boolean;
   /** called when the primary is behind what was applied: the database has gone back, or another has taken its place */
   onBehind: () => void;
   count: (outcome: ReplicaRead) => void;
@@ -108,7 +108,7 @@ export class Origin {
   }
 
   get #mayReadReplicas(): boolean {
-    return this.#options.applied() !== undefined && this.#options.isSure();
+    return this.#options.applied() !== undefined && this.#options.mayCompareReplicas();
   }
 
   #next(): Replica | undefined {

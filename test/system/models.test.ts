@@ -182,7 +182,7 @@ async function statementsOf(work: (origin: Origin, log: LogConnection) => Promis
   const origin = new Origin({
     primary: { rows: record } as never,
     replicas: [],
-    ...{ applied: () => undefined, isSure: () => true, onBehind: () => {}, count: () => {} },
+    ...{ applied: () => undefined, mayCompareReplicas: () => true, onBehind: () => {}, count: () => {} },
   });
   // nothing is answered, which the service takes for a fault
   await work(origin, new LogConnection({ unsafe: record } as never)).catch(() => {});

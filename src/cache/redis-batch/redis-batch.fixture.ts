@@ -23,7 +23,7 @@ export function openRedisBatch(maxBytes = 0) {
   const local = localCacheIn(memory);
   const may = { read: true };
   const reader = new RedisBatchReader({
-    ...{ redis: store as never, cache, local, memory, mayRead: () => may.read },
+    ...{ redis: store as never, cache, local, memory, isCurrent: () => may.read },
     count: (_, result, keys) => {
       counted[result] += keys;
     },

@@ -25,10 +25,10 @@ interface RedisBatchOptions {
   cache: RedisHotelCache;
   /** its lookups are completed, and it is filled with what Redis returns */
   local: LocalCache;
-  /** that of the local cache; its window must be current while `mayRead` returns true */
+  /** that of the local cache; its window must be current while `isCurrent` returns true */
   memory: CacheMemory;
   /** returns false while what Redis holds may be outdated; every batch is then declined, and nothing is stored */
-  mayRead: () => boolean;
+  isCurrent: () => boolean;
   count: CountLookups;
 }
 
@@ -78,7 +78,7 @@ export class RedisBatchReader {
     finish: Finish,
     client?: Client,
   ): Promise<void> | undefined {
-    if (lookup.status !== OK || !this.#options.mayRead()) return undefined;
+    if (lookup.status !== OK || !this.#options.isCurrent()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output);
     const known = lookup.hits;
     const pending = this.#requestPointers(namespace, lookup.misses, hits);
@@ -134,7 +134,7 @@ export class RedisBatchReader {
   async #readHotels(batch: Batch): Promise<void> {
     const { pending, wanted, done } = batch;
     const requested = this.#memory.result(2);
-    const { cache, local, mayRead } = this.#options;
+    const { cache, local, isCurrent } = this.#options;
     const prefix = cache.prefixOf('id');
     // labels of another history mean nothing to the window
     const isSameHistory = () => cache.prefixOf('id') === prefix;
@@ -156,7 +156,7 @@ export class RedisBatchReader {
       let read = nothing(pending);
       if (isSameHistory()) {
         // after a stop of this process a reply is older than it seems
-        read = takeEntries(this.#memory, named, wanted, local, mayRead());
+        read = takeEntries(this.#memory, named, wanted, local, isCurrent());
         read.absent += absent;
         read.invalid += invalid;
       }
@@ -192,10 +192,10 @@ export class RedisBatchReader {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
-    const { local, mayRead } = this.#options;
+    const { local, isCurrent } = this.#options;
     const named = wasm.requestEntries(
       ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
-      local.keeps && mayRead() ? MAX_ABSENCE_MS : 0,
+      local.keeps && isCurrent() ? MAX_ABSENCE_MS : 0,
     );
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), known);
     const [absent, invalid] = [this.#memory.result(2), this.#memory.result(3)];
