@@ -62,7 +62,7 @@ interface Lookups {
   begunBytes: number;
 }
 
-type Read = (
+type ReadBatch = (
   namespace: Namespace,
   keys: string[],
   owner: string,
@@ -76,7 +76,7 @@ type Read = (
  * hotels have a queue of their own, in which they wait for PostgreSQL: the others need not.
  */
 export class LoadBatcher {
-  readonly #read: Read;
+  readonly #read: ReadBatch;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, LoadBatch>();
   /** expected bytes of a hotel */
@@ -84,7 +84,7 @@ export class LoadBatcher {
   readonly #usual: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
   readonly #large: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
 
-  constructor(read: Read, isContended: () => boolean) {
+  constructor(read: ReadBatch, isContended: () => boolean) {
     this.#read = read;
     this.#isContended = isContended;
   }

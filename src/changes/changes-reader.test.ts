@@ -4,7 +4,7 @@ import type { View } from '../hotels/entry.ts';
 import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
-import { ChangesReader, type Page } from './changes-reader.ts';
+import { type ChangesPage, ChangesReader } from './changes-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
@@ -33,7 +33,7 @@ function readerOf(hotelsAfter: HotelsAfter) {
         rights: () => Promise.resolve(null),
       },
       { over: false, whenMade: () => {}, waited: () => {} },
-    ) as Promise<Page>;
+    ) as Promise<ChangesPage>;
 }
 
 const hotelOf = (id: string, bytes: number) => ({

@@ -54,7 +54,7 @@ interface Client {
 }
 
 /** A page of changes as it is sent. */
-export interface Page {
+export interface ChangesPage {
   body: Buffer;
   /** token of the next page */
   next: Token;
@@ -64,7 +64,7 @@ export interface Page {
   hotels: number;
 }
 
-interface Read {
+interface ReadChanges {
   changes: Change[];
   next: Token;
   more: boolean;
@@ -81,7 +81,7 @@ export class ChangesReader {
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<Page & Read>(MAX_AGE_THEN_MS, isQueueFull);
+  readonly #reads = new SingleFlight<ChangesPage & ReadChanges>(MAX_AGE_THEN_MS, isQueueFull);
   /** what a page has no room for is read in vain */
   readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
 
@@ -99,7 +99,7 @@ export class ChangesReader {
     token,
     view,
     collection,
-  }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): Page | undefined {
+  }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): ChangesPage | undefined {
     if (!token?.isWhole || token.view !== view || token.collection !== collection) return undefined;
     return this.#watch.isLast(token) ? pageOf({ changes: [], next: token, more: false }) : undefined;
   }
@@ -108,10 +108,10 @@ export class ChangesReader {
    * Returns the next page; 'expired': the client must begin again; 'unauthorized': the key lost its validity during the
    * wait. Waits for the first change if there is none, and for room in the queue for PostgreSQL. Throws `Unavailable`.
    */
-  async page(request: ChangesRequest, client: Client): Promise<Page | 'expired' | 'unauthorized'> {
+  async page(request: ChangesRequest, client: Client): Promise<ChangesPage | 'expired' | 'unauthorized'> {
     const { limit, collection, owner } = request;
     let { view } = request;
-    let empty: Page | undefined;
+    let empty: ChangesPage | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
     const untilMs = monotonicMs() + request.waitMs;
@@ -135,7 +135,7 @@ export class ChangesReader {
       if (page === empty || page === 'expired') return page;
       if (page !== 'full') token = page.next;
       if (known === undefined && page !== 'full') {
-        const { changes, more } = page as Page & Read;
+        const { changes, more } = page as ChangesPage & ReadChanges;
         if (changes.length > 0 || (more && round >= MAX_ROUNDS)) return page;
         if (more) continue;
       }
@@ -173,7 +173,7 @@ export class ChangesReader {
     return wait.over;
   }
 
-  async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
+  async #shared(request: ReadRequest): Promise<(ChangesPage & ReadChanges) | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     return this.#reads
@@ -184,7 +184,7 @@ export class ChangesReader {
       });
   }
 
-  async #read(request: ReadRequest): Promise<Page & Read> {
+  async #read(request: ReadRequest): Promise<ChangesPage & ReadChanges> {
     const { token, owner } = request;
     const limit = Math.min(request.limit, this.#atOnce.most(owner));
     const found = await (token?.walkedTo === null
@@ -202,7 +202,7 @@ export class ChangesReader {
   }
 
   /** Returns a page of the walk by id. */
-  async #readHotels({ token, limit, view, owner, collection }: ReadRequest): Promise<Read> {
+  async #readHotels({ token, limit, view, owner, collection }: ReadRequest): Promise<ReadChanges> {
     const walkedFrom = token?.walkedTo ?? '';
     const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection, token);
     if (token) check(token, state);
@@ -217,7 +217,7 @@ export class ChangesReader {
     return { changes, next, more };
   }
 
-  async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
+  async #readChanges(token: Token, limit: number, owner: string): Promise<ReadChanges> {
     const read = async () => {
       const page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
       check(token, page.state);
@@ -277,7 +277,7 @@ function check(token: Token, state: LogSnapshot): void {
   if (token.transaction !== state.transactionOfToken) throw new Expired();
 }
 
-function pageOf({ changes, next, more }: Read): Page {
+function pageOf({ changes, next, more }: ReadChanges): ChangesPage {
   const written = writeToken(next);
   const hotels = changes.filter(({ hotel }) => hotel !== null).length;
   return { body: writePage(changes, next.view, written, more), next, written, hotels };

@@ -1,6 +1,6 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
-import type { ChangesReader, Page } from '../changes/changes-reader.ts';
+import type { ChangesPage, ChangesReader } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { sizeOf } from '../lib/event-loop.ts';
 import { tagOf } from './etag.ts';
@@ -19,8 +19,8 @@ export function changesOperation(
 ): GetRouteDefinition<string> {
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
-  const tags = new WeakMap<Page, string>();
-  const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
+  const tags = new WeakMap<ChangesPage, string>();
+  const send = (exchange: Exchange, page: ChangesPage, { limit, waitS }: ChangesQuery) => {
     const { body, written } = page;
     exchange.hotels = page.hotels;
     const tag = tags.get(page) ?? tagOf(body);

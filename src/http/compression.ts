@@ -12,6 +12,7 @@ import {
   zstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
+import type { Encoding } from '../cache/arena/arena.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
@@ -22,8 +23,8 @@ import { gzip } from './gzip.ts';
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;
 
-/** A supported content coding. */
-export type Encoding = 'zstd' | 'br' | 'gzip';
+export type { Encoding };
+
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
 const NOW = { zstd: zstdCompressSync, br: brotliCompressSync };

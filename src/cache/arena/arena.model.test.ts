@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import { type Entry, VIEWS } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { ABSENT, CacheArena, type Coding, MISS } from './arena.ts';
+import { ABSENT, CacheArena, type Encoding, MISS } from './arena.ts';
 
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
-const CODINGS: Coding[] = ['zstd', 'br', 'gzip'];
+const CODINGS: Encoding[] = ['zstd', 'br', 'gzip'];
 const ARENA_BYTES = 1024 ** 2;
 
 /** Model of the arena in plain Maps. It is unbounded and learns of evictions by lookups in the arena. */

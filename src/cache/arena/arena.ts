@@ -18,8 +18,8 @@ export const MISS = 0;
 export const ABSENT = -1;
 
 /** Content coding of compressed forms. */
-export type Coding = 'zstd' | 'br' | 'gzip';
-const FORM_NUMBERS: Record<Coding, number> = { zstd: 0, br: 2, gzip: 4 };
+export type Encoding = 'zstd' | 'br' | 'gzip';
+const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
 
 export { MAX_KEYS };
 
@@ -158,8 +158,8 @@ export class CacheArena {
    * Returns the compressed form of a view in the arena's memory, valid until the next call. It is empty if compression
    * does not pay, undefined if none is stored.
    */
-  form(ref: number, view: View, coding: Coding): Uint8Array | undefined {
-    const form = this.#wasm.findForm(ref, formNumber(view, coding));
+  form(ref: number, view: View, encoding: Encoding): Uint8Array | undefined {
+    const form = this.#wasm.findForm(ref, formNumber(view, encoding));
     if (form === 0) return undefined;
     const content = form * 8 + RECORD_HEADER_BYTES;
     const start = 4 + this.#words[content / 4]!;
@@ -169,10 +169,10 @@ export class CacheArena {
   /**
    * Offers a compressed form, empty if compression does not pay. It is stored at the second request. The call invalidates all refs.
    */
-  offerForm(ref: number, view: View, coding: Coding, bytes: Uint8Array): void {
+  offerForm(ref: number, view: View, encoding: Encoding, bytes: Uint8Array): void {
     if (bytes.length > this.#maxEntryBytes) return;
     this.#bytes.set(bytes, this.#outputStart);
-    this.#wasm.putForm(ref, formNumber(view, coding), bytes.length);
+    this.#wasm.putForm(ref, formNumber(view, encoding), bytes.length);
   }
 
   /** Returns true if the id of the entry is among these. */
@@ -292,6 +292,6 @@ export class CacheArena {
   }
 }
 
-function formNumber(view: View, coding: Coding): number {
-  return FORM_NUMBERS[coding] + (view === 'full' ? 1 : 0);
+function formNumber(view: View, encoding: Encoding): number {
+  return FORM_NUMBERS[encoding] + (view === 'full' ? 1 : 0);
 }

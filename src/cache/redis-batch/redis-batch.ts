@@ -11,7 +11,7 @@ import type { CacheMemory } from '../memory.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { PendingKeys } from './pending-keys.ts';
-import { type Read, SharedReply, takeEntries, type Wanted } from './replies.ts';
+import { type BatchResult, SharedReply, takeEntries, type Wanted } from './replies.ts';
 
 /** Number of keys whose entries are read at once: they fit the memory for a response, 8 MiB. */
 const KEYS_AT_ONCE = 100;
@@ -47,7 +47,7 @@ interface Batch {
   /** undefined: several clients wait, or none */
   client?: Client;
   /** Called once, immediately when the last reply has arrived, or with nothing found when none does. */
-  done: (read: Read) => void | Promise<void>;
+  done: (read: BatchResult) => void | Promise<void>;
 }
 
 /**
@@ -82,7 +82,7 @@ export class RedisBatchReader {
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output);
     const known = lookup.hits;
     const pending = this.#requestPointers(namespace, lookup.misses, hits);
-    const done = ({ response, pending: left, hits: found, absent }: Read) => {
+    const done = ({ response, pending: left, hits: found, absent }: BatchResult) => {
       this.#options.count('redis', 'absent', absent);
       this.#options.count('redis', 'hit', found);
       return finish(response ?? left.partialResponse(), known + found);
@@ -104,7 +104,7 @@ export class RedisBatchReader {
     const found: (Found | undefined)[] = [];
     const misses = this.#options.local.arena.missAll(namespace, part);
     const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
-    const done = ({ pending: left, hits, absent, invalid }: Read) => {
+    const done = ({ pending: left, hits, absent, invalid }: BatchResult) => {
       count('redis', 'hit', hits);
       count('redis', 'absent', absent);
       count('redis', 'miss', part.length - hits - absent);
@@ -214,6 +214,6 @@ interface Pointed {
 }
 
 /** Returns the result of a batch that Redis has not resolved beyond this table. */
-function nothing(pending: PendingKeys): Read {
+function nothing(pending: PendingKeys): BatchResult {
   return { response: undefined, pending, hits: 0, absent: 0, invalid: 0 };
 }

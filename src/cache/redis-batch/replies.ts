@@ -14,7 +14,7 @@ export type Wanted = View | 'entries';
 const NUMBERS: Record<Wanted, number> = { narrow: 0, full: 1, entries: 2 };
 
 /** Result of a reply; its bytes are valid until the next call of the program. */
-export interface Read {
+export interface BatchResult {
   /** the whole response; undefined if keys remain, or if entries were wanted */
   response: Uint8Array | undefined;
   /** the table, with the response or the entries */
@@ -74,7 +74,7 @@ export function takeEntries(
   wanted: Wanted,
   local?: LocalCache,
   mayStore = true,
-): Read {
+): BatchResult {
   const { wasm, bytes } = memory;
   bytes.set(table, wasm.SCRATCH.value);
   bytes.set(known, wasm.outputStart.value >>> 0);
