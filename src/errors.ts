@@ -38,7 +38,7 @@ const table = {
 export type ErrorCode = keyof typeof table;
 
 /** Headers of errors besides their code, by status. */
-const HEADERS: Record<number, string> = {
+const HEADERS_BY_STATUS: Record<number, string> = {
   401: '\r\nwww-authenticate: ApiKey',
   415: '\r\naccept-encoding: identity',
   503: '\r\nretry-after: 1',
@@ -58,7 +58,7 @@ export interface PublicError {
 export const publicErrors = Object.fromEntries(
   Object.entries(table).map(([name, [status, sentence]]) => {
     const code = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    const headers = `\r\nx-error-code: ${code}${HEADERS[status] ?? ''}`;
+    const headers = `\r\nx-error-code: ${code}${HEADERS_BY_STATUS[status] ?? ''}`;
     return [
       name,
       { code, status, sentence, headers, body: Buffer.from(JSON.stringify({ error: sentence })) },

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /** Files of the examples: shown or linked in the guide, offered for download, and run by a test. */
-export const EXAMPLES = [
+export const EXAMPLE_FILES = [
   'curl.sh',
   'client.ts',
   'usage.ts',

@@ -194,8 +194,8 @@ export const parameters = {
     schema: { type: 'string' },
   },
 };
-const OF_ALL = { $ref: '#/components/parameters/RequestId' };
-const OF_GETS = { $ref: '#/components/parameters/IfNoneMatch' };
+const REQUEST_ID_PARAMETER = { $ref: '#/components/parameters/RequestId' };
+const IF_NONE_MATCH_PARAMETER = { $ref: '#/components/parameters/IfNoneMatch' };
 
 /** Returns the paths of the document with the operations; the examples use this hotel. */
 export function paths(hotel: Hotel): Json {
@@ -212,7 +212,7 @@ export function paths(hotel: Hotel): Json {
     const all = failures([...errors, ...(isScoped ? (['forbidden'] as const) : []), ...OF_KIND[kind]]);
     const ok = success(kind, examples);
     if (!body) {
-      const given = [...(operation.parameters ?? []), OF_GETS, OF_ALL];
+      const given = [...(operation.parameters ?? []), IF_NONE_MATCH_PARAMETER, REQUEST_ID_PARAMETER];
       return [
         path,
         { get: { ...common, parameters: given, responses: { 200: ok, 304: notModified(kind), ...all } } },
@@ -229,7 +229,12 @@ export function paths(hotel: Hotel): Json {
         },
       },
     };
-    return [path, { post: { ...common, parameters: [OF_ALL], requestBody, responses: { 200: ok, ...all } } }];
+    return [
+      path,
+      {
+        post: { ...common, parameters: [REQUEST_ID_PARAMETER], requestBody, responses: { 200: ok, ...all } },
+      },
+    ];
   });
   return Object.fromEntries(described);
 }

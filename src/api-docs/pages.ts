@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { StaticPage } from '../http/static-page.ts';
-import { ASSETS, EXAMPLES, readExample } from './assets.ts';
+import { ASSETS, EXAMPLE_FILES, readExample } from './assets.ts';
 import type { Documents } from './documents.ts';
 
 /** Content security policy: everything is loaded from, sent to and framed by the service itself. */
@@ -15,7 +15,7 @@ const SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const HEADERS = '\r\ncache-control: public, no-cache\r\nx-content-type-options: nosniff';
+const PAGE_HEADERS = '\r\ncache-control: public, no-cache\r\nx-content-type-options: nosniff';
 const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
@@ -29,26 +29,26 @@ type NamedPage = [path: string, page: StaticPage];
 export function pagesOf(documents: Documents): Map<string, StaticPage> {
   const guide = new StaticPage(
     'text/html; charset=utf-8',
-    `${HEADERS}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
+    `${PAGE_HEADERS}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
     () => Buffer.from(documents.guide),
   );
   return new Map([
-    ['/openapi.json', new StaticPage('application/json', HEADERS, () => Buffer.from(documents.openApi))],
+    ['/openapi.json', new StaticPage('application/json', PAGE_HEADERS, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
     asset(OWN, 'page.css', CSS),
     asset(OWN, 'page.js', JAVASCRIPT),
     asset(LIBRARY, 'swagger-ui.css', CSS),
     asset(LIBRARY, 'swagger-ui-bundle.js', JAVASCRIPT),
-    ...EXAMPLES.map(
+    ...EXAMPLE_FILES.map(
       (name): NamedPage => [
         `/docs/examples/${name}`,
-        new StaticPage('text/plain; charset=utf-8', HEADERS, () => Buffer.from(readExample(name))),
+        new StaticPage('text/plain; charset=utf-8', PAGE_HEADERS, () => Buffer.from(readExample(name))),
       ],
     ),
   ]);
 }
 
 function asset(folder: string, name: string, type: string): NamedPage {
-  return [`${ASSETS}/${name}`, new StaticPage(type, HEADERS, () => readFile(new URL(name, folder)))];
+  return [`${ASSETS}/${name}`, new StaticPage(type, PAGE_HEADERS, () => readFile(new URL(name, folder)))];
 }

@@ -74,7 +74,7 @@ export const headers = {
 /** Returns references to these headers. */
 const refs = (...names: (keyof typeof headers)[]) =>
   Object.fromEntries(names.map((name) => [name, ref('headers', name)]));
-const OF_ALL = refs('x-request-id', 'Cache-Control', 'Vary');
+const COMMON_HEADERS = refs('x-request-id', 'Cache-Control', 'Vary');
 /** Headers of every request with a valid key. */
 const OF_KEYS = refs('RateLimit', 'RateLimit-Policy');
 
@@ -106,7 +106,7 @@ export function success(kind: SuccessKind, examples: object): object {
   const { description, own, schema } = SUCCESSES[kind];
   return {
     description,
-    headers: { ...OF_ALL, ...OF_KEYS, ...refs('Content-Encoding'), ...own },
+    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...refs('Content-Encoding'), ...own },
     content: { 'application/json': { schema, examples } },
   };
 }
@@ -115,7 +115,7 @@ export function success(kind: SuccessKind, examples: object): object {
 export function notModified(kind: SuccessKind): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
-    headers: { ...OF_ALL, ...OF_KEYS, ...SUCCESSES[kind].own },
+    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...SUCCESSES[kind].own },
   };
 }
 
@@ -161,7 +161,7 @@ function failure(status: number, codes: ErrorCode[]): object {
   return {
     description: MEANINGS[status],
     headers: {
-      ...OF_ALL,
+      ...COMMON_HEADERS,
       ...refs('x-error-code'),
       ...(codes.includes('bodyNotJson') && refs('x-error-position')),
       ...(status !== 401 && OF_KEYS),

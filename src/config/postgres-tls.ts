@@ -9,7 +9,7 @@ import {
   type SecureContextOptions,
 } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
-import { percentDecoded } from '../lib/percent-decoded.ts';
+import { percentDecodeOrKeep } from '../lib/percent-decode.ts';
 
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
@@ -151,7 +151,7 @@ function parse(address: string): Tls {
     .map((host) => host.replace(/:\d*$/, '').replace(/^\[|\]$/g, ''));
   const isMisnamed = [...parameters.keys()].some((name) => /^ssl/i.test(name));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
-  return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecoded(path.join('/')) };
+  return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecodeOrKeep(path.join('/')) };
 }
 
 /** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */

@@ -13,7 +13,7 @@ import { type Examples, screen } from './screen.ts';
 import { choosePort } from './servers/port.ts';
 import { type PostgresServer, startPostgres } from './servers/postgres.ts';
 import { findRedis } from './servers/redis.ts';
-import { startService } from './service.ts';
+import { startDemoService } from './service.ts';
 import { makeTools } from './tools.ts';
 
 const DATABASE = 'hotels';
@@ -106,7 +106,7 @@ async function run(): Promise<string> {
   log(`Starting the service with ${count('worker')(options.workers)} …`);
   const tools = await makeTools({ ownerUrl, ...examples });
   const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
-  const service = await startService({ ...addresses, workers: options.workers, folder: tools, shutdown });
+  const service = await startDemoService({ ...addresses, workers: options.workers, folder: tools, shutdown });
 
   log(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
   log(

@@ -55,7 +55,7 @@ function variablesOfUser(): NodeJS.ProcessEnv {
  * Starts the service and resolves when it is ready. The service gets the variables of the user that the demo does not
  * set. Its warnings go to standard error. `folder` is removed after its exit.
  */
-export async function startService(
+export async function startDemoService(
   options: Addresses & { workers: number; folder: string; shutdown: Shutdown },
 ): Promise<Guarded> {
   const lines: string[] = [];

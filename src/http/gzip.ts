@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { instantiate } from '../wasm/deflate.ts';
+import { instantiateDeflate } from '../wasm/deflate.ts';
 
 /** RFC 1952, 2.3: DEFLATE, no flags, no time, the fastest algorithm, any system. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255]);
@@ -7,7 +7,7 @@ const TRAILER_BYTES = 8;
 /** Up to the end of the module's output. A page is resident only after its first use. */
 const MEMORY_BYTES = 0x150000;
 
-const { wasm, memory } = instantiate(MEMORY_BYTES);
+const { wasm, memory } = instantiateDeflate(MEMORY_BYTES);
 const input = new Uint8Array(memory.buffer, wasm.INPUT.value, wasm.PIECE_BYTES.value);
 const output = Buffer.from(memory.buffer, wasm.OUTPUT.value, wasm.OUTPUT_BYTES.value);
 

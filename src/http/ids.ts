@@ -1,4 +1,4 @@
-import { percentDecode } from '../lib/percent-decoded.ts';
+import { percentDecode } from '../lib/percent-decode.ts';
 
 /** Decimal form of a registry id. */
 export const INTEGER = /^-?\d+$/;

@@ -1,7 +1,7 @@
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { readToken, type Token } from '../changes/token.ts';
 import type { ErrorCode } from '../errors.ts';
-import { percentDecode } from '../lib/percent-decoded.ts';
+import { percentDecode } from '../lib/percent-decode.ts';
 import { readRegistryId } from './ids.ts';
 
 export const MIN_LIMIT = 1;

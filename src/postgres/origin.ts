@@ -4,7 +4,7 @@ import type { Postgres } from './client.ts';
 import { type Applied, type Labelled, type Query, readLabelled } from './label.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */
-const CHECK_EVERY_MS = 1_000;
+const COMPARE_EVERY_MS = 1_000;
 /** Time for which a replica that was behind or failed is left alone. Changes are applied every 25 ms at most. */
 const PAUSE_MS = 25;
 
@@ -39,7 +39,7 @@ export class Origin {
     if (this.#replicas.length === 0) return;
     this.#checking = every(() => {
       if (this.#mayReadReplicas) for (const replica of this.#replicas) void replica.check();
-    }, CHECK_EVERY_MS);
+    }, COMPARE_EVERY_MS);
   }
 
   /** Returns the number of queries that wait for a connection to any server. */

@@ -2,7 +2,7 @@ import { Redis as Client, type RedisOptions } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { monotonicMs, pause } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { MgetConnection } from './mget.ts';
+import { MgetConnection, PROBE_KEY } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import { COUNT_WINDOW, SET_EACH, windowCountOf } from './scripts.ts';
@@ -27,8 +27,6 @@ const READ_ONLY = /READONLY/;
 const MOVED = /^MOVED /;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
-/** Any key that the service may read. */
-const PROBE = 'probe';
 
 export interface Address {
   host: string;
@@ -96,7 +94,7 @@ export class Redis implements RedisStore {
   }
 
   connected(timeoutMs: number): Promise<boolean> {
-    return untilReady(() => this.ready, timeoutMs);
+    return waitUntilReady(() => this.ready, timeoutMs);
   }
 
   read(key: string): Promise<Buffer | null | undefined> {
@@ -172,7 +170,7 @@ export class Redis implements RedisStore {
   /** Rejects if the server serves no command at present. */
   async #probe(): Promise<void> {
     this.#onMoved();
-    const written = this.#inTime(this.#client.mgetBuffer(PROBE)).catch((error: Error) => {
+    const written = this.#inTime(this.#client.mgetBuffer(PROBE_KEY)).catch((error: Error) => {
       // a redirection also shows that the server responds
       if (isUnavailable(error)) throw error;
     });
@@ -227,7 +225,7 @@ export class Redis implements RedisStore {
 }
 
 /** Waits until `isReady` returns true, or for `timeoutMs`. Returns its result. */
-export async function untilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
+export async function waitUntilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
   const untilMs = monotonicMs() + timeoutMs;
   while (!isReady() && monotonicMs() < untilMs) await pause(10);
   return isReady();

@@ -16,7 +16,9 @@ const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
 /** Bound of the bytes of all incomplete replies of a process: each master of a cluster may begin one. */
 const MAX_INCOMPLETE_BYTES = 160 * 1024 * 1024;
-const PROBE = Buffer.from('*2\r\n$4\r\nMGET\r\n$5\r\nprobe\r\n');
+/** Any key that the service may read. */
+export const PROBE_KEY = 'probe';
+const PROBE_COMMAND = Buffer.from(`*2\r\n$4\r\nMGET\r\n$${PROBE_KEY.length}\r\n${PROBE_KEY}\r\n`);
 
 let incompleteBytes = 0;
 
@@ -69,7 +71,7 @@ export class MgetConnection {
 
   /** Rejects if the server serves no command at present. */
   async probe(): Promise<void> {
-    const { errorReplies } = await this.readEach(PROBE, 1);
+    const { errorReplies } = await this.readEach(PROBE_COMMAND, 1);
     // a redirection also shows that the server responds
     for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
   }

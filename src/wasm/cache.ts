@@ -70,11 +70,11 @@ export interface CacheWasm {
   checksum(length: number): number;
 }
 
-export const instantiate = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
+export const instantiateCache = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));
 
 /** Creates an instance with a budget for the local cache, and its memory. */
 export function openCache(maxBytes: number, outputBytes: number): { wasm: CacheWasm; memory: Memory } {
-  const { wasm, memory } = instantiate(PAGE_BYTES);
+  const { wasm, memory } = instantiateCache(PAGE_BYTES);
   const bytes = wasm.init(maxBytes, outputBytes, ...HASH_SEED) >>> 0;
   memory.grow(Math.ceil(bytes / PAGE_BYTES) - 1);
   return { wasm, memory };

@@ -10,4 +10,4 @@ interface DeflateWasm {
   compress(length: number, isLast: number): number;
 }
 
-export const instantiate = compileModule<DeflateWasm>(new URL('./deflate.wasm', import.meta.url));
+export const instantiateDeflate = compileModule<DeflateWasm>(new URL('./deflate.wasm', import.meta.url));

@@ -1,9 +1,9 @@
-import { instantiate } from './cache.ts';
+import { instantiateCache } from './cache.ts';
 import { MAX_KEY_BYTES } from './constants.ts';
 import { HASH_SEED, PAGE_BYTES } from './load.ts';
 
 /** Instance for hashes alone. Its memory ends behind the input. */
-const { wasm, memory } = instantiate(PAGE_BYTES);
+const { wasm, memory } = instantiateCache(PAGE_BYTES);
 wasm.init(0, 0, ...HASH_SEED);
 memory.grow(Math.ceil((wasm.INPUT.value + wasm.INPUT_BYTES.value) / PAGE_BYTES));
 const input = Buffer.from(memory.buffer, wasm.INPUT.value);

@@ -1,6 +1,6 @@
 import { TLS_FAULT } from '../../config/postgres-tls.ts';
 import { Failure } from '../../lib/failure.ts';
-import { percentDecoded } from '../../lib/percent-decoded.ts';
+import { percentDecodeOrKeep } from '../../lib/percent-decode.ts';
 
 /** Returns the lines for standard error and the exit code. The lines never contain the password of `databaseUrl`. */
 export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
@@ -47,5 +47,5 @@ function withoutPassword(text: string, databaseUrl: string): string {
   const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
   // a shorter password would match parts of ordinary words
   if (!password || password.length < 4) return text;
-  return text.replaceAll(password, '***').replaceAll(percentDecoded(password), '***');
+  return text.replaceAll(password, '***').replaceAll(percentDecodeOrKeep(password), '***');
 }

@@ -1,6 +1,6 @@
 import slotOf from 'cluster-key-slot';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
-import { type Redis, untilReady } from '../client.ts';
+import { type Redis, waitUntilReady } from '../client.ts';
 import { joined, type ReplyReader } from '../reply-parser.ts';
 import type { Login, RedisStore, TimedValue, WindowCount, WindowUse } from '../store.ts';
 import { Masters } from './masters.ts';
@@ -27,7 +27,7 @@ export class RedisCluster implements RedisStore {
   }
 
   connected(timeoutMs: number): Promise<boolean> {
-    return untilReady(() => this.#masters.ready, timeoutMs);
+    return waitUntilReady(() => this.#masters.ready, timeoutMs);
   }
 
   async read(key: string): Promise<Buffer | null | undefined> {

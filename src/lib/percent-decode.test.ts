@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { forAll } from './for-all.fixture.ts';
-import { percentDecode } from './percent-decoded.ts';
+import { percentDecode } from './percent-decode.ts';
 
 const byte = fc.integer({ min: 0, max: 255 }).map((value) => `%${value.toString(16).padStart(2, '0')}`);
 /** Bytes at the bounds of the forms of UTF-8. */

@@ -16,6 +16,6 @@ export function percentDecode(text: string): string | undefined {
 }
 
 /** Returns a percent-encoded text decoded, or as it is if its encoding is wrong. */
-export function percentDecoded(text: string): string {
+export function percentDecodeOrKeep(text: string): string {
   return percentDecode(text) ?? text;
 }
