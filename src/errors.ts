@@ -33,7 +33,7 @@ const table = {
   tooManyRequests: [429, 'Too many requests'],
   internal: [500, 'Internal server error'],
   unavailable: [503, 'Service unavailable'],
-} as const satisfies Record<string, readonly [status: number, sentence: string]>;
+} as const satisfies Record<string, readonly [status: number, message: string]>;
 
 export type ErrorCode = keyof typeof table;
 
@@ -49,20 +49,17 @@ export interface PublicError {
   /** value of `x-error-code`, in snake_case */
   readonly code: string;
   readonly status: number;
-  readonly sentence: string;
+  readonly message: string;
   /** whole lines, each after a line end */
   readonly headers: string;
   readonly body: Buffer;
 }
 
 export const publicErrors = Object.fromEntries(
-  Object.entries(table).map(([name, [status, sentence]]) => {
+  Object.entries(table).map(([name, [status, message]]) => {
     const code = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const headers = `\r\nx-error-code: ${code}${HEADERS_BY_STATUS[status] ?? ''}`;
-    return [
-      name,
-      { code, status, sentence, headers, body: Buffer.from(JSON.stringify({ error: sentence })) },
-    ];
+    return [name, { code, status, message, headers, body: Buffer.from(JSON.stringify({ error: message })) }];
   }),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 

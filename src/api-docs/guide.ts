@@ -129,7 +129,7 @@ function inCode(text: string): string {
 function errorTable(): string {
   const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
   const rows = [...byStatus].map(([status, errors]) => {
-    const codes = errors.map(({ code, sentence }) => `<dt>${code}</dt><dd>${escapeHtml(sentence)}</dd>`);
+    const codes = errors.map(({ code, message }) => `<dt>${code}</dt><dd>${escapeHtml(message)}</dd>`);
     return `<tr><td>${status}</td><td><dl>${codes.join('')}</dl></td><td>${inCode(MEANINGS[status]!)}</td></tr>`;
   });
   const head = '<th>Status</th><th><code>x-error-code</code> and message</th><th>Meaning</th>';

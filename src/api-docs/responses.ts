@@ -154,7 +154,7 @@ export function failures(codes: ErrorCode[]): Record<string, object> {
 function failure(status: number, codes: ErrorCode[]): object {
   const examples = Object.fromEntries(
     codes.map((name) => {
-      const { code, sentence: error } = publicErrors[name];
+      const { code, message: error } = publicErrors[name];
       return [code, { summary: error, value: { error } }];
     }),
   );

@@ -149,8 +149,8 @@ export class ChangesReader {
         fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
         const isSettling = fruitless > 1;
-        const mostMs = isSettling ? SETTLE_MS : this.#watch.isCurrent() ? restMs : NOT_CURRENT_WAIT_MS;
-        await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, mostMs));
+        const maxMs = isSettling ? SETTLE_MS : this.#watch.isCurrent() ? restMs : NOT_CURRENT_WAIT_MS;
+        await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, maxMs));
       }
       client.waited();
       // the client has disconnected: its result is not read
@@ -186,17 +186,17 @@ export class ChangesReader {
 
   async #read(request: ReadRequest): Promise<ChangesPage & ReadChanges> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#atOnce.most(owner));
+    const limit = Math.min(request.limit, this.#atOnce.maxFor(owner));
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#atOnce.tooMany(owner);
+      if (isTimeout(error)) this.#atOnce.wasTooMuch(owner);
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.#atOnce.read(owner, hotels.length, size);
+    this.#atOnce.note(owner, hotels.length, size);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
   }

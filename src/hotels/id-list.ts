@@ -20,47 +20,47 @@ export class IdList {
 
   /** Returns at most `limit` ids after skipping `skip` ids from `start` on (null: the start). */
   idsFrom(start: string | null, skip: number, limit: number, owner = ''): Promise<string[]> {
-    const [from, offset, most] = this.#own;
-    const text = `select id from ${this.#relation} where ${ID} >= ${from} order by ${ID} offset ${offset} limit ${most}`;
+    const [$from, $offset, $limit] = this.#own;
+    const text = `select id from ${this.#relation} where ${ID} >= ${$from} order by ${ID} offset ${$offset} limit ${$limit}`;
     return this.#ids(text, [start ?? '', skip, limit], 'list', owner);
   }
 
-  /** Returns the first `most` ids from `from` (null: the start) to before `to` (null: the end). */
-  idsBetween(from: string | null, to: string | null, most: number, owner: string): Promise<string[]> {
-    const [lower, upper, limit] = this.#own;
-    const text = `select id from ${this.#relation} where ${between(lower, upper)} order by ${ID} limit ${limit}`;
-    return this.#ids(text, [from, to, most], 'list', owner);
+  /** Returns the first `limit` ids from `from` (null: the start) to before `to` (null: the end). */
+  idsBetween(from: string | null, to: string | null, limit: number, owner: string): Promise<string[]> {
+    const [$from, $to, $limit] = this.#own;
+    const text = `select id from ${this.#relation} where ${between($from, $to)} order by ${ID} limit ${$limit}`;
+    return this.#ids(text, [from, to, limit], 'list', owner);
   }
 
   /**
-   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
-   * start). Fewer than `most` means that there are no more.
+   * Returns at most `limit` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
+   * start). Fewer than `limit` means that there are no more.
    */
-  startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
-    const [from, distance, count] = this.#own;
+  startsAfter(start: string | null, stride: number, limit: number): Promise<string[]> {
+    const [$from, $stride, $limit] = this.#own;
     const after = (id: string) =>
-      `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${distance} limit 1)`;
+      `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${$stride} limit 1)`;
     const text = `with recursive starts (id, n) as (
-        (select ${after(from)}, 1)
+        (select ${after($from)}, 1)
         union all
-        select ${after('starts.id')}, n + 1 from starts where starts.id is not null and n < ${count}
+        select ${after('starts.id')}, n + 1 from starts where starts.id is not null and n < ${$limit}
       )
       select id from starts where id is not null`;
-    return this.#ids(text, [start ?? '', stride, most], 'background');
+    return this.#ids(text, [start ?? '', stride, limit], 'background');
   }
 
-  /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `most`. */
-  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
-    const [lower, upper, limit] = this.#own;
+  /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `limit`. */
+  async countBetween(from: (string | null)[], to: (string | null)[], limit: number): Promise<number[]> {
+    const [$from, $to, $limit] = this.#own;
     const rows = await this.#origin.rows<{ count: number }>(
       `select (
           select count(*)::float8 from (
-            select from ${this.#relation} where ${between('bounds.lower', 'bounds.upper')} limit ${limit}
+            select from ${this.#relation} where ${between('bounds.lower', 'bounds.upper')} limit ${$limit}
           ) as counted
         ) as count
-        from unnest(${lower}::text[], ${upper}::text[]) with ordinality as bounds (lower, upper, place)
+        from unnest(${$from}::text[], ${$to}::text[]) with ordinality as bounds (lower, upper, place)
         order by place`,
-      [...this.#parameters, from, to, most],
+      [...this.#parameters, from, to, limit],
       '',
       'list',
     );

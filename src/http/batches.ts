@@ -19,7 +19,7 @@ export function batches(sources: HotelSources): SendBatch {
 
   return (exchange, namespace, body, mayLoad) => {
     const { collection, keyId, view } = exchange.principal!;
-    const most = atOnce.most(keyId);
+    const maxHotels = atOnce.maxFor(keyId);
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const members = collection === null ? undefined : (collections.members(collection) ?? null);
     const lookup = local.gatherBody(namespace, body, view, mayLoad, members);
@@ -32,13 +32,13 @@ export function batches(sources: HotelSources): SendBatch {
     const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
       if (!(result instanceof PartialResponse)) {
-        atOnce.read(keyId, hotels, result.length);
+        atOnce.note(keyId, hotels, result.length);
         return exchange.ok(result, '');
       }
       if (exchange.over) return;
       const { keys, isLarge } = result;
       const loading =
-        isLarge || keys.length > most
+        isLarge || keys.length > maxHotels
           ? large.load(exchange, namespace, result)
           : loadHotels(sources, exchange, namespace, keys);
       return loading.then(
@@ -46,26 +46,26 @@ export function batches(sources: HotelSources): SendBatch {
           if (!found) return;
           for (const hotel of found) if (hotel) exchange.hotels++;
           const body = result.complete(found, view);
-          atOnce.read(keyId, exchange.hotels, body.length);
+          atOnce.note(keyId, exchange.hotels, body.length);
           exchange.ok(body, '');
         },
         (error) => {
-          if (isTimeout(error)) atOnce.tooMany(keyId);
+          if (isTimeout(error)) atOnce.wasTooMuch(keyId);
           throw error;
         },
       );
     };
     const completed =
-      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= most
+      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= maxHotels
         ? redisBatch?.complete(namespace, lookup, view, finish, {
             isOver: () => exchange.over,
-            onLarge: () => atOnce.tooMany(keyId),
+            onLarge: () => atOnce.wasTooMuch(keyId),
           })
         : undefined;
     if (completed) return completed;
     if (lookup.misses === 0) return finish(lookup.output, lookup.hits);
     // of a batch that takes turns nothing is read before: a member may leave the collection meanwhile
-    const isWhole = collection !== null && lookup.misses > most;
+    const isWhole = collection !== null && lookup.misses > maxHotels;
     return finish(lookup.takePartial(isWhole), isWhole ? 0 : lookup.hits);
   };
 }

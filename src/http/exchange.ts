@@ -35,7 +35,7 @@ export class Exchange extends ReceivedRequest {
   /** no response can be sent any more */
   over = false;
   /** set by the pipeline: lets other loads begin, although this one goes on; takes the estimated bytes of the response */
-  giveUpLoad: ((responseBytes: number) => void) | undefined;
+  releaseLoad: ((responseBytes: number) => void) | undefined;
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
@@ -134,7 +134,7 @@ export class Exchange extends ReceivedRequest {
     else if (piece && piece.length <= MAX_SYNC_BYTES) send(compressNow(piece, encoding));
     else {
       // other requests need not wait for another thread
-      if (takesThread(body.length, this.owner)) this.giveUpLoad?.(body.length);
+      if (takesThread(body.length, this.owner)) this.releaseLoad?.(body.length);
       this.#sendLater(compress(body, encoding, this, this.#observer.eventLoop), send);
     }
   }

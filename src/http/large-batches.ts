@@ -56,7 +56,7 @@ export class LargeBatches {
   ): Promise<Found[] | undefined> {
     const untilMs = monotonicMs() + MAX_MS;
     // it loads in its turn, and small batches need not wait for it
-    exchange.giveUpLoad?.(MAX_OUTPUT_BYTES);
+    exchange.releaseLoad?.(MAX_OUTPUT_BYTES);
     const { owner } = exchange;
     if (this.#turns.mustWait) {
       this.#requireRoom(owner, hitsBytes);

@@ -247,11 +247,11 @@ export class RequestPipeline implements Observer<Exchange> {
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
-        exchange.giveUpLoad = (bytes) => {
-          exchange.giveUpLoad = undefined;
+        exchange.releaseLoad = (bytes) => {
+          exchange.releaseLoad = undefined;
           done(bytes);
         };
-        this.#guard(exchange, run, undefined, () => exchange.giveUpLoad && exchange.whenMade(done));
+        this.#guard(exchange, run, undefined, () => exchange.releaseLoad && exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       reject: hotels === undefined ? () => this.#failed(exchange, OVERLOADED) : undefined,

@@ -8,13 +8,13 @@ const MAX_OWNERS = 10_000;
 /** The largest recent measurement of each API key, if it is above the usual one. */
 export class RecentMaximum {
   readonly #usual: number;
-  readonly #most: number;
+  readonly #max: number;
   readonly #known = new Map<string, { value: number; atMs: number }>();
 
   /** Takes the value of API keys without a larger one, and the value at which larger ones are cut. */
-  constructor(usual: number, most = Infinity) {
+  constructor(usual: number, max = Infinity) {
     this.#usual = usual;
-    this.#most = most;
+    this.#max = max;
   }
 
   get(owner: string): number {
@@ -29,7 +29,7 @@ export class RecentMaximum {
   }
 
   note(owner: string, measured: number): void {
-    const value = Math.min(measured, this.#most);
+    const value = Math.min(measured, this.#max);
     if (value > this.get(owner)) {
       if (this.#known.size >= MAX_OWNERS) this.#known.clear();
       this.#known.set(owner, { value, atMs: monotonicMs() });

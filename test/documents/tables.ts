@@ -154,7 +154,7 @@ function errorCodes(): string {
   const rows = Object.values(publicErrors).map((error) => [
     code(error.code),
     error.status,
-    error.sentence.includes('`') ? `\`\` ${error.sentence} \`\`` : code(error.sentence),
+    error.message.includes('`') ? `\`\` ${error.message} \`\`` : code(error.message),
   ]);
   return table(['`x-error-code`', 'Status', '`error`'], rows);
 }
