@@ -81,7 +81,8 @@ export class HotelReader {
     const { local, redisBatch, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
     const found: (Found | undefined)[] = local.currentOf(namespace, keys);
-    if (redisBatch && mayReadRedis) await fill(found, keys, (asked) => redisBatch.read(namespace, asked));
+    if (redisBatch && mayReadRedis)
+      await fill(found, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
     const missing = placesOf(found);
     if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
@@ -92,7 +93,7 @@ export class HotelReader {
         }),
       async (error) => {
         if (!this.#options.mayServeAnyAge(error)) throw error;
-        await fill(found, keys, (asked) => this.#lastKnown(namespace, asked, mayReadRedis));
+        await fill(found, keys, (unknownKeys) => this.#lastKnown(namespace, unknownKeys, mayReadRedis));
         if (found.includes(undefined)) throw error;
       },
     );
@@ -121,11 +122,12 @@ export class HotelReader {
   async #lastKnown(
     namespace: Namespace,
     keys: string[],
-    askedRedis: boolean,
+    hasReadRedis: boolean,
   ): Promise<(Found | undefined)[]> {
     const { local, redisBatch } = this.#options;
     const known = keys.map((key) => local.lastKnown(namespace, key));
-    if (redisBatch && !askedRedis) await fill(known, keys, (asked) => redisBatch.read(namespace, asked));
+    if (redisBatch && !hasReadRedis)
+      await fill(known, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
     return known;
   }
 
@@ -150,14 +152,14 @@ function placesOf(found: readonly (Found | undefined)[]): number[] {
   return [...found.keys()].filter((i) => found[i] === undefined);
 }
 
-/** Asks for the keys that are not known. */
+/** Reads the keys that are not known. */
 async function fill(
   found: (Found | undefined)[],
   keys: readonly string[],
-  ask: (keys: string[]) => Promise<(Found | undefined)[]>,
+  read: (keys: string[]) => Promise<(Found | undefined)[]>,
 ): Promise<void> {
   const missing = placesOf(found);
   if (missing.length === 0) return;
-  const answers = await ask(missing.map((i) => keys[i]!));
+  const answers = await read(missing.map((i) => keys[i]!));
   for (const [at, i] of missing.entries()) found[i] = answers[at];
 }

@@ -29,19 +29,19 @@ export class LocalCache {
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
   /** false if its budget is 0: then every lookup is a miss, and none is counted */
-  readonly keeps: boolean;
+  readonly isEnabled: boolean;
 
   /** Takes the memory, or the budget of one of its own (`CacheMemory`). */
   constructor(memory: CacheMemory | number, options: LocalCacheOptions) {
     this.arena = new CacheArena(memory);
-    this.keeps = this.arena.stats().maxBytes > 0;
+    this.isEnabled = this.arena.stats().maxBytes > 0;
     this.#options = options;
     this.#counts = options.counts;
   }
 
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
-    if (!this.keeps) return MISS;
+    if (!this.isEnabled) return MISS;
     const ref = this.arena.find(
       namespace,
       key,
@@ -86,7 +86,7 @@ export class LocalCache {
     view: View,
     mayMiss: boolean,
   ): BatchLookup | undefined {
-    if (!this.keeps) return undefined;
+    if (!this.isEnabled) return undefined;
     const nowMs = monotonicMs();
     const batchLookup = this.arena.gatherKeys(
       namespace,
@@ -123,7 +123,7 @@ export class LocalCache {
     const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
     return keys.map((key) => {
       // at time -Infinity no certification has flipped
-      const ref = this.keeps ? this.arena.find(namespace, key, nowMs, oldestMs, -Infinity) : MISS;
+      const ref = this.isEnabled ? this.arena.find(namespace, key, nowMs, oldestMs, -Infinity) : MISS;
       return ref > 0 ? this.#updated(ref, wallAt(nowMs)) : undefined;
     });
   }
@@ -151,7 +151,7 @@ export class LocalCache {
   }
 
   #counted(batchLookup: BatchLookup): BatchLookup {
-    if (!this.keeps) return batchLookup;
+    if (!this.isEnabled) return batchLookup;
     this.#counts.hit += batchLookup.hits;
     this.#counts.absent += batchLookup.absences;
     this.#counts.miss += batchLookup.misses;

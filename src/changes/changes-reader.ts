@@ -2,7 +2,7 @@ import { isQueueFull, isTimeout, Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
-import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
+import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
@@ -198,7 +198,7 @@ export class ChangesReader {
     const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
     this.#atOnce.note(owner, hotels.length, size);
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
-    return { ...found, ...(await this.eventLoop.run(owner, sizeOf(bytes), () => pageOf(found))) };
+    return { ...found, ...(await this.eventLoop.run(owner, workOf(bytes), () => pageOf(found))) };
   }
 
   /** Returns a page of the walk by id. */

@@ -6,18 +6,18 @@ const MAX_IDS_OF_ROW = 1000;
 /** Rows of the queue beyond which a query reads no more, and states that there are more. */
 const MAX_QUEUED = 2000;
 /** True or null. A subquery with a limit is not planned as a join or a hash, which would read the whole table. */
-const any = (from: string) => `(select true from ${from} limit 1)`;
+const trueIfAny = (from: string) => `(select true from ${from} limit 1)`;
 
 const isMember = (collection: string, id: string) =>
-  any(`collection_hotels where collection_id = ${collection} and hotel_id = ${id}`);
+  trueIfAny(`collection_hotels where collection_id = ${collection} and hotel_id = ${id}`);
 
 /** Members without their collection are hidden. They are there after a write for which foreign keys were off. */
 const isOrphaned = (collection: string) =>
-  `(${any(`collections where id = ${collection}`)} is null
-    and ${any(`collection_hotels where collection_id = ${collection}`)} is not null)`;
+  `(${trueIfAny(`collections where id = ${collection}`)} is null
+    and ${trueIfAny(`collection_hotels where collection_id = ${collection}`)} is not null)`;
 
 const isVisible = (collection: string, id: string) =>
-  `${any(`collections where id = ${collection}`)} and ${isMember(collection, id)}`;
+  `${trueIfAny(`collections where id = ${collection}`)} and ${isMember(collection, id)}`;
 
 /** The newest row of the log; the queue behind it, as far as this snapshot shows it. */
 const LOG = `newest as materialized (
@@ -120,7 +120,7 @@ export function walkQuery(collection: '$4' | null, maxRows: number): string {
         `select hotel_id as place, hotel.*
         from collection_hotels, lateral (select ${HOTEL_COLUMNS} from hotels where id = hotel_id limit 1) as hotel
         where (collection_id, hotel_id collate "C") > (${collection}, $3) and collection_id <= ${collection}
-          and ${any(`collections where id = ${collection}`)}
+          and ${trueIfAny(`collections where id = ${collection}`)}
         order by collection_id, hotel_id collate "C"`;
   return `with ${LOG}
     select state, hotel.*

@@ -101,7 +101,7 @@ export function buildWorker(
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
-  const compressedPages = local.keeps ? new CompressedPages(listBytes) : undefined;
+  const compressedPages = local.isEnabled ? new CompressedPages(listBytes) : undefined;
   const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
     ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
@@ -136,7 +136,7 @@ export function buildWorker(
     usage,
     eventLoop,
   );
-  const warmUp = local.keeps
+  const warmUp = local.isEnabled
     ? new WarmUp({
         ...{ local, reader, redisBatch, number, isCurrent },
         repository: repository.list,
@@ -174,7 +174,7 @@ export function buildWorker(
     postgres,
     origin,
     redis: redisCache?.redis,
-    local: local.keeps ? local : undefined,
+    local: local.isEnabled ? local : undefined,
     warmUp,
     pageIndex,
     collections,

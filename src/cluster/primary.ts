@@ -59,8 +59,8 @@ export async function runPrimary(given: Config): Promise<void> {
   });
   if (config.REDIS_URL === '') events.withoutRedis();
   for (const [variable, mode] of unverifiedAddressesOf(config)) events.postgresNotVerified(variable, mode);
-  const whyDumps = await forbidCoreDumps();
-  if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
+  const reason = await forbidCoreDumps();
+  if (reason !== undefined) events.coreDumpsPossible(reason);
   const descriptors = divideDescriptors(config);
   if (descriptors.isLow) events.fewDescriptors(descriptors.limit, descriptors.connections);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {

@@ -1,4 +1,4 @@
-import { type EventLoop, sizeOf } from '../lib/event-loop.ts';
+import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { assemble, DAY_MS, seal } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
@@ -63,7 +63,7 @@ export async function encodeInTurns<Row>(
   };
   encodeFrom(0);
   for (let at = ENCODED_AT_ONCE; at < rows.length; at += ENCODED_AT_ONCE)
-    await eventLoop.run(owner, sizeOf(bytes), () => encodeFrom(at));
+    await eventLoop.run(owner, workOf(bytes), () => encodeFrom(at));
 }
 
 /** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */

@@ -2,7 +2,7 @@ import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ChangesPage, ChangesReader } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
-import { sizeOf } from '../lib/event-loop.ts';
+import { workOf } from '../lib/event-loop.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
@@ -48,7 +48,7 @@ export function changesOperation(
       exchange.principal = now;
       return load(exchange, query);
     };
-    const size = sizeOf(page.body.length);
+    const size = workOf(page.body.length);
     const isKnown = await reader.eventLoop.run(keyId, size, () => {
       const now = apiKeys.find(key);
       return now !== undefined && [answer(now)];

@@ -97,10 +97,10 @@ function chooseEncoding(acceptEncoding: string): Encoding | undefined {
     if (coding && !weights.has(coding))
       weights.set(coding, weight === undefined ? 1 : Number(weight.slice(2)));
   }
-  const any = weights.get('*') ?? 0;
+  const wildcard = weights.get('*') ?? 0;
   // `*` means gzip at most, because clients that send it do not always know the newer codings
-  if (!weights.has('gzip') && !weights.has('identity')) weights.set('gzip', any);
-  if (!weights.has('identity')) weights.set('identity', any);
+  if (!weights.has('gzip') && !weights.has('identity')) weights.set('gzip', wildcard);
+  if (!weights.has('identity')) weights.set('identity', wildcard);
   const weightOf = (coding: string) => weights.get(coding) || 0;
   const best = PREFERENCE.reduce((a, b) => (weightOf(b) > weightOf(a) ? b : a));
   return weightOf(best) > 0 && weightOf(best) >= weightOf('identity') ? best : undefined;

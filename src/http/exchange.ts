@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { type PublicError, publicErrors } from '../errors.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
-import { sizeOf } from '../lib/event-loop.ts';
+import { workOf } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
 import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answer.ts';
 import { discardBody } from './body.ts';
@@ -276,7 +276,7 @@ export class Exchange extends ReceivedRequest {
       const nowMs = monotonicMs();
       if (eventLoop.hasTime(nowMs)) return write();
       // 64 clients would take up to 512 KiB each in one iteration
-      const size = sizeOf(Math.min(total - offset, MAX_TAKEN_BYTES));
+      const size = workOf(Math.min(total - offset, MAX_TAKEN_BYTES));
       eventLoop.append(this.owner, size, () => this.over || response.cork(write), nowMs);
       return true;
     });

@@ -17,7 +17,7 @@ import type { AnswerPage } from './routes.ts';
 const MAX_PAGE_AGE_MS = 1_000;
 
 /** Reads a page again if these ids do not exist any more, and sends it. */
-type Again = (gone: string[]) => Promise<void>;
+type ReadAgain = (gone: string[]) => Promise<void>;
 
 /**
  * Creates the handler of the list, which takes the raw query. `address` precedes the query in Link headers; '': links are
@@ -52,7 +52,7 @@ export function hotelPages(
 
   /**
    * Sends the list of the hotels with these keys, of which `lookup` is what the local cache holds. If some do not exist, it
-   * calls `again` with their keys instead, or leaves them out.
+   * calls `readAgain` with their keys instead, or leaves them out.
    */
   const send = (
     exchange: Exchange,
@@ -60,13 +60,14 @@ export function hotelPages(
     keys: readonly string[],
     lookup: ReturnType<typeof gather>,
     headers = '',
-    again?: Again,
+    readAgain?: ReadAgain,
   ): void | Promise<void> => {
     const { view } = exchange.principal!;
     const ok = (body: Body, tag: string) => exchange.ok(body, tag, headers, compressedPages);
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     const sendFound = (tags: (string | undefined)[], body: () => Body) => {
-      if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
+      if (readAgain && tags.includes(undefined))
+        return readAgain(keys.filter((_, i) => tags[i] === undefined));
       for (const tag of tags) if (tag !== undefined) exchange.hotels++;
       return ok(body(), listTagOf(tags));
     };
@@ -106,11 +107,11 @@ export function hotelPages(
       count: number,
       keysOf: () => readonly string[] | undefined,
       headers?: () => string,
-      mayBeGone?: Again,
+      mayBeGone?: ReadAgain,
     ) =>
       answerPage(exchange, count, byRegistry, (mayLoad) => {
         const keys = keysOf();
-        if (!keys) return mayLoad ? again([]) : NEEDS_LOAD;
+        if (!keys) return mayLoad ? readAgain([]) : NEEDS_LOAD;
         const lookup = gather(exchange, namespace, keys, mayLoad);
         if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
         return send(exchange, namespace, keys, lookup, headers?.(), mayBeGone);
@@ -123,7 +124,7 @@ export function hotelPages(
     };
     const cached = () => listNow().cachedPage(offset, limit);
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
-    const again = async (gone: string[]) => {
+    const readAgain = async (gone: string[]) => {
       const list = listNow();
       for (const id of gone) list.moved(id);
       const page = await list.page(offset, limit, exchange.owner, true);
@@ -142,7 +143,13 @@ export function hotelPages(
         current = known ?? current;
         return current.ids;
       };
-      return answer('id', page.ids.length, idsNow, () => linkHeader(address, limit, offset, current), again);
+      return answer(
+        'id',
+        page.ids.length,
+        idsNow,
+        () => linkHeader(address, limit, offset, current),
+        readAgain,
+      );
     };
     const collection = collectionNow();
     const page = cached();

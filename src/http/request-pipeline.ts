@@ -89,8 +89,8 @@ export class RequestPipeline implements Observer<Exchange> {
       const result = this.access.authenticate(exchange);
       if (result instanceof Promise) {
         const input = definition.read(request);
-        return result.then((entered) => {
-          if (this.access.accept(exchange, entered)) return respond(input);
+        return result.then((authentication) => {
+          if (this.access.accept(exchange, authentication)) return respond(input);
         });
       }
       if (this.access.accept(exchange, result)) return respond(definition.read(request));
@@ -129,12 +129,12 @@ export class RequestPipeline implements Observer<Exchange> {
         const framing = checkFraming(exchange);
         if (!framing) return;
         /** Returns true if the body is to be answered; else responds. */
-        const isAdmitted = (entered: Authentication): boolean => {
-          if (!this.access.accept(exchange, entered)) return false;
+        const isAdmitted = (authentication: Authentication): boolean => {
+          if (!this.access.accept(exchange, authentication)) return false;
           if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
           if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
           else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
-          else if (this.#admission.isFull(entered.keyId)) this.#failed(exchange, OVERLOADED);
+          else if (this.#admission.isFull(authentication.keyId)) this.#failed(exchange, OVERLOADED);
           else return true;
           return false;
         };
@@ -151,11 +151,11 @@ export class RequestPipeline implements Observer<Exchange> {
         let arriving: ArrivingBody | undefined;
         if (framing === 'tooLong') body.resolve(undefined);
         else arriving = collect(true, body.resolve);
-        return result.then(async (entered) => {
-          if (!isPrincipal(entered)) arriving?.drop();
+        return result.then(async (authentication) => {
+          if (!isPrincipal(authentication)) arriving?.drop();
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (!isAdmitted(entered)) return;
+          if (!isAdmitted(authentication)) return;
           const answering = respond(exchange, await body.promise);
           arriving?.end();
           return answering;

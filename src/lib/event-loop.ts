@@ -92,6 +92,6 @@ export class EventLoop {
 }
 
 /** Returns the size, as of `QUANTUM_BYTES`, of encoding, assembling or sending this many bytes. */
-export function sizeOf(bodyBytes: number): number {
+export function workOf(bodyBytes: number): number {
   return 512 + bodyBytes / 32;
 }

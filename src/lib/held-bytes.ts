@@ -20,11 +20,11 @@ export class HeldBytes<Holder> {
     if (before && before.owner !== owner) this.delete(holder);
     const grown = bytes - (this.#held.get(holder)?.bytes ?? 0);
     this.#held.set(holder, { owner, bytes });
-    const of = this.#owners.get(owner) ?? { bytes: 0, holders: new Set() };
-    of.holders.add(holder);
-    of.bytes += grown;
+    const share = this.#owners.get(owner) ?? { bytes: 0, holders: new Set() };
+    share.holders.add(holder);
+    share.bytes += grown;
     this.#total += grown;
-    this.#owners.set(owner, of);
+    this.#owners.set(owner, share);
   }
 
   /** Removes a holder, if it holds any. */
@@ -33,16 +33,16 @@ export class HeldBytes<Holder> {
     if (!held) return;
     this.#held.delete(holder);
     this.#total -= held.bytes;
-    const of = this.#owners.get(held.owner)!;
-    of.bytes -= held.bytes;
-    of.holders.delete(holder);
-    if (of.holders.size === 0) this.#owners.delete(held.owner);
+    const share = this.#owners.get(held.owner)!;
+    share.bytes -= held.bytes;
+    share.holders.delete(holder);
+    if (share.holders.size === 0) this.#owners.delete(held.owner);
   }
 
   /** Returns the first holder of the owner that has the most bytes; undefined if there is none. */
   firstOfLargest(): Holder | undefined {
     let largest: { bytes: number; holders: Set<Holder> } | undefined;
-    for (const of of this.#owners.values()) if (!largest || of.bytes > largest.bytes) largest = of;
+    for (const share of this.#owners.values()) if (!largest || share.bytes > largest.bytes) largest = share;
     return largest?.holders.values().next().value;
   }
 }

@@ -119,8 +119,8 @@ export class Postgres {
 
   /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
   async connected(timeoutMs: number): Promise<void> {
-    const asked = Array.from({ length: this.#options.connections }, () => this.#sql`select`);
-    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
+    const opening = Array.from({ length: this.#options.connections }, () => this.#sql`select`);
+    await withDeadline(Promise.all(opening), timeoutMs).catch(() => {});
   }
 
   /** Queries the server, unless such a query runs, so that an outage is noticed without requests. */
@@ -205,8 +205,8 @@ export class Postgres {
     this.#watch();
     let succeeded = false;
     try {
-      const asked = sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
-      const rows = completed<Row[]>(await withDeadline(asked, leftMs));
+      const query = sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
+      const rows = completed<Row[]>(await withDeadline(query, leftMs));
       this.#timeouts = 0;
       succeeded = true;
       this.#noteReply();

@@ -8,10 +8,10 @@ export function mgetOf(keys: readonly string[]): Buffer {
 
 /** Reads the values of keys, as a batch reads them. */
 export async function readValues(
-  of: { sendMget(command: Buffer, keys: number, reader: ReplyReader): Promise<unknown> },
+  store: { sendMget(command: Buffer, keys: number, reader: ReplyReader): Promise<unknown> },
   keys: readonly string[],
 ): Promise<Values> {
   const reader = new ValuesReader({ keys: keys.length });
-  await of.sendMget(mgetOf(keys), keys.length, reader);
+  await store.sendMget(mgetOf(keys), keys.length, reader);
   return reader.values;
 }

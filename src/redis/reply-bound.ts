@@ -37,9 +37,9 @@ export function boundReplies(client: Client): Client {
   });
   // of INFO, ioredis would split all lines, and ask again when the server says
   const info = client.info.bind(client) as () => Promise<string>;
-  const ask = (done: (error: Error | null, reply?: string) => void) =>
+  const readInfo = (done: (error: Error | null, reply?: string) => void) =>
     info().then((reply) => done(null, /^loading:1/m.test(reply) ? 'loading:1' : 'loading:0'), done);
-  Object.assign(client, { info: ask });
+  Object.assign(client, { info: readInfo });
   return client;
 }
 

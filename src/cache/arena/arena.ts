@@ -226,9 +226,9 @@ export class CacheArena {
     this.#inputArea.set(body);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const asked = this.#wasm.readBody(body.length, number);
-    if (asked < 0) return this.#batchLookup.take(asked, undefined);
-    const count = visible ? this.#moveToFront(asked, number, visible) : asked;
+    const parsed = this.#wasm.readBody(body.length, number);
+    if (parsed < 0) return this.#batchLookup.take(parsed, undefined);
+    const count = visible ? this.#moveToFront(parsed, number, visible) : parsed;
     const hashesIds = visible ? 1 : 0;
     const status = this.#wasm.gather(count, number, isFull, nowMs, minStoredAtMs, wallMs, hashesIds);
     return this.#batchLookup.take(status, undefined);

@@ -35,7 +35,7 @@ export class BatchLookup {
   readonly #gaps: number;
   readonly #hashes: number;
   #outputLength = 0;
-  #asked = 0;
+  #count = 0;
   /** the keys, if the caller passed parsed keys */
   #keys: readonly string[] | undefined;
 
@@ -55,11 +55,11 @@ export class BatchLookup {
     this.status = status;
     const [words, word] = [this.#words, this.#result];
     this.#keys = keys;
-    this.#asked = words[word + 8]!;
+    this.#count = words[word + 8]!;
     if (status !== OK) {
       this.hits = 0;
       this.absences = 0;
-      this.misses = status === TOO_LARGE ? this.#asked : 0;
+      this.misses = status === TOO_LARGE ? this.#count : 0;
       this.#outputLength = 0;
       return this;
     }
@@ -83,7 +83,7 @@ export class BatchLookup {
   /** Returns the tags of the hits in the requested order, undefined for other keys and repetitions. */
   tags(view: View): (string | undefined)[] {
     const tags: (string | undefined)[] = [];
-    for (let i = 0; i < this.#asked; i++) {
+    for (let i = 0; i < this.#count; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
       tags.push(this.status === OK && ref > NOTHING ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
     }
@@ -94,7 +94,7 @@ export class BatchLookup {
   joinedTags(view: View): Buffer {
     const joined = Buffer.allocUnsafe(this.hits * TAG_BYTES);
     let at = 0;
-    for (let i = 0; i < this.#asked; i++) {
+    for (let i = 0; i < this.#count; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
       if (ref <= NOTHING) continue;
       const start = tagStart(ref, view);
@@ -112,7 +112,7 @@ export class BatchLookup {
     const places: number[] = [];
     const seen = new Set<string>();
     const isKept = this.status === OK && !isWhole;
-    for (let i = 0; i < (isKept ? this.misses : this.#asked); i++) {
+    for (let i = 0; i < (isKept ? this.misses : this.#count); i++) {
       const key = this.#key(isKept ? this.#words[this.#gaps + i * 2]! : i);
       if (seen.has(key)) continue;
       seen.add(key);

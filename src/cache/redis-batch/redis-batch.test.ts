@@ -77,7 +77,7 @@ describe('a batch that the local cache holds in part', () => {
       // also without a local cache
       const { answer, local } = await open(places, random(3) === 0 ? 0 : undefined);
       expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
-      if (!local.keeps) continue;
+      if (!local.isEnabled) continue;
       for (const i of numbers) {
         const ref = local.find('channel', `ch-${i}`);
         if (ref > 0) expect(local.arena.read(ref).equals(hotels[i]!.bytes)).toBe(true);

@@ -195,7 +195,7 @@ export class RedisBatchReader {
     const { local, isCurrent } = this.#options;
     const named = wasm.requestEntries(
       ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
-      local.keeps && isCurrent() ? MAX_ABSENCE_MS : 0,
+      local.isEnabled && isCurrent() ? MAX_ABSENCE_MS : 0,
     );
     const pending = new PendingKeys(namespace, count, this.#memory.takePending(), known);
     const [absent, invalid] = [this.#memory.result(2), this.#memory.result(3)];

@@ -82,7 +82,7 @@ export function takeEntries(
     ...([count, numberOf(namespace), NUMBERS[wanted], wallMs()] as const),
     known === EMPTY_ARRAY ? 1 : known.length,
     local?.storedOneOf ?? 0,
-    local?.keeps && mayStore ? monotonicMs() : -1,
+    local?.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );
   const [length, gaps, hits, absent, invalid] = [0, 1, 2, 3, 4].map((i) => memory.result(i));

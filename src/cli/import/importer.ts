@@ -95,10 +95,10 @@ export class Importer {
     const counts = await compare(transaction, deleteMissing);
     const summary = await this.#summarize(transaction, counts);
     if (summary.rejected > 0) await this.#reject(transaction, summary);
-    const why = await this.#whyRefused(transaction, summary);
-    if (why && !dryRun) throw new Failure([`${why}; nothing was imported.`, ...summary.notes].join('\n'));
-    if (why) summary.notes.push(`The import would fail: ${why}.`);
-    summary.failed = summary.rejected > 0 || why !== undefined;
+    const fault = await this.#faultOf(transaction, summary);
+    if (fault && !dryRun) throw new Failure([`${fault}; nothing was imported.`, ...summary.notes].join('\n'));
+    if (fault) summary.notes.push(`The import would fail: ${fault}.`);
+    summary.failed = summary.rejected > 0 || fault !== undefined;
     if (summary.rejected === 0) await removeRejected(this.#source);
     if (!(await this.#source.isUnchanged()))
       throw new Failure(
@@ -194,7 +194,7 @@ export class Importer {
   }
 
   /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
-  async #whyRefused(transaction: TransactionSql, { lines, deleted }: Summary): Promise<string | undefined> {
+  async #faultOf(transaction: TransactionSql, { lines, deleted }: Summary): Promise<string | undefined> {
     const { name } = this.#source;
     const { expectLines, deleteMissing, deleteAtMost = parseAmount('20%') } = this.#options;
     if (lines === 0) return `${name}: no hotel in the input`;

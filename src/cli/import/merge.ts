@@ -13,7 +13,7 @@ const IS_MISSING = 'not exists (select from staged i where i.id = h.id)';
 /** Hotels written by one statement, after which the progress is updated. */
 const SLICE = 20_000;
 
-const of = (alias: string, columns: readonly string[] = IMPORTED_COLUMNS) =>
+const columnsOf = (alias: string, columns: readonly string[] = IMPORTED_COLUMNS) =>
   columns.map((column) => `${alias}.${column}`).join(', ');
 const PLAIN = IMPORTED_COLUMNS.filter((column) => column !== 'images');
 /** Images as the API shows them: a missing caption is null, other members are omitted. */
@@ -30,7 +30,7 @@ export async function compare(transaction: TransactionSql, deleteMissing: boolea
     create temporary table changes on commit drop as
     select line, h.id is null as is_new, row_number() over (order by line) as place
     from candidates join staged i using (line) left join hotels h on h.id = i.id
-    where h.id is null or (${of('h', PLAIN)}) is distinct from (${of('i', PLAIN)})
+    where h.id is null or (${columnsOf('h', PLAIN)}) is distinct from (${columnsOf('i', PLAIN)})
       or (h.images is distinct from i.images and ${SHOWN_IMAGES} is distinct from i.images)`);
   await transaction`analyze changes`;
   const [counts] = await transaction.unsafe<[Counts]>(`
@@ -65,10 +65,12 @@ export async function write(
     const slice = `changes join staged i using (line) where place > ${from} and place <= ${from + SLICE}`;
     if (updated > 0)
       await transaction.unsafe(
-        `update hotels h set (${columns}) = row(${of('i')}) from ${slice} and not is_new and h.id = i.id`,
+        `update hotels h set (${columns}) = row(${columnsOf('i')}) from ${slice} and not is_new and h.id = i.id`,
       );
     if (inserted > 0)
-      await transaction.unsafe(`insert into hotels (${columns}) select ${of('i')} from ${slice} and is_new`);
+      await transaction.unsafe(
+        `insert into hotels (${columns}) select ${columnsOf('i')} from ${slice} and is_new`,
+      );
     onProgress(Math.min(inserted + updated, from + SLICE));
   }
 }

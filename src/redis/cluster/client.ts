@@ -42,9 +42,9 @@ export class RedisCluster implements RedisStore {
     reader: ReplyReader,
     onSent?: () => void,
   ): Promise<true | undefined> {
-    const asked = new MgetKeys(command, keys);
-    const parts = await this.#each(asked.slots, async (master, at) => ({
-      values: await master.readEach(asked.commandsOf(at), at.length),
+    const keysOfCommand = new MgetKeys(command, keys);
+    const parts = await this.#each(keysOfCommand.slots, async (master, at) => ({
+      values: await master.readEach(keysOfCommand.commandsOf(at), at.length),
       at,
     }));
     onSent?.();
@@ -75,6 +75,6 @@ export class RedisCluster implements RedisStore {
 
   /** Does work at each master of these slots concurrently, with the indexes of its slots. */
   #each<T>(slots: Iterable<number>, work: (master: Redis, at: number[]) => Promise<T>): Promise<T[]> {
-    return Promise.all(Array.from(this.#masters.of(slots), ([master, at]) => work(master, at)));
+    return Promise.all(Array.from(this.#masters.mastersOf(slots), ([master, at]) => work(master, at)));
   }
 }

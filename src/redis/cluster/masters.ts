@@ -19,8 +19,8 @@ import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
 const REFRESH_SLOTS_MS = 5_000;
 /** Minimum interval of refreshes that commands cause. */
 const REFRESH_AT_MOST_EVERY_MS = 100;
-/** Number of masters that are asked for the slot map before the nodes of the address. */
-const MASTERS_ASKED = 3;
+/** Number of masters from which the slot map is read before the nodes of the address. */
+const MASTERS_READ = 3;
 /** Name of the first node of the address, which counts as the master of all slots until the slot map is known. */
 const FIRST = 'the cluster';
 /** Name of the slot map among the circuit breakers: without it no master is known. */
@@ -72,7 +72,7 @@ export class Masters {
   }
 
   /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
-  of(slots: Iterable<number>): Map<Redis, number[]> {
+  mastersOf(slots: Iterable<number>): Map<Redis, number[]> {
     const byMaster = new Map<Redis, number[]>();
     let i = 0;
     for (const slot of slots) {
@@ -122,16 +122,16 @@ export class Masters {
     const masters = [...this.#byName].filter(([name, { ready }]) => name !== FIRST && ready);
     // another one first each time: what one says may be old
     const start = Math.floor(random() * masters.length);
-    const asked = [...masters.slice(start), ...masters.slice(0, start)].slice(0, MASTERS_ASKED);
-    const questions = [
-      ...asked.map(([name, master]) => ({ host: addressOf(name).host, ask: () => master.slotMap() })),
-      ...this.#addresses.map((address) => ({ host: address.host, ask: () => this.#askOnce(address) })),
+    const chosen = [...masters.slice(start), ...masters.slice(0, start)].slice(0, MASTERS_READ);
+    const sources = [
+      ...chosen.map(([name, master]) => ({ host: addressOf(name).host, read: () => master.slotMap() })),
+      ...this.#addresses.map((address) => ({ host: address.host, read: () => this.#readOnce(address) })),
     ];
     let fault = new Error('no node was asked');
-    for (const { host, ask } of questions) {
+    for (const { host, read } of sources) {
       if (this.#closed) break;
       try {
-        return mastersBySlot(await ask(), host);
+        return mastersBySlot(await read(), host);
       } catch (error) {
         fault = error as Error;
       }
@@ -139,8 +139,8 @@ export class Masters {
     throw fault;
   }
 
-  /** Asks a node of the address, by a connection for this alone. */
-  async #askOnce(address: Address): Promise<unknown> {
+  /** Reads the slot map from a node of the address, by a connection for this alone. */
+  async #readOnce(address: Address): Promise<unknown> {
     const once = { lazyConnect: true, retryStrategy: null };
     const client = boundReplies(
       new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),

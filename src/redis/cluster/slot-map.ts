@@ -6,16 +6,16 @@ type Range = [from: number, to: number, master?: [host: string | null, port: num
 
 /**
  * Returns the master of each slot as host:port, undefined for a slot that has none, from a reply to CLUSTER SLOTS
- * (redis.io/docs/latest/commands/cluster-slots). A node that does not know its name sends none: `asked` is the host of the node
+ * (redis.io/docs/latest/commands/cluster-slots). A node that does not know its name sends none: `host` is that of the node
  * that replied. Throws if the reply is no slot map, has no slot, or has more than `MAX_MASTERS` masters.
  */
-export function mastersBySlot(reply: unknown, asked: string): (string | undefined)[] {
+export function mastersBySlot(reply: unknown, host: string): (string | undefined)[] {
   if (!isSlotMap(reply)) throw new Error('Redis sent a wrong slot map');
   const bySlot = new Array<string | undefined>(SLOTS).fill(undefined);
   const masters = new Set<string>();
   for (const [from, to, master] of reply) {
     if (!master) continue;
-    const name = `${master[0] || asked}:${master[1]}`;
+    const name = `${master[0] || host}:${master[1]}`;
     masters.add(name);
     bySlot.fill(name, from, to + 1);
   }
