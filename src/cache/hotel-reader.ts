@@ -8,7 +8,7 @@ import type { LocalCache } from './local-cache.ts';
 import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
 /** Load of no keys. */
-const NOTHING = Promise.resolve();
+const NO_LOAD = Promise.resolve();
 
 interface HotelReaderOptions extends HotelLoaderOptions {
   /** returns false while changes may be unknown */
@@ -77,14 +77,14 @@ export class HotelReader {
   }
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
-    if (keys.length === 0) return { found: [], loaded: NOTHING };
+    if (keys.length === 0) return { found: [], loaded: NO_LOAD };
     const { local, redisBatch, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
     const found: (Found | undefined)[] = local.currentOf(namespace, keys);
     if (redisBatch && mayReadRedis)
       await fill(found, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
     const missing = placesOf(found);
-    if (missing.length === 0) return { found, loaded: NOTHING };
+    if (missing.length === 0) return { found, loaded: NO_LOAD };
     const missed = missing.map((i) => keys[i]!);
     const loaded = this.loader.load(namespace, missed, owner).then(
       (loads) =>

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { DAY_MS } from '../wasm/constants.ts';
 import { checksum } from '../wasm/hashes.ts';
 import {
   BODY_LENGTH_AT,
@@ -26,8 +27,6 @@ import {
   URL_LENGTH_AT,
   VALID_UNTIL_AT,
 } from './entry-layout.ts';
-
-export const DAY_MS = 86_400_000;
 
 interface Parts {
   label: number;

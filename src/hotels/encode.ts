@@ -1,5 +1,6 @@
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
-import { assemble, DAY_MS, seal } from './assemble.ts';
+import { DAY_MS } from '../wasm/constants.ts';
+import { assemble, seal } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
   CHANNEL_LENGTH_AT,

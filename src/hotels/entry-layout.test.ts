@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { FIRST_DAY, LAST_DAY, MAX_URL_BYTES } from '../wasm/constants.ts';
-import { DAY_MS } from './assemble.ts';
+import { DAY_MS, FIRST_DAY, LAST_DAY, MAX_URL_BYTES } from '../wasm/constants.ts';
 import * as layout from './entry-layout.ts';
 import { Hotel } from './hotel.ts';
 import { MAX_URI_LENGTH } from './valid-values.ts';

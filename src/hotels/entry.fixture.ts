@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { DAY_MS } from './assemble.ts';
+import { DAY_MS } from '../wasm/constants.ts';
 import type { Entry, View } from './entry.ts';
 import type { HotelRow } from './row.ts';
 

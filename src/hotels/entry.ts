@@ -1,4 +1,5 @@
-import { assemble, DAY_MS } from './assemble.ts';
+import { DAY_MS } from '../wasm/constants.ts';
+import { assemble } from './assemble.ts';
 import {
   BODY_LENGTH_AT,
   CERTIFICATION_AT,

@@ -4,6 +4,8 @@ import { hash, hashKey } from '../wasm/hashes.ts';
 import type { LogRow } from './row.ts';
 
 const FLOOR = BUCKETS;
+/** Number of the namespace of API keys, behind those of hotels. */
+const KEY_NAMESPACE = 3;
 
 /** Kinds of cached values that changes outdate by key: hotels by each of their keys, and API keys by their hash. */
 export type WindowNamespace = Namespace | 'key';
@@ -110,6 +112,6 @@ export class Window {
 
 /** Returns the bucket of a key; -1 for what is no key, which nothing in a cache can have. */
 function bucketOf(namespace: WindowNamespace, key: string): number {
-  const number = namespace === 'key' ? 3 : numberOf(namespace);
+  const number = namespace === 'key' ? KEY_NAMESPACE : numberOf(namespace);
   return hashKey(number, key) ? hash[0]! & (BUCKETS - 1) : -1;
 }

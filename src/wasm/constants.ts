@@ -13,12 +13,15 @@ export const MAX_RESPONSE_BYTES = 0x800000;
 /** Days since 1970-01-01 of 0001-01-01 and 9999-12-31, between which the dates of hotels are. */
 export const FIRST_DAY = -719_162;
 export const LAST_DAY = 2_932_896;
+export const DAY_MS = 86_400_000;
 /** Length of a record's header, before its entry: assembly/arena/record.ts. */
 export const RECORD_HEADER_BYTES = 32;
 /** Length of a record of a table of keys, and marks in it: assembly/redis-batch/pending-keys.ts. */
 export const PENDING_BYTES = 20;
 export const GAP = 0x7fffffff;
-export const NOTHING = 0x7ffffffe;
+export const NO_HOTEL = 0x7ffffffe;
+/** Ref of an element that adds no body to the response: absent, or a repetition. That of a miss is 0. */
+export const NO_BODY = 1;
 /** Number of buckets of the window (log/window.ts). */
 export const WINDOW_BUCKETS = 0x100000;
 /** Status of a lookup; larger than the output. A negative one is the error of a body: assembly/batch-body. */

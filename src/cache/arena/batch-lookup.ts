@@ -2,13 +2,10 @@ import type { View } from '../../hotels/entry.ts';
 import { TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
-import { OK, TOO_LARGE } from '../../wasm/constants.ts';
+import { NO_BODY, OK, TOO_LARGE } from '../../wasm/constants.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt, tagStart } from './tag.ts';
-
-/** Ref of an element that adds nothing to the response; that of one that is not cached is 0. */
-const NOTHING = 1;
 
 export { OK, TOO_LARGE };
 
@@ -85,7 +82,7 @@ export class BatchLookup {
     const tags: (string | undefined)[] = [];
     for (let i = 0; i < this.#count; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
-      tags.push(this.status === OK && ref > NOTHING ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
+      tags.push(this.status === OK && ref > NO_BODY ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
     }
     return tags;
   }
@@ -96,7 +93,7 @@ export class BatchLookup {
     let at = 0;
     for (let i = 0; i < this.#count; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
-      if (ref <= NOTHING) continue;
+      if (ref <= NO_BODY) continue;
       const start = tagStart(ref, view);
       for (let byte = start; byte < start + TAG_BYTES; byte++) joined[at++] = this.#bytes[byte]!;
     }

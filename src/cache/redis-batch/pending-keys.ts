@@ -1,7 +1,7 @@
 import { Entry, type Found } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
-import { GAP, NOTHING, PENDING_BYTES } from '../../wasm/constants.ts';
+import { GAP, NO_HOTEL, PENDING_BYTES } from '../../wasm/constants.ts';
 import { PartialResponse } from '../partial-response.ts';
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
@@ -40,7 +40,7 @@ export class PendingKeys {
       if (state === GAP) continue;
       const start = this.#word(i, 16);
       // of its own bytes alone: the source has the hotels of other requests too
-      const entry = state === NOTHING ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
+      const entry = state === NO_HOTEL ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
       found.set(this.#key(i), entry);
     }
     return found;

@@ -49,7 +49,7 @@ export function hashOf(namespace: u32, key: usize, length: u32): u64 {
   return fold(secret1 ^ length, fold(a ^ secret2, b ^ state));
 }
 
-/** Returns a number from 0.5 to below 0.5 + `width`, chosen by the hash of a key. */
-export function spread(width: f64, hash: u64): f64 {
-  return 0.5 + (width * <f64>(<u32>hash >> 16)) / 65_536;
+/** Returns a number from 0.5 to below 1, chosen by the hash of a key. */
+export function spread(hash: u64): f64 {
+  return 0.5 + <f64>(<u32>hash >> 16) / 131_072;
 }

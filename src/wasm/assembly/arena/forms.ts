@@ -18,15 +18,15 @@ import { maxEntryBytes, touch } from './store';
 
 /** Flag of an entry's record: a compressed form was requested. */
 const WAS_REQUESTED: u32 = 0x40;
-const NUMBER_BYTES: u32 = 8;
+const FORM_NUMBER_BYTES: u32 = 8;
 
 /** Writes the key of a form of an entry's record to INPUT; returns its length in bytes. */
 function writeKey(record: usize, form: u32): u32 {
   const entry = record + RECORD_HEADER_BYTES;
   const length = HEADER_BYTES - <u32>NARROW_TAG_AT + entryKeyLength(entry, 0);
   store<u64>(INPUT, form);
-  memory.copy(INPUT + NUMBER_BYTES, entry + NARROW_TAG_AT, length);
-  return NUMBER_BYTES + length;
+  memory.copy(INPUT + FORM_NUMBER_BYTES, entry + NARROW_TAG_AT, length);
+  return FORM_NUMBER_BYTES + length;
 }
 
 /** Returns the form whose key is at INPUT, or 0. */

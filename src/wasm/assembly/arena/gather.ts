@@ -4,7 +4,7 @@
  * cache between its passes. No branch depends on a value that is read for the first time, because a misprediction would
  * serialize the reads.
  */
-import { OK, TOO_LARGE } from '../../constants';
+import { NO_BODY, OK, TOO_LARGE } from '../../constants';
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
@@ -22,9 +22,6 @@ import {
 } from './record';
 import { dropSince } from './ring';
 import { ABSENT, MISS, refIfValid, touch } from './store';
-
-/** Ref of an element that adds nothing to the response: absent, or a repetition. */
-const NOTHING: u32 = 1;
 
 /** Size of a group. As one group, batches of 1000 hotels of 1.1 kB took 9 % longer. */
 const GROUP_BYTES: usize = 64 * ELEMENT_BYTES;
@@ -123,8 +120,8 @@ function lookUp(
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;
-      ref = NOTHING;
-    } else if (stampOf(record) === batch) ref = NOTHING;
+      ref = NO_BODY;
+    } else if (stampOf(record) === batch) ref = NO_BODY;
     else {
       // here, because the id is in the processor's cache now
       if (hashesIds) store<u64>(HASHES + 8 * hits, idHashOf(record + RECORD_HEADER_BYTES));
@@ -146,7 +143,7 @@ function lookUp(
 function copy(start: usize, end: usize, isFull: bool): bool {
   for (let element = start; element < end; element += ELEMENT_BYTES) {
     const ref = load<u32>(element, 12);
-    if (ref === NOTHING) continue;
+    if (ref === NO_BODY) continue;
     if (ref === MISS) {
       writeGap(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES), <u32>(output - outputStart));
       gap += GAP_BYTES;

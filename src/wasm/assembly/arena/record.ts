@@ -22,7 +22,7 @@ export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
 export const ABSENCE: u8 = 2;
 export const FORM: u8 = 3;
-/** Namespace of the keys of compressed forms, behind those of hotels. */
+/** Namespace of the keys of compressed forms, behind those of hotels. In the window it is that of API keys. */
 export const FORMS: u32 = 3;
 export const RECORD_HEADER_BYTES: u32 = HEADER_BYTES;
 /** Offset of the entry. */

@@ -185,14 +185,14 @@ function lengthOfCharacter(at: usize, first: u32): u32 {
   if (first < 0xc2) return 0;
   if (first < 0xe0) return isContinuation(second) ? 2 : 0;
   if (first < 0xf0) {
-    const least: u32 = first === 0xe0 ? 0xa0 : 0x80;
-    const most: u32 = first === 0xed ? 0x9f : 0xbf;
-    return second >= least && second <= most && isContinuation(load<u8>(at + 2)) ? 3 : 0;
+    const lowest: u32 = first === 0xe0 ? 0xa0 : 0x80;
+    const highest: u32 = first === 0xed ? 0x9f : 0xbf;
+    return second >= lowest && second <= highest && isContinuation(load<u8>(at + 2)) ? 3 : 0;
   }
   if (first > 0xf4) return 0;
-  const least: u32 = first === 0xf0 ? 0x90 : 0x80;
-  const most: u32 = first === 0xf4 ? 0x8f : 0xbf;
-  if (second < least || second > most) return 0;
+  const lowest: u32 = first === 0xf0 ? 0x90 : 0x80;
+  const highest: u32 = first === 0xf4 ? 0x8f : 0xbf;
+  if (second < lowest || second > highest) return 0;
   return isContinuation(load<u8>(at + 2)) && isContinuation(load<u8>(at + 3)) ? 4 : 0;
 }
 

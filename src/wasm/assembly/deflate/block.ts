@@ -141,10 +141,10 @@ function appendRuns(literals: u32, distances: u32): usize {
       run--;
     }
     while (run >= 3) {
-      const most: u32 = length !== 0 ? 6 : run < 11 ? 10 : 138;
-      const least: u32 = most === 138 ? 11 : 3;
-      const times = min(run, most);
-      to = appendSymbol(to, length !== 0 ? REPEAT : run < 11 ? FEW_ZEROS : MANY_ZEROS, times - least);
+      const longest: u32 = length !== 0 ? 6 : run < 11 ? 10 : 138;
+      const shortest: u32 = longest === 138 ? 11 : 3;
+      const times = min(run, longest);
+      to = appendSymbol(to, length !== 0 ? REPEAT : run < 11 ? FEW_ZEROS : MANY_ZEROS, times - shortest);
       run -= times;
     }
     for (; run > 0; run--) to = appendSymbol(to, length, 0);

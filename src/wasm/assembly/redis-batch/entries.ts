@@ -15,7 +15,7 @@ import {
   idOf,
   keyLengthOf,
   keyOf,
-  NOTHING,
+  NO_HOTEL,
   setEntry,
   setGap,
   setId,
@@ -88,7 +88,7 @@ export function takeEntries(
   for (next = 0; next < count; next++) {
     const idLength = idLengthOf(SCRATCH, next);
     if (idLength === GAP) addGap();
-    if (idLength >= NOTHING) continue;
+    if (idLength >= NO_HOTEL) continue;
     const length = load<i32>(place, 4);
     // the rest of a reply may be many times as long as the output
     if (isOutputFull) addGap();
@@ -111,7 +111,7 @@ function readBuckets(count: u32): void {
   let sum: f64 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const idLength = idLengthOf(SCRATCH, i);
-    if (idLength < NOTHING) sum += newestChange(0, idOf(SCRATCH, i), idLength);
+    if (idLength < NO_HOTEL) sum += newestChange(0, idOf(SCRATCH, i), idLength);
   }
   // the store keeps the compiler from dropping the reads
   store<f64>(RESULT, sum);
@@ -149,7 +149,7 @@ function take(entry: usize, length: u32): bool {
     // else the pointer is outdated
     if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
     if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, maxAbsenceMs);
-    setId(SCRATCH, next, 0, NOTHING);
+    setId(SCRATCH, next, 0, NO_HOTEL);
     absent++;
     return true;
   }
@@ -174,7 +174,7 @@ function storeLocally(entry: usize, length: u32): void {
   const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
   if (!isHeld && ++passed < storedOneOf) return;
   if (!isHeld) passed = 0;
-  putEntry(entry, length, storedAtMs, storedAtMs + maxAgeMs * spread(0.5, hash));
+  putEntry(entry, length, storedAtMs, storedAtMs + maxAgeMs * spread(hash));
 }
 
 /** Adds an entry, or its body, to the response. Returns false if space is short. */

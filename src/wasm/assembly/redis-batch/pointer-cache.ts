@@ -8,16 +8,16 @@
  */
 import { POINTER_CACHE, POINTER_SETS } from '../layout';
 
-const SLOT_BYTES: usize = 40;
+const POINTER_SLOT_BYTES: usize = 40;
 const WAYS: u32 = 4;
 const ID_AT: usize = 4;
-const MAX_ID_BYTES: u32 = SLOT_BYTES - ID_AT;
+const MAX_ID_BYTES: u32 = POINTER_SLOT_BYTES - ID_AT;
 const LENGTH: u32 = 0x3f;
 
 /** Returns the slot where the search for a hash begins, or one of those that follow. */
 function slotAt(hash: u64, step: u32): usize {
   const way = (<u32>(hash >> 30) + step) & (WAYS - 1);
-  return POINTER_CACHE + <usize>((<u32>hash & (POINTER_SETS - 1)) * WAYS + way) * SLOT_BYTES;
+  return POINTER_CACHE + <usize>((<u32>hash & (POINTER_SETS - 1)) * WAYS + way) * POINTER_SLOT_BYTES;
 }
 
 function tagOf(hash: u64): u32 {
@@ -40,7 +40,7 @@ function slotOf(hash: u64): usize {
  */
 export function prefetch(hash: u64): u32 {
   const slot = slotAt(hash, 0);
-  return load<u32>(slot) | load<u32>(slot, SLOT_BYTES - 4);
+  return load<u32>(slot) | load<u32>(slot, POINTER_SLOT_BYTES - 4);
 }
 
 /** Copies the id of a key to an address, if it is known. Returns its length, 0 if it is not. May write MAX_ID_BYTES. */

@@ -10,7 +10,7 @@ import {
   keyLengthOf,
   keyOf,
   knownIdOf,
-  NOTHING,
+  NO_HOTEL,
   PENDING_BYTES,
   setId,
   setKey,
@@ -27,8 +27,8 @@ const ID: u32 = 0;
  * first to be evicted by a full Redis, and then missing to other processes and to single reads.
  */
 const REFRESH_ONE_OF: u32 = 64;
-const POINTER: u8 = 0x3e;
-const ABSENCE: u8 = 0x2d;
+const POINTER_MARK: u8 = 0x3e;
+const ABSENCE_MARK: u8 = 0x2d;
 
 let batches: u32 = 0;
 
@@ -136,12 +136,12 @@ export function requestEntries(
     at += 8;
     if (valueLength < 0) continue;
     const mark: u8 = valueLength > 0 ? load<u8>(value) : 0;
-    if (mark === ABSENCE && isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) {
+    if (mark === ABSENCE_MARK && isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) {
       if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
-      setId(SCRATCH, i, 0, NOTHING);
+      setId(SCRATCH, i, 0, NO_HOTEL);
       if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
       absent++;
-    } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
+    } else if (mark === POINTER_MARK && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
       rememberId(hashOf(namespace, key, keyLength), value + 1, valueLength - 1);
@@ -152,7 +152,7 @@ export function requestEntries(
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
     const idLength = load<u32>(SCRATCH + i * PENDING_BYTES, 12);
-    if (idLength < NOTHING)
+    if (idLength < NO_HOTEL)
       addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * PENDING_BYTES, 8), idLength);
   }
   store<u32>(RESULT, commandLength());

@@ -11,12 +11,11 @@ import {
   UNTIL_DAY_AT,
   VALID_UNTIL_AT,
 } from '../../../hotels/entry-layout';
+import { DAY_MS } from '../../constants';
 import { putAbsence } from '../arena/store';
 import { hasKey } from '../entry';
 import { hashOf, spread } from '../hash';
 import { xxh64 } from './xxh64';
-
-const DAY_MS: f64 = 86_400_000;
 
 /** Returns true for an entry, of a hotel or an absence, whose bytes are those that were stored. */
 export function isIntact(entry: usize, length: u32): bool {
@@ -32,7 +31,7 @@ export function isAbsence(entry: usize, length: u32, namespace: u32, key: usize,
 
 /** Stores an absence in the local cache, for half of `ttlMs` to all of it. */
 export function keepAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, ttlMs: f64): void {
-  putAbsence(namespace, key, length, nowMs, nowMs + ttlMs * spread(0.5, hashOf(namespace, key, length)));
+  putAbsence(namespace, key, length, nowMs, nowMs + ttlMs * spread(hashOf(namespace, key, length)));
 }
 
 /** Returns whether an entry reads as stored at `nowMs`, by the rules of `at` in entry.ts. */
@@ -42,7 +41,7 @@ export function isValidAt(entry: usize, nowMs: f64): bool {
   const from = load<i32>(entry, FROM_DAY_AT);
   const until = load<i32>(entry, UNTIL_DAY_AT);
   if (from === NO_DAY || until === NO_DAY || from > until) return true;
-  const fromMs = <f64>from * DAY_MS;
+  const fromMs = <f64>from * <f64>DAY_MS;
   if (validUntil === fromMs) return true;
-  return nowMs >= (validUntil === Infinity ? (<f64>until + 1) * DAY_MS : fromMs);
+  return nowMs >= (validUntil === Infinity ? (<f64>until + 1) * <f64>DAY_MS : fromMs);
 }
