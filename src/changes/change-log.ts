@@ -21,7 +21,7 @@ export interface LogSnapshot extends LogPlace {
   /** changes before this position are forgotten */
   oldest: number;
   /** ids of committed changes are still being listed: of a large transaction, or of a midnight */
-  isBusy: boolean;
+  isListing: boolean;
   /** committed changes have no position yet */
   isQueued: boolean;
   /** one of them is a TRUNCATE or the like */
@@ -164,7 +164,7 @@ export class ChangeLog {
       transaction,
       oldest,
       day,
-      isBusy,
+      isListing,
       isQueued,
       isTruncated,
       isOrphaned,
@@ -175,7 +175,7 @@ export class ChangeLog {
       throw new Unavailable('the log is not the one that is followed', { rejection: 'postgres_unavailable' });
     const state = {
       ...{ history, position: position!, transaction: transaction!, oldest: oldest! },
-      ...{ isBusy: isBusy!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
+      ...{ isListing: isListing!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
       isOrphaned: isOrphaned!,
       transactionOfToken: ofToken!,
     };

@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
 const STATE = {
   ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
-  ...{ isOrphaned: false, isQueued: false, isBusy: false },
+  ...{ isOrphaned: false, isQueued: false, isListing: false },
 };
 
 type HotelsAfter = (id: string, limit: number, owner: string) => Promise<unknown[]>;

@@ -211,7 +211,7 @@ export class ChangesReader {
     const { history, position, transaction, isOrphaned } = token ?? state;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all hotels of a single page come from one snapshot
-    const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isBusy);
+    const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isListing);
     const more = !isLast || isBehind;
     const next = { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole: !more };
     return { changes, next, more };
@@ -229,8 +229,8 @@ export class ChangesReader {
       return { ...page, fit, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
     };
     let page = await read();
-    const { isQueued, isBusy, position } = page.state;
-    if (page.reachesEnd && (isQueued || (isBusy && page.changes.length === 0))) {
+    const { isQueued, isListing, position } = page.state;
+    if (page.reachesEnd && (isQueued || (isListing && page.changes.length === 0))) {
       await this.#watch.laterThan(position, SETTLE_MS).over;
       page = await read();
     }
@@ -242,7 +242,7 @@ export class ChangesReader {
       !page.isCut &&
       all.length === fitting(all, limit) &&
       !state.isTruncated &&
-      !state.isBusy;
+      !state.isListing;
     const next = { ...token, position: readTo.position, transaction: readTo.transaction, isWhole };
     return {
       changes: removalsFirst(isWhole ? all : changes),

@@ -53,7 +53,7 @@ export type StateWords = [
   transaction: string,
   oldest: number,
   day: string,
-  isBusy: boolean,
+  isListing: boolean,
   isQueued: boolean | null,
   isTruncated: boolean | null,
   isOrphaned: boolean,

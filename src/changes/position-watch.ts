@@ -32,7 +32,7 @@ export class PositionWatch {
   #history = '';
   /** undefined: unknown */
   #place: LogPlace | undefined;
-  #isBusy = false;
+  #isListing = false;
   #keysTimer: Timer | undefined;
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
@@ -52,12 +52,12 @@ export class PositionWatch {
   }
 
   /**
-   * Records the last applied place, and wakes the waits for its position. `isBusy`: ids of changes that have committed are
+   * Records the last applied place, and wakes the waits for its position. `isListing`: ids of changes that have committed are
    * still being listed, behind it.
    */
-  announced(place: LogPlace, isBusy: boolean): void {
+  announced(place: LogPlace, isListing: boolean): void {
     this.#place = place;
-    this.#isBusy = isBusy;
+    this.#isListing = isListing;
     this.#wake((waiter) => waiter.position < place.position);
   }
 
@@ -74,7 +74,7 @@ export class PositionWatch {
   follow(history: string): void {
     this.#history = history;
     this.#place = undefined;
-    this.#isBusy = false;
+    this.#isListing = false;
     this.#wake(isForChange);
   }
 
@@ -86,7 +86,7 @@ export class PositionWatch {
     return (
       position === this.#place?.position &&
       transaction === this.#place.transaction &&
-      !this.#isBusy &&
+      !this.#isListing &&
       history === this.#history &&
       this.isCurrent()
     );

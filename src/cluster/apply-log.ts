@@ -42,13 +42,13 @@ export class LogApplier {
   }
 
   /** Begins where the primary process is. Nothing is cached yet. */
-  start({ history, server, position, transaction, window, asOfMs, isBusy }: FollowedLog): void {
+  start({ history, server, position, transaction, window, asOfMs, isListing }: FollowedLog): void {
     this.#applied.history = history;
     this.#applied.position = position;
     this.#caches.window.load(window);
     this.#useServer(server);
     this.#caches.logPositions.follow(history);
-    this.apply({ rows: [], place: { position, transaction }, isBusy, asOfMs });
+    this.apply({ rows: [], place: { position, transaction }, isListing, asOfMs });
   }
 
   /** Begins to follow another history: everything cached is invalid. */
@@ -89,12 +89,12 @@ export class LogApplier {
   }
 
   /** Applies rows, each at its position. The waits for the log and `freshness` are updated after the last row. */
-  apply({ rows, place, isBusy, asOfMs }: News): void {
+  apply({ rows, place, isListing, asOfMs }: News): void {
     const { freshness, logPositions } = this.#caches;
     for (const row of rows) this.#applyRow(row);
     if (place) {
       this.#applied.position = place.position;
-      logPositions.announced(place, isBusy);
+      logPositions.announced(place, isListing);
     }
     if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs));
   }

@@ -14,7 +14,7 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   const window = new Window();
   const applied: Omit<FollowedLog, 'window'> = {
     ...{ history: '', server: '', position: 0, transaction: '' },
-    ...{ secret: new Uint8Array(), asOfMs: undefined, isBusy: false },
+    ...{ secret: new Uint8Array(), asOfMs: undefined, isListing: false },
   };
   const onEvent = (event: LogEvent) => {
     switch (event.type) {
@@ -29,9 +29,9 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
         applied.server = event.server;
         break;
       case 'news': {
-        const { rows, place, asOfMs = applied.asOfMs, isBusy } = event.news;
+        const { rows, place, asOfMs = applied.asOfMs, isListing } = event.news;
         for (const row of rows) window.apply(row);
-        Object.assign(applied, { ...place, asOfMs, isBusy });
+        Object.assign(applied, { ...place, asOfMs, isListing });
         metrics.logApplied(applied.position, window.floor, asOfMs);
         break;
       }

@@ -15,7 +15,7 @@ export interface FollowedLog extends Applied {
   /** time as of which the instance is current, by `systemMs`; undefined: it never was */
   asOfMs: number | undefined;
   /** see `News` */
-  isBusy: boolean;
+  isListing: boolean;
   window: WindowCopy;
 }
 

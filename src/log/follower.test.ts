@@ -183,7 +183,7 @@ it('begins at the end of the log; of a copied database behind a call of the sequ
   await until(() => news.length > 0);
   expect(database.calls.slice(0, 3)).toEqual(['poll after null', 'sequence, after null', 'start']);
   expect(heard.at(-1)).toBe('history first from 2, start 1');
-  expect(news[0]).toMatchObject({ rows: [], place: { position: 2, transaction: 't2' }, isBusy: false });
+  expect(news[0]).toMatchObject({ rows: [], place: { position: 2, transaction: 't2' }, isListing: false });
 });
 
 it('a poll or a call of the sequencer makes the instance current as of its beginning, however late its answer', async () => {
@@ -221,8 +221,8 @@ it('unread changes without a call of the sequencer make nothing current; ids sti
   database.pieces = 3;
   database.commit('b');
   await until(() => heard.includes('news of b'));
-  expect(news.at(-1)).toMatchObject({ isBusy: true, asOfMs: expect.any(Number) });
-  await until(() => news.at(-1)!.isBusy === false);
+  expect(news.at(-1)).toMatchObject({ isListing: true, asOfMs: expect.any(Number) });
+  await until(() => news.at(-1)!.isListing === false);
   expect(database.pieces).toBe(0);
 });
 

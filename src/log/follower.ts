@@ -24,7 +24,7 @@ export interface News {
   /** the place that is reached with `rows`; undefined: more rows are to come */
   place: LogPlace | undefined;
   /** ids of a bulk change, or of midnight, are still to be listed for mirrors */
-  isBusy: boolean;
+  isListing: boolean;
   /** the instance is current as of this time, by `systemMs`; undefined: it is not known to be */
   asOfMs: number | undefined;
 }
@@ -164,17 +164,17 @@ export class LogFollower {
     if (isCurrent) this.#asOfMs = asOfMs;
     if (!isNew && monotonicMs() - this.#reportedAtMs < HEARTBEAT_MS) return;
     this.#reportedAtMs = monotonicMs();
-    const isBusy = poll.isDue && !poll.isUnread;
+    const isListing = poll.isDue && !poll.isUnread;
     // each piece is one message to every worker, which answers requests in between
     const lastPiece = Math.max(0, poll.rows.length - PIECE_ROWS);
     for (let from = 0; from < lastPiece; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, Math.min(from + PIECE_ROWS, lastPiece));
-      this.#report({ rows, place: undefined, isBusy, asOfMs: undefined });
+      this.#report({ rows, place: undefined, isListing, asOfMs: undefined });
     }
     this.#report({
       rows: poll.rows.slice(lastPiece),
       place,
-      isBusy,
+      isListing,
       asOfMs: isCurrent ? asOfMs : undefined,
     });
   }
