@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from 'postgres';
+import { MAX_ID_CHARACTERS } from '../hotels/namespace.ts';
 import { Failure } from '../lib/failure.ts';
 import { parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
@@ -8,7 +9,6 @@ import { bytes, count, Progress } from './common/progress.ts';
 import { withDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
 
-const MAX_ID_CHARACTERS = 255;
 /** Maximum number of printed lines of each kind. */
 const FIRST_LINES = 20;
 /** Number of changes from which the statistics of the table are outdated. */
@@ -32,7 +32,7 @@ export function addCommand(program: CliCommand): void {
   collections
     .command('create')
     .description('create a collection without hotels')
-    .argument('<id>', 'id of the collection: 1 to 255 characters', parseText(255))
+    .argument('<id>', 'id of the collection: 1 to 255 characters', parseText(MAX_ID_CHARACTERS))
     .requiredOption('--name <name>', 'name of the collection', parseText(200))
     .json('{"id","name"}')
     .examples('hotel-api collections create acme --name "Acme Travel"')

@@ -1,4 +1,5 @@
 import type { XStatic } from 'typebox/schema';
+import { MAX_ID_CHARACTERS } from './namespace.ts';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 export const MAX_IMAGES = 3;
@@ -38,7 +39,7 @@ export const Hotel = objectOf({
   id: {
     type: 'string',
     minLength: 1,
-    maxLength: 255,
+    maxLength: MAX_ID_CHARACTERS,
     description: 'Unique hotel identifier: an opaque string, never `.` or `..`',
   },
   name: { type: 'string', minLength: 1, description: 'Hotel name' },
@@ -89,7 +90,7 @@ export const Hotel = objectOf({
     'Where the certification badge links to; null if the hotel is not certified or has no such page. Read it, do not hardcode it',
   ),
   channel_id: orNull(
-    { type: 'string', minLength: 1, maxLength: 255 },
+    { type: 'string', minLength: 1, maxLength: MAX_ID_CHARACTERS },
     'Channel integration identifier: a string, not an integer. Unique across hotels, case-sensitive, never `.` or `..`',
   ),
   registry_id: orNull(

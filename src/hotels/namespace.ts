@@ -10,7 +10,7 @@ export function numberOf(namespace: Namespace): number {
 export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
 
 /** Maximum length of an id in characters (the schema's constraint). */
-const MAX_ID_CHARACTERS = 255;
+export const MAX_ID_CHARACTERS = 255;
 const MIN_BIGINT = -(2n ** 63n);
 const MAX_BIGINT = 2n ** 63n - 1n;
 
