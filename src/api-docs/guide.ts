@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { publicErrors } from '../errors.ts';
 import { type FieldSchema, Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
+import { MAX_KEYS } from '../wasm/constants.ts';
 import { ASSETS, readExample } from './assets.ts';
 import { exampleHotel } from './example-hotel.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';

@@ -1,5 +1,5 @@
-import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { type ErrorCode, publicErrors } from '../errors.ts';
+import { MAX_KEYS } from '../wasm/constants.ts';
 import { plain, RequestId } from './schemas.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });

@@ -1,4 +1,3 @@
-import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { Hotel, Image, objectOf } from '../hotels/hotel.ts';
 import { INTEGER } from '../http/ids.ts';
@@ -12,6 +11,7 @@ import {
   MIN_LIMIT,
 } from '../http/query.ts';
 import { WELL_FORMED } from '../http/request-id.ts';
+import { MAX_KEYS } from '../wasm/constants.ts';
 
 type Json = Record<string, unknown>;
 

@@ -4,6 +4,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { LocalCache } from './local-cache.ts';
+import { CacheMemory } from './memory.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -18,7 +19,10 @@ beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
   maxAgeMs = HOUR_MS;
   const counts = { hit: 0, absent: 0, miss: 0 };
-  local = new LocalCache(1024 ** 2, { freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs }, counts });
+  local = new LocalCache(new CacheMemory(1024 ** 2), {
+    freshness: { oldestReadMs: (nowMs) => nowMs - maxAgeMs },
+    counts,
+  });
 });
 afterEach(realClocks);
 

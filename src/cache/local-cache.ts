@@ -5,8 +5,9 @@ import { monotonicMs, wallAt, wallMs } from '../lib/clock.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
+import { OK } from '../wasm/constants.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
-import { type BatchLookup, OK } from './arena/batch-lookup.ts';
+import type { BatchLookup } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
 
 /**
@@ -31,8 +32,7 @@ export class LocalCache {
   /** false if its budget is 0: then every lookup is a miss, and none is counted */
   readonly isEnabled: boolean;
 
-  /** Takes the memory, or the budget of one of its own (`CacheMemory`). */
-  constructor(memory: CacheMemory | number, options: LocalCacheOptions) {
+  constructor(memory: CacheMemory, options: LocalCacheOptions) {
     this.arena = new CacheArena(memory);
     this.isEnabled = this.arena.stats().maxBytes > 0;
     this.#options = options;

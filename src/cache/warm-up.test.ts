@@ -3,6 +3,7 @@ import { Entry } from '../hotels/entry.ts';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { pause, useClock } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
+import { CacheMemory } from './memory.ts';
 import { WarmUp, type WarmUpResult } from './warm-up.ts';
 
 const MIB = 1024 ** 2;
@@ -44,7 +45,7 @@ async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
   counts = [];
   let result: WarmUpResult | undefined;
   const warmUp = new WarmUp({
-    local: { arena: new CacheArena(arenaBytes) },
+    local: { arena: new CacheArena(new CacheMemory(arenaBytes)) },
     reader: {
       load: async (_, ids) => {
         const load = counts.push(ids.length) - 1;

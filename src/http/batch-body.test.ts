@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { CacheArena } from '../cache/arena/arena.ts';
+import { CacheMemory } from '../cache/memory.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { bodyErrorOf } from './batch-body.ts';
 
-const arena = new CacheArena(0);
+const arena = new CacheArena(new CacheMemory(0));
 
 /** Returns the distinct ids of a body, or its error. */
 function readBatch(namespace: Namespace, body: Uint8Array) {

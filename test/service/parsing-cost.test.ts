@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { isWellFormed } from '../../src/auth/key.ts';
 import { CacheArena } from '../../src/cache/arena/arena.ts';
+import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batch-body.ts';
@@ -98,7 +99,7 @@ const BODY: Texts = {
   ],
 };
 
-const arena = new CacheArena(0);
+const arena = new CacheArena(new CacheMemory(0));
 const bodyOf = (namespace: Namespace) => (body: Buffer) =>
   bodyErrorOf(namespace, arena.gather(namespace, body, 'full', 0));
 

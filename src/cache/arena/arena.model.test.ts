@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { type Entry, VIEWS } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
+import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { ABSENT, CacheArena, type Encoding, MISS } from './arena.ts';
 
@@ -169,7 +170,7 @@ function take(model: Model, step: Step): void {
 }
 
 it('never returns a wrong or outdated entry, after any sequence of changes and evictions', () => {
-  const arena = new CacheArena(ARENA_BYTES);
+  const arena = new CacheArena(new CacheMemory(ARENA_BYTES));
   let [evictions, found] = [0, 0];
   fc.assert(
     fc.property(fc.array(step, { minLength: 300, maxLength: 1500, size: 'max' }), (steps) => {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { encodeAbsence } from '../../hotels/encode.ts';
 import { MAX_ENTRY_BYTES } from '../../wasm/constants.ts';
+import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { ABSENT, CacheArena, MISS } from './arena.ts';
 
@@ -8,7 +9,7 @@ const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;
 
 it('a hotel is a miss once it has expired, once its certification has flipped, and when it was stored too early', () => {
-  const arena = new CacheArena(MIB);
+  const arena = new CacheArena(new CacheMemory(MIB));
   const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-12-31' });
   arena.put(entry.bytes, NOW_MS, LATER_MS);
   expect(arena.find('id', 'a', LATER_MS - 1)).toBeGreaterThan(0);
@@ -20,7 +21,7 @@ it('a hotel is a miss once it has expired, once its certification has flipped, a
 });
 
 it('an entry is rejected when it is too large, absent, or has inconsistent lengths', () => {
-  const arena = new CacheArena(MIB);
+  const arena = new CacheArena(new CacheMemory(MIB));
   const broken = Buffer.from(hotel({ id: 'a' }).bytes);
   broken.writeUInt32LE(0xffffffff, 56);
   const large = hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes;
@@ -28,11 +29,11 @@ it('an entry is rejected when it is too large, absent, or has inconsistent lengt
     expect(arena.put(bytes, NOW_MS, LATER_MS)).toBe(false);
   expect(arena.stats()).toMatchObject({ entries: 0, rejected: 4 });
   const larger = hotel({ id: 'a', description: 'x'.repeat(MAX_ENTRY_BYTES) });
-  expect(new CacheArena(1024 * MIB).put(larger.bytes, NOW_MS, LATER_MS)).toBe(false);
+  expect(new CacheArena(new CacheMemory(1024 * MIB)).put(larger.bytes, NOW_MS, LATER_MS)).toBe(false);
 });
 
 it('an absence is not stored for a key that no hotel can have', () => {
-  const arena = new CacheArena(MIB);
+  const arena = new CacheArena(new CacheMemory(MIB));
   for (const key of ['', '\0', 'a\0', '\ud800', 'x'.repeat(1_021), 'é'.repeat(511)]) {
     arena.putAbsent('id', key, NOW_MS, LATER_MS);
     expect(arena.find('id', key, NOW_MS)).toBe(MISS);
@@ -44,7 +45,7 @@ it('an absence is not stored for a key that no hotel can have', () => {
 });
 
 it('a compressed form is stored at the second request', () => {
-  const arena = new CacheArena(MIB);
+  const arena = new CacheArena(new CacheMemory(MIB));
   arena.put(hotel({ id: 'a' }).bytes, NOW_MS, LATER_MS);
   for (const forms of [0, 1]) {
     arena.offerForm(arena.find('id', 'a', NOW_MS), 'full', 'gzip', Buffer.from('a compressed form'));

@@ -3,7 +3,7 @@ import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../hotels/e
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
-import { CacheMemory, type Ids } from '../memory.ts';
+import type { CacheMemory, Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
 import { writeKey, writeKeys } from './key-bytes.ts';
 import { StoredTag, tagStart } from './tag.ts';
@@ -20,8 +20,6 @@ export const ABSENT = -1;
 /** Content coding of compressed forms. */
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
-
-export { MAX_KEYS };
 
 interface ArenaStats {
   entries: number;
@@ -63,9 +61,7 @@ export class CacheArena {
   readonly #batchLookup: BatchLookup;
   readonly #tag: StoredTag;
 
-  /** Takes the memory, or the budget of one of its own (`CacheMemory`). */
-  constructor(of: CacheMemory | number) {
-    const memory = typeof of === 'number' ? new CacheMemory(of) : of;
+  constructor(memory: CacheMemory) {
     const { wasm } = memory;
     this.#maxBytes = memory.maxBytes;
     this.#wasm = wasm;

@@ -7,8 +7,6 @@ import type { CacheMemory, Ids } from '../memory.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt, tagStart } from './tag.ts';
 
-export { OK, TOO_LARGE };
-
 /**
  * Result of a batch lookup. An arena has one and overwrites it with each batch. `output` and `takePartial`
  * read the arena's memory and are valid until its next call.

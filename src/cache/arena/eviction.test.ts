@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
+import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
 
@@ -35,7 +36,7 @@ describe('eviction', () => {
   };
 
   it('keeps a hot set through a scan of a million hotels', () => {
-    const arena = new CacheArena(16 * MIB);
+    const arena = new CacheArena(new CacheMemory(16 * MIB));
     for (let round = 0; round < 4; round++) read(arena, 0, 10_000);
     scan(arena, 1_000_000);
     expect(arena.stats().evictions).toBeGreaterThan(980_000);
@@ -43,14 +44,14 @@ describe('eviction', () => {
   });
 
   it('adapts to a new hot set', () => {
-    const arena = new CacheArena(4 * MIB);
+    const arena = new CacheArena(new CacheMemory(4 * MIB));
     for (let round = 0; round < 4; round++) read(arena, 0, 3000);
     for (let round = 0; round < 8; round++) read(arena, 5000, 6500);
     expect(read(arena, 5000, 6500)).toBeGreaterThan(1400);
   });
 
   it('fills the whole budget before it evicts, and never exceeds it', () => {
-    const arena = new CacheArena(4 * MIB);
+    const arena = new CacheArena(new CacheMemory(4 * MIB));
     let bytes = 0;
     for (let i = 0; arena.stats().evictions === 0; i++) {
       const entry = hotel({ id: id(i) });
@@ -63,7 +64,7 @@ describe('eviction', () => {
   });
 
   it('bounds small hotels by the size of the index, and keeps the hot ones', () => {
-    const arena = new CacheArena(MIB);
+    const arena = new CacheArena(new CacheMemory(MIB));
     const template = hotel({ id: 'small' }).bytes;
     const small = (key: string) => {
       // the shortest possible entry: a header, a key and a body of two bytes
@@ -90,10 +91,11 @@ describe('memory', () => {
     const script = `
       import { hotel, NOW_MS } from '${new URL('./arena.fixture.ts', import.meta.url).pathname}';
       import { CacheArena } from '${new URL('./arena.ts', import.meta.url).pathname}';
+      import { CacheMemory } from '${new URL('../memory.ts', import.meta.url).pathname}';
       const template = hotel({ id: 'hotel-000000', description: 'x'.repeat(750) }).bytes;
       gc();
       const before = process.memoryUsage().rss;
-      const arena = new CacheArena(128 * 1024 ** 2);
+      const arena = new CacheArena(new CacheMemory(128 * 1024 ** 2));
       for (let i = 0; i < 400000; i++) {
         template.latin1Write(String(i).padStart(6, '0'), 86);
         arena.put(template, NOW_MS, NOW_MS);
@@ -115,7 +117,7 @@ describe('memory', () => {
   });
 
   it('works at addresses beyond 2 GiB', () => {
-    const arena = new CacheArena(3.5 * 1024 * MIB);
+    const arena = new CacheArena(new CacheMemory(3.5 * 1024 * MIB));
     const entry = hotel({ id: 'far' });
     arena.put(entry.bytes, NOW_MS, LATER_MS);
     const ref = arena.find('id', 'far', NOW_MS);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { IdSet } from '../../collections/id-set.ts';
 import type { Entry, View } from '../../hotels/entry.ts';
+import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
 import type { BatchLookup } from './batch-lookup.ts';
@@ -11,7 +12,7 @@ const LATER_MS = NOW_MS + 60_000;
 const entries = Array.from({ length: 100 }, (_, i) =>
   hotel({ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 2 === 0 ? String(i) : String(-i) }),
 );
-const arena = new CacheArena(MIB);
+const arena = new CacheArena(new CacheMemory(MIB));
 for (const entry of entries) arena.put(entry.bytes, NOW_MS, LATER_MS);
 
 function arrayOf(...bodies: Entry[]): string {
@@ -41,7 +42,7 @@ describe('the body of a batch request', () => {
 });
 
 it('a batch counts what has expired or was stored too early as missed', () => {
-  const own = new CacheArena(MIB);
+  const own = new CacheArena(new CacheMemory(MIB));
   own.put(entries[1]!.bytes, NOW_MS - 5, LATER_MS);
   own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
   own.putAbsent('id', 'none', NOW_MS, LATER_MS);
@@ -60,7 +61,7 @@ describe('a batch of which only some ids are visible', () => {
   const visible = new IdSet(200);
   for (let n = 0; n <= 130; n++) if (isVisible(n)) visible.add('channel', `ch-${n}`);
   const numbers = fc.array(fc.integer({ min: 0, max: 130 }), { maxLength: 150 });
-  const own = new CacheArena(MIB);
+  const own = new CacheArena(new CacheMemory(MIB));
   for (const entry of entries.slice(0, 100)) own.put(entry.bytes, NOW_MS, LATER_MS);
   for (let n = 100; n < 115; n++) own.putAbsent('channel', `ch-${n}`, NOW_MS, LATER_MS);
   const lookUp = (requested: number[], view: View, ids?: IdSet) =>
