@@ -116,8 +116,7 @@ export class Redis implements RedisStore {
   /** Sends MGETs of one key each to a node, and returns their values. A rejected key counts as null. */
   readEach(commands: Buffer, keys: number): Promise<Values | undefined> {
     return this.#guard(async () => {
-      const { values, errorReplies } = await this.#mget.readEach(commands, keys);
-      const errors = errorReplies.map(([, error]) => error);
+      const { values, errors } = await this.#mget.readEach(commands, keys);
       if (errors.some(({ message }) => MOVED.test(message))) this.#onMoved();
       const unavailable = errors.find(isUnavailable);
       if (unavailable) throw unavailable;

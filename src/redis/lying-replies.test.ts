@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from './client.ts';
 import { FakeServer, INFO } from './fake-server.fixture.ts';
-import { mgetOf } from './mget.fixture.ts';
+import { mgetOf, valueAt } from './mget.fixture.ts';
 import { ValuesReader } from './reply-parser.ts';
 
 /** Only the replies matter, not their time. */
@@ -28,7 +28,7 @@ afterEach(async () => {
 async function readTwo(): Promise<(string | undefined)[] | undefined> {
   const reader = new ValuesReader({ keys: 2 });
   if (!(await redis.sendMget(mgetOf(['1', '2']), 2, reader))) return undefined;
-  return [0, 1].map((i) => reader.values.value(i)?.toString());
+  return [0, 1].map((i) => valueAt(reader.values, i)?.toString());
 }
 
 const USE = { limit: 1, windowMs: 1, wanted: 1 };

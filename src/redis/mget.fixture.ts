@@ -6,6 +6,11 @@ export function mgetOf(keys: readonly string[]): Buffer {
   return Buffer.from(`*${keys.length + 1}\r\n$4\r\nMGET\r\n${words.join('')}`);
 }
 
+/** Returns value i, or null. It is a view. */
+export function valueAt(values: Values, i: number): Buffer | null {
+  return values.isNull(i) ? null : values.bytes.subarray(values.start(i), values.end(i));
+}
+
 /** Reads the values of keys, as a batch reads them. */
 export async function readValues(
   store: { sendMget(command: Buffer, keys: number, reader: ReplyReader): Promise<unknown> },

@@ -63,7 +63,7 @@ export class MgetConnection {
   }
 
   /** Sends MGETs of one key each, and reads their values. Rejected keys count as null. */
-  async readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
+  async readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errors'>> {
     const reader = new ValuesReader({ keys: 1, replies: keys });
     await this.sendMget(commands, keys, reader);
     return reader;
@@ -71,9 +71,9 @@ export class MgetConnection {
 
   /** Rejects if the server serves no command at present. */
   async probe(): Promise<void> {
-    const { errorReplies } = await this.readEach(PROBE_COMMAND, 1);
+    const { errors } = await this.readEach(PROBE_COMMAND, 1);
     // a redirection also shows that the server responds
-    for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
+    for (const error of errors) if (isUnavailable(error)) throw error;
   }
 
   /**

@@ -32,10 +32,6 @@ export class Values {
     this.places = places;
   }
 
-  get length(): number {
-    return this.places.length / 2;
-  }
-
   isNull(i: number): boolean {
     return this.places[2 * i + 1]! < 0;
   }
@@ -48,11 +44,6 @@ export class Values {
   /** Returns the offset behind its last byte. */
   end(i: number): number {
     return this.places[2 * i]! + this.places[2 * i + 1]!;
-  }
-
-  /** Returns value i, or null. It is a view, which keeps all other values alive. */
-  value(i: number): Buffer | null {
-    return this.isNull(i) ? null : this.bytes.subarray(this.start(i), this.end(i));
   }
 }
 
@@ -116,7 +107,7 @@ interface ReadingOptions {
 /**
  * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply is
  * complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is recorded
- * in `errorReplies`. A reply of another form, or with more or fewer values than keys, ends the connection. Format:
+ * in `errors`. A reply of another form, or with more or fewer values than keys, ends the connection. Format:
  * RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
@@ -132,8 +123,8 @@ export class ValuesReader implements ReplyReader {
   readonly #throws: boolean;
   readonly #places: Int32Array;
   #found = 0;
-  /** rejected keys, by index */
-  readonly errorReplies: [place: number, error: Error][] = [];
+  /** of the rejected keys */
+  readonly errors: Error[] = [];
 
   /**
    * Keeps the reply in `memory` if it fits, else in memory of its own.
@@ -163,7 +154,7 @@ export class ValuesReader implements ReplyReader {
   }
 
   complete(): void {
-    if (this.#throws && this.errorReplies[0]) throw this.errorReplies[0][1];
+    if (this.#throws && this.errors[0]) throw this.errors[0];
   }
 
   /** Reads the available bytes; returns true if the reply is complete. */
@@ -207,7 +198,7 @@ export class ValuesReader implements ReplyReader {
       if (length < 0 || this.#at + length + 2 > this.#end) return false;
       const error = new Error(line.toString('utf8', 1, length));
       error.name = 'ReplyError';
-      this.errorReplies.push([this.#found, error]);
+      this.errors.push(error);
       this.#add(0, -1);
       this.#at += length + 2;
       this.#missing = 0;

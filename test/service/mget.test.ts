@@ -4,7 +4,7 @@ import { Redis as Client } from 'ioredis';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { fakeTimers, realClocks } from '../../src/lib/clock.fixture.ts';
 import { FakeServer } from '../../src/redis/fake-server.fixture.ts';
-import { readValues } from '../../src/redis/mget.fixture.ts';
+import { readValues, valueAt } from '../../src/redis/mget.fixture.ts';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 
@@ -44,7 +44,7 @@ async function send(bytes: string): Promise<void> {
 /** Begins a read of one key, which the server has received. */
 async function read(key: string): Promise<{ value: Promise<string> }> {
   requested = Promise.withResolvers();
-  const value = readValues(connection, [key]).then((values) => `${values.value(0)}`);
+  const value = readValues(connection, [key]).then((values) => `${valueAt(values, 0)}`);
   value.catch(() => {});
   expect(await requested.promise).toEqual([key]);
   return { value };
