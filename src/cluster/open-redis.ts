@@ -7,22 +7,11 @@ import { RedisCluster } from '../redis/cluster/client.ts';
 import { loginOf } from '../redis/store.ts';
 import type { ProcessContext } from './process-context.ts';
 
-/** Redis and the caches in it. */
-interface OpenRedis {
-  redis: Redis | RedisCluster;
-  hotels: RedisHotelCache;
-  keys: RedisKeyCache;
-}
-
 /**
  * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
  * empty. `prefix`: see `RedisCacheOptions`.
  */
-export function openRedis(
-  context: ProcessContext,
-  prefix: () => string,
-  onCall?: OnCall,
-): OpenRedis | undefined {
+export function openRedis(context: ProcessContext, prefix: () => string, onCall?: OnCall) {
   const { config, shutdown, metrics } = context;
   const { REDIS_TIMEOUT_MS: timeoutMs } = config;
   const urls = redisUrlsOf(config);

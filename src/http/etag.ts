@@ -8,7 +8,7 @@ export type Tag = string | StoredTag;
 const SEPARATOR = '.';
 
 /** Computes the tag of a body whose tag is not stored with it. */
-export function tagOf(body: Uint8Array): string {
+export function tagOf(body: Uint8Array | string): string {
   return hash('sha1', body, 'base64url').slice(0, 16);
 }
 
@@ -17,8 +17,7 @@ export function tagOf(body: Uint8Array): string {
  * joined.
  */
 export function listTagOf(tags: readonly (string | undefined)[] | Uint8Array): string {
-  const joined = tags instanceof Uint8Array ? tags : tags.join('');
-  return hash('sha1', joined, 'base64url').slice(0, 16);
+  return tagOf(tags instanceof Uint8Array ? tags : tags.join(''));
 }
 
 /**

@@ -264,7 +264,7 @@ export class Exchange extends ReceivedRequest {
     const rest = keep(unsent, mayBeOverwritten, this.owner, () => this.#response.close());
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
-    this.#observer.sending(this);
+    this.#observer.sending();
     const write = () => {
       const [ok, ended] = writeOn(response, rest.body, start, total);
       if (ended) this.#finish(status, total, madeAtMs);

@@ -8,7 +8,7 @@ export interface Observer<Exchange> {
   readonly compresses: boolean;
   readonly eventLoop: EventLoop;
   /** Called if the client has not taken the whole response; `finished` follows. */
-  sending(exchange: Exchange): void;
+  sending(): void;
   /**
    * status 0: the client disconnected first. `seconds`: time until the response was made, or the client disconnected.
    * `bytes`: size of the body as sent.

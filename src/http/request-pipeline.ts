@@ -282,11 +282,11 @@ export class RequestPipeline implements Observer<Exchange> {
 
   #failed(exchange: Exchange, error: unknown): void {
     exchange.fault = error;
-    const isUnavailable = error instanceof Unavailable;
     if (exchange.over) {
       this.#accessLog.failedUnreceived(exchange);
       return;
     }
+    const isUnavailable = error instanceof Unavailable;
     if (isUnavailable) this.#metrics.rejected.inc({ reason: error.rejection });
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }

@@ -5,15 +5,14 @@ import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connector.ts';
 import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './bounds.ts';
-import { type HistoryStart, LogConnection, type Poll } from './log-connection.ts';
+import { type HistoryStart, LEARN_ROWS, LogConnection, type Poll } from './log-connection.ts';
 import type { LogPlace, LogRow } from './row.ts';
 
 /** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
 const SEQUENCE_TIMEOUT_MS = 5_000;
 /** Rows of the log in one message to the workers, each of up to 1000 ids. */
 const PIECE_ROWS = 5;
-/** Rows of the log read backwards at once, and the pause between two pieces. */
-const LEARN_ROWS = 20;
+/** Pause between two reads of the log backwards. */
 const LEARN_EVERY_MS = 5;
 /** Reasons of one outage that are logged, each once: the first is often that of the connection which the outage ended. */
 const MAX_REASONS = 5;
@@ -80,7 +79,7 @@ export class LogFollower {
 
   /** Begins to follow. Resolves when the first history is known. */
   start(): Promise<void> {
-    this.#done ??= this.#run();
+    this.#done = this.#run();
     return this.#started.promise;
   }
 
@@ -88,12 +87,12 @@ export class LogFollower {
   reopen(): void {
     const old = this.#connection;
     this.#connection = this.#open();
-    old.end(0).catch(() => {});
+    old.end().catch(() => {});
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    this.#connection.end(0).catch(() => {});
+    this.#connection.end().catch(() => {});
     await this.#done;
   }
 
@@ -211,7 +210,7 @@ export class LogFollower {
     for (let { position } = beginning; !this.#stopping.signal.aborted; ) {
       try {
         const { rows, deletedTo } = await withDeadline(
-          this.#connection.rowsBefore(position, LEARN_ROWS),
+          this.#connection.rowsBefore(position),
           2 * POLL_TIMEOUT_MS,
         );
         // it has begun anew: what has changed between the two places is not known

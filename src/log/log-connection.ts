@@ -13,6 +13,8 @@ const POLL = (
   is_continued, position::float8, transaction, kind, moves, ids, channel_ids, registry_ids, collection_id
   from hotel_api_poll(${after}, ${MAX_LOG_ROWS})`;
 const POLL_ONLY = POLL('$1, $2');
+/** Rows of the log read backwards at once. */
+export const LEARN_ROWS = 20;
 /** Rows before a position, the last first, in one snapshot with the position before which all are deleted. */
 const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
     to_json(channel_ids) as channel_ids, to_json(registry_ids::text[]) as registry_ids, collection_id,
@@ -135,17 +137,14 @@ export class LogConnection {
   }
 
   /**
-   * Returns at most `limit` rows up to a position, the last first, each with its age in ms, and the position up to which the
-   * log is deleted.
+   * Returns at most `LEARN_ROWS` rows up to a position, the last first, each with its age in ms, and the position up to
+   * which the log is deleted.
    */
-  async rowsBefore(
-    position: number,
-    limit: number,
-  ): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
+  async rowsBefore(position: number): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
     const found = completed(
       await this.#sql.unsafe<(Row & { log_from: number; age_ms: number })[]>(
         BEFORE,
-        [position, limit] as never[],
+        [position, LEARN_ROWS] as never[],
         {
           prepare: true,
         },
@@ -158,8 +157,8 @@ export class LogConnection {
     };
   }
 
-  async end(timeoutS: number): Promise<void> {
-    await this.#sql.end({ timeout: timeoutS });
+  async end(): Promise<void> {
+    await this.#sql.end({ timeout: 0 });
   }
 }
 

@@ -194,7 +194,7 @@ async function readsAt(position: number, transaction: string) {
   const works: [string, (origin: Origin, log: LogConnection) => Promise<unknown>][] = [
     ['poll', (_, log) => log.poll({ position, transaction })],
     ['poll of a lost place', (_, log) => log.poll({ position: position + 1_000_000, transaction })],
-    ['rows before', (_, log) => log.rowsBefore(position, 20)],
+    ['rows before', (_, log) => log.rowsBefore(position)],
     ['history', (_, log) => log.historyStart()],
     ['hotels by id', (origin) => hotelsOf(origin).load('id', ['h1', 'h9', 'no'], '', null)],
     ['hotels by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', null)],

@@ -72,8 +72,8 @@ export function takeEntries(
   memory: CacheMemory,
   { namespace, count, table, known }: PendingKeys,
   wanted: Wanted,
-  local?: LocalCache,
-  mayStore = true,
+  local: LocalCache,
+  mayStore: boolean,
 ): BatchResult {
   const { wasm, bytes } = memory;
   bytes.set(table, wasm.SCRATCH.value);
@@ -81,8 +81,8 @@ export function takeEntries(
   wasm.takeEntries(
     ...([count, numberOf(namespace), NUMBERS[wanted], wallMs()] as const),
     known === EMPTY_ARRAY ? 1 : known.length,
-    local?.storedOneOf ?? 0,
-    local?.isEnabled && mayStore ? monotonicMs() : -1,
+    local.storedOneOf,
+    local.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );
   const [length, gaps, hits, absent, invalid] = [0, 1, 2, 3, 4].map((i) => memory.result(i));
