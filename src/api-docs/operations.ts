@@ -23,12 +23,14 @@ interface Operation {
   errors?: ErrorCode[];
 }
 
+/** Errors of all operations by GET. */
+const OF_GET: ErrorCode[] = ['bodyNotAllowed', 'hostInvalid'];
 /** Errors of a kind of operations. */
 const OF_KIND: Record<SuccessKind, ErrorCode[]> = {
-  list: ['bodyNotAllowed', 'hostInvalid'],
-  changes: ['bodyNotAllowed', 'hostInvalid'],
-  key: ['bodyNotAllowed', 'hostInvalid'],
-  single: ['bodyNotAllowed', 'hostInvalid', 'hotelNotFound'],
+  list: OF_GET,
+  changes: OF_GET,
+  key: OF_GET,
+  single: [...OF_GET, 'hotelNotFound'],
   batch: [
     ...(['bodyNotJson', 'hostInvalid', 'framingAmbiguous', 'bodyTooSlow', 'bodyTooLarge'] as const),
     'contentEncodingNotSupported',

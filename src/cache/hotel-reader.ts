@@ -97,9 +97,7 @@ export class HotelReader {
         if (found.includes(undefined)) throw error;
       },
     );
-    // each caller that awaits it receives the rejection; this handler covers the case of no caller
-    loaded.catch(() => {});
-    return { found, loaded };
+    return handled(found, loaded);
   }
 
   /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */
@@ -113,9 +111,7 @@ export class HotelReader {
         if (entry) this.#store(entry, load);
       }
     });
-    // each caller that awaits it receives the rejection; this handler covers the case of no caller
-    loaded.catch(() => {});
-    return { found, loaded };
+    return handled(found, loaded);
   }
 
   /** Returns entries of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
@@ -145,6 +141,12 @@ export class HotelReader {
     const { local, window } = this.#options;
     if (isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);
   }
+}
+
+function handled(found: BatchRead['found'], loaded: Promise<void>): BatchRead {
+  // each caller that awaits it receives the rejection; this handler covers the case of no caller
+  loaded.catch(() => {});
+  return { found, loaded };
 }
 
 /** Returns the places of the keys that are not known. */
