@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { VirtualClock } from '../lib/clock.fixture.ts';
+import { useClock } from '../lib/clock.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 
-afterEach(realClocks);
+afterEach(() => useClock());
 
 /** Notes the lookups; no hotel exists. */
 function batcher(isContended = false) {
@@ -35,8 +36,10 @@ it('while loads are queued each owner has a lookup of its own', async () => {
 });
 
 describe('hotels of 64 KiB', () => {
-  let nowMs: number;
+  let clock: VirtualClock;
   let bytes: number;
+  /** number of the first keys of a lookup that the caches do not find */
+  let missing: number;
   /** settles when PostgreSQL answers */
   let loaded: Promise<void>;
   let reads: { owner: string; count: number; answer: () => void }[];
@@ -47,7 +50,7 @@ describe('hotels of 64 KiB', () => {
 
   /** Lets the next iteration begin. Returns the lookups that have begun and are not answered, each by owner and size. */
   const iteration = async () => {
-    await new Promise((resolve) => setImmediate(resolve));
+    await clock.pass(0);
     return reads.map(({ owner, count }) => `${owner} ${count}`);
   };
 
@@ -57,19 +60,18 @@ describe('hotels of 64 KiB', () => {
   };
 
   beforeEach(async () => {
-    nowMs = 0;
-    showMonotonic(() => nowMs);
+    clock = new VirtualClock();
     bytes = 64 * 1024;
+    missing = 0;
     loaded = Promise.resolve();
     reads = [];
     const read = async (_: string, keys: string[], owner: string): Promise<BatchRead> => {
       const { promise, resolve } = Promise.withResolvers<void>();
       reads.push({ owner, count: keys.length, answer: resolve });
       await promise;
-      return {
-        found: keys.map(() => ({ bytes: Buffer.alloc(bytes) }) as never),
-        loaded,
-      };
+      const found = keys.map((_, i) => (i < missing ? undefined : ({ bytes: Buffer.alloc(bytes) } as never)));
+      loaded.catch(() => {});
+      return { found, loaded };
     };
     joined = new LoadBatcher(read, () => false);
     for (const owner of ['many', 'few']) void load(8, owner);
@@ -87,14 +89,21 @@ describe('hotels of 64 KiB', () => {
     expect(await answerNext()).toEqual([' 1', 'few 1', 'many 8']);
   });
 
-  it('wait until PostgreSQL has answered as well', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
+  it.each(['answered', 'failed'])('that no cache holds count until PostgreSQL has %s', async (how) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
     loaded = promise;
-    void load(9, 'many');
+    missing = 4;
+    const all = Promise.allSettled(load(13, 'many'));
     expect(await iteration()).toEqual(['many 8']);
-    expect(await answerNext()).toEqual([]);
-    resolve();
-    expect(await iteration()).toEqual(['many 1']);
+    // four are found, and four wait
+    expect(await answerNext()).toEqual(['many 5']);
+    void load(1, 'few');
+    expect(await iteration()).toEqual(['many 5']);
+    if (how === 'answered') resolve();
+    else reject(new Error('no answer'));
+    expect(await iteration()).toEqual(['many 5', 'few 1']);
+    await answerNext();
+    await all;
   });
 
   it('are rejected after 500 ms, or beyond 5,000, and those of other owners are not', async () => {
@@ -105,23 +114,21 @@ describe('hotels of 64 KiB', () => {
     await expect(load(1, 'many')[0]).rejects.toThrow(/more large hotels wait/);
     const others = load(1, 'other');
     await iteration();
-    const settled = Promise.allSettled(all);
-    nowMs = 501;
+    const results = Promise.allSettled(all.slice(8));
+    await clock.pass(500);
+    expect(new Set((await results).map(({ status }) => status))).toEqual(new Set(['rejected']));
+    // what is rejected is not read
+    expect(await answerNext()).toEqual([' 1']);
     await answerNext();
-    while (reads.length > 0) await answerNext();
-    expect(await Promise.all(others)).toHaveLength(1);
-    const results = await settled;
-    expect(results.map(({ status }) => status)).toEqual(
-      all.map((_, i) => (i < 8 ? 'fulfilled' : 'rejected')),
-    );
+    expect(await Promise.all([...all.slice(0, 8), ...others])).toHaveLength(9);
   });
 
   it('are forgotten with time, and small ones that a slow Redis delays are not rejected', async () => {
-    nowMs = 120_000;
+    await clock.pass(120_000);
     bytes = 1_000;
     const all = load(6_000, 'many');
     expect(await iteration()).toEqual([' 256']);
-    nowMs = 122_000;
+    await clock.pass(2_000);
     while (reads.length > 0) await answerNext();
     expect(await Promise.all(all)).toHaveLength(6_000);
   });

@@ -1,7 +1,7 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
@@ -53,10 +53,12 @@ interface LoadBatch {
   reading: Promise<BatchRead>;
   /** begins to read */
   read: () => Promise<BatchRead>;
-  reject: (error: Unavailable) => void;
+  /** rejects it if it waits too long */
+  late?: Timer;
+  isRejected?: boolean;
 }
 
-/** Lookups that wait, by their expected bytes, and the expected bytes of those that have begun and not ended. */
+/** Lookups that wait, by their expected bytes, and the expected bytes of what those that have begun may still read. */
 interface Lookups {
   waiting: WaitQueue<LoadBatch>;
   begunBytes: number;
@@ -79,7 +81,9 @@ export class LoadBatcher {
   readonly #read: ReadBatch;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, LoadBatch>();
-  /** expected bytes of a hotel */
+  /** measured bytes of a hotel */
+  readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
+  /** expected bytes of a hotel: also more, after timeouts of reads that so were not measured */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   readonly #usual: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
   readonly #large: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
@@ -131,12 +135,17 @@ export class LoadBatcher {
     };
     const batch: LoadBatch = {
       ...{ owner, keys: [], places: new Map(), requests: [] },
-      ...{ reading: promise, read, reject },
+      ...{ reading: promise, read },
     };
     this.#open.set(name, batch);
     onIteration(() => {
       if (this.#open.get(name) === batch) this.#open.delete(name);
-      const lookups = this.#isLarge(owner) ? this.#large : this.#usual;
+      const lookups = owner !== '' && this.#measured.get(owner) > LARGE_BYTES ? this.#large : this.#usual;
+      if (lookups === this.#large)
+        batch.late = setTimer(() => {
+          batch.isRejected = true;
+          reject(tooLate());
+        }, MAX_LOOKUP_WAIT_MS);
       lookups.waiting.append(owner, batch, this.#bytesOf(batch), monotonicMs());
       this.#next(lookups);
     });
@@ -147,28 +156,31 @@ export class LoadBatcher {
   #next(lookups: Lookups): void {
     const { waiting } = lookups;
     while (waiting.length > 0 && lookups.begunBytes < MAX_READING_BYTES) {
-      const { item, size, sinceMs } = waiting.shift()!;
+      const { item, size } = waiting.shift()!;
       const { owner, read, keys, requests } = item;
-      // usual ones wait for a slow Redis, or are of several owners
-      if (lookups === this.#large && monotonicMs() - sinceMs > MAX_LOOKUP_WAIT_MS) {
-        item.reject(tooLate());
-        continue;
-      }
-      lookups.begunBytes += size;
-      const ended = () => {
-        lookups.begunBytes -= size;
-        this.#next(lookups);
+      if (item.isRejected) continue;
+      clearTimer(item.late);
+      let held = 0;
+      const hold = (bytes: number) => {
+        lookups.begunBytes += bytes - held;
+        held = bytes;
       };
-      const reading = read();
-      const loading = reading.then(async ({ found, loaded }) => {
+      hold(size);
+      const loading = read().then(async ({ found, loaded }) => {
+        const missing = found.filter((hotel) => hotel === undefined).length;
+        hold(lookups === this.#large && missing > 0 ? (size * missing) / keys.length : 0);
+        this.#next(lookups);
         await loaded;
         this.#noteSizes(found, requests);
       });
-      loading.catch((error) => {
+      const ended = () => {
+        hold(0);
+        this.#next(lookups);
+      };
+      loading.then(ended, (error) => {
         if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
+        ended();
       });
-      const end: Promise<unknown> = lookups === this.#large ? loading : reading;
-      end.then(ended, ended);
     }
   }
 
@@ -192,8 +204,11 @@ export class LoadBatcher {
         sum.bytes += hotel.bytes.length;
       }
     }
-    for (const [owner, { hotels, bytes }] of sums)
-      if (hotels >= MIN_TYPICAL) this.#sizes.note(owner, bytes / hotels);
+    for (const [owner, { hotels, bytes }] of sums) {
+      if (hotels < MIN_TYPICAL) continue;
+      this.#measured.note(owner, bytes / hotels);
+      this.#sizes.note(owner, bytes / hotels);
+    }
   }
 
   async #loadAlone(
