@@ -17,7 +17,7 @@ const KEY_RETRY_MS = 1_000;
 interface ApiKeyCacheOptions {
   redisCache: RedisKeyCache | undefined;
   origin: Origin;
-  /** returns the history that is followed */
+  /** returns a text that differs for each history and server that is followed */
   history: () => string;
   window: Window;
   freshness: Freshness;

@@ -35,7 +35,7 @@ export class HotelRepository {
   readonly #history: () => string;
   readonly #eventLoop: EventLoop;
 
-  /** `history`: returns the history that is followed. */
+  /** `history`: returns a text that differs for each history and server that is followed. */
   constructor(origin: Origin, history: () => string, eventLoop: EventLoop) {
     this.#origin = origin;
     this.#history = history;

@@ -41,7 +41,7 @@ const maxAgeMs = () => clock.nowMs - freshness.oldestReadMs(clock.nowMs);
 const served = () => [maxAgeMs(), freshness.mayServePositions(), freshness.mayServeAnyAge()];
 
 describe('a worker that follows the log', () => {
-  it('is current as of a time for 1.5 s, and sure for 0.9 s', () => {
+  it('is current as of a time for 1.5 s, and may serve members for 0.9 s', () => {
     expect([freshness.isCurrent(), freshness.mayServeMembers()]).toEqual([false, false]);
     current();
     // news that arrive late do not set it back

@@ -252,15 +252,15 @@ function newerThanCode(found: number, known: number, breaking: string): Failure 
 }
 
 /**
- * Returns true for a collision of two migrations that no lock orders: over the table that they lock, or over roles, which
- * belong to the whole server.
+ * Returns true for a collision of two migrations that no lock orders: over the table that they lock and its type, or over the
+ * role, which belongs to the whole server.
  */
 function isRace(error: unknown): boolean {
   const { code, message, table_name } = error as { code?: string; message: string; table_name?: string };
   return (
     (code === 'XX000' && message.includes('tuple concurrently')) ||
     (code === '23505' && /^pg_/.test(table_name ?? '')) ||
-    (code === '42710' && message.includes('role'))
+    (code === '42710' && /hotel_api_serve|schema_migrations/.test(message))
   );
 }
 

@@ -28,7 +28,7 @@ export async function warnOfOpenRights(sql: Sql): Promise<string[]> {
         select distinct relnamespace::regnamespace::text as schema from pg_class
         where ${sql.unsafe(HAS_OWN_NAME)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
           and relnamespace <> (select relnamespace from pg_class where oid = to_regclass('hotels'))
-          and has_schema_privilege(${SERVING_ROLE}, relnamespace, 'usage') and has_table_privilege(${SERVING_ROLE}, oid, 'select')
+          and has_schema_privilege(${SERVING_ROLE}, relnamespace, 'usage') and has_any_column_privilege(${SERVING_ROLE}, oid, 'select')
         order by schema
       ) as copies`;
   const [creators = '', schemas = '', copies = ''] = [found.creators, found.schemas, found.copies].map(

@@ -124,7 +124,7 @@ describe('migrate', () => {
     [
       'schemas with tables that could be served in place of those of the service',
       'create schema "of another"; grant usage on schema "of another" to public; ' +
-        'create table "of another".hotels (); grant select on "of another".hotels to hotel_api_serve',
+        'create table "of another".hotels (id text); grant select (id) on "of another".hotels to hotel_api_serve',
       /^Warning: hotel_api_serve may read tables of the same names in "of another"\. .* in another database\.\n$/,
       'drop schema "of another" cascade',
     ],

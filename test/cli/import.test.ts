@@ -205,6 +205,11 @@ describe('with few hotels', () => {
     expect(await rejected()).toBe(`${lines.join('\n')}\n`);
   });
 
+  test('of a line that is too long the first MiB is kept', async () => {
+    await run('few.ndjson', `${'x'.repeat(3 * 2 ** 20)}\n{"id":"z","name":"Z"}\n`);
+    expect(await rejected()).toBe(`${'x'.repeat(2 ** 20)}\n`);
+  });
+
   test('a hotel whose JSON is larger than 64 KiB is rejected, and the line is named', async () => {
     const hotel = (id: string, size: number) => ({ id, name: 'A', description: 'x'.repeat(size) });
     expect(await take([hotel('x', 60_000), hotel('y', 70_000)])).toMatchObject({ inserted: 1, rejected: 1 });

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import type { ByteRange } from '../common/lines.ts';
+import { type ByteRange, LINE_LIMIT_BYTES } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import type { Header } from './csv.ts';
 
@@ -24,7 +24,7 @@ export async function removeRejected(source: Source): Promise<void> {
 
 /**
  * Writes the rejected lines verbatim, in the order of the source, to a file below the header row of CSV, and returns its path. There
- * they can be corrected and imported. The file replaces an earlier one, or a symbolic link, at once, and only its owner may
+ * they can be corrected and imported. A line that is too long is cut, because a small compressed file may have a huge one. The file replaces an earlier one, or a symbolic link, at once, and only its owner may
  * read it. Throws a `Failure` if that fails.
  */
 export async function writeRejected(
@@ -34,7 +34,7 @@ export async function writeRejected(
 ): Promise<string> {
   const path = rejectedPath(source, header ? 'csv' : 'ndjson');
   const ranges = await transaction<ByteRange[]>`
-    select starts_at as start, ends_at as "end" from staged where fault is not null order by line`;
+    select starts_at as start, least(ends_at, starts_at + ${LINE_LIMIT_BYTES}) as "end" from staged where fault is not null order by line`;
   async function* lines(): AsyncGenerator<Buffer | string> {
     if (header) yield `${header.line.text}\n`;
     let at = 0;
