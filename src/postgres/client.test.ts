@@ -13,14 +13,18 @@ const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
 function clientOf(run: () => Promise<unknown>, connections = 1) {
   const answersMs: number[] = [];
   const breaker: boolean[] = [];
+  const opened = { count: 0 };
   const sql = Object.assign(run, { unsafe: run, end: async () => {} }) as unknown as Sql;
   const postgres = new Postgres({
-    open: () => sql,
+    open: () => {
+      opened.count++;
+      return sql;
+    },
     ...{ connections, queueLimit: 1_000, timeoutMs: 60_000 },
     onBreaker: (isOpen) => breaker.push(isOpen),
     onAnswer: (atMs) => answersMs.push(atMs),
   });
-  return { postgres, answersMs, breaker };
+  return { postgres, answersMs, breaker, opened };
 }
 
 it('a place that becomes free goes to the query that waits for it, not in addition to one that comes', async () => {
@@ -142,5 +146,25 @@ it('an outage ends when the server answers, although a table is locked', async (
   answer = serverError('55P03');
   postgres.reachable();
   await expect.poll(() => breaker).toEqual([true, false]);
+  await postgres.close();
+});
+
+it.each([
+  ['never', 2],
+  ['later', 1],
+])('connections are replaced if a late query ends %s while others are answered', async (ends, count) => {
+  const clock = new VirtualClock();
+  const late = Promise.withResolvers<unknown>();
+  const answers = [late.promise];
+  const { postgres, opened } = clientOf(async () => answers.shift() ?? ROWS, 2);
+  const query = postgres.rows('', [], '', 'load');
+  const isLate = expect(query).rejects.toThrow('not done within');
+  await clock.pass(1);
+  await postgres.rows('', [], '', 'load');
+  await clock.pass(60_000);
+  await isLate;
+  if (ends === 'later') late.resolve(ROWS);
+  await clock.pass(4 * 60_000);
+  expect(opened.count).toBe(count);
   await postgres.close();
 });

@@ -19,6 +19,8 @@ const PROBES_PER_RECONNECT = 3;
 const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
+/** Number of deadlines behind that of a query after which its connection is half-open: the server has ended the query before. */
+const LOST_AFTER = 4;
 
 interface PostgresOptions {
   open: () => Sql;
@@ -204,8 +206,9 @@ export class Postgres {
     const leftMs = beganMs + this.#options.timeoutMs - startedAtMs;
     this.#watch();
     let succeeded = false;
+    let query: PromiseLike<Row[]> | undefined;
     try {
-      const query = sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
+      query = sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true });
       const rows = completed<Row[]>(await withDeadline(query, leftMs));
       this.#timeouts = 0;
       succeeded = true;
@@ -215,6 +218,7 @@ export class Postgres {
       const failure = failureOf(error);
       const { isLocked } = failure;
       const isLate = error instanceof DeadlineExceeded || failure.isLate;
+      if (query && error instanceof DeadlineExceeded) this.#reconnectIfLost(sql, query, startedAtMs);
       const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       const isOutage = isSilent || failure.isOutage;
@@ -228,6 +232,19 @@ export class Postgres {
     } finally {
       this.#options.onCall?.((monotonicMs() - startedAtMs) / 1000, succeeded);
     }
+  }
+
+  /** Replaces the connections if a late query never ends although the server answers others: it occupies a half-open one. */
+  #reconnectIfLost(sql: Sql, query: PromiseLike<unknown>, startedAtMs: number): void {
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+    };
+    query.then(end, end);
+    setTimer(() => {
+      const isLost = !isOver && this.#repliedAtMs > startedAtMs;
+      if (isLost && sql === this.#sql && !this.#closed) this.reconnect(this.#options.timeoutMs / 1_000);
+    }, LOST_AFTER * this.#options.timeoutMs).unref();
   }
 
   #noteReply(): void {
