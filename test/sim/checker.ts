@@ -49,6 +49,7 @@ export class Checker {
   readonly #reach: Reach;
   readonly clockSteps = new Map<string, number>();
   readonly #wokenMs = new Map<string, number>();
+  #redisFailsUntilMs = -Infinity;
 
   constructor(world: World, truth: Truth, reach: Reach) {
     this.#world = world;
@@ -59,6 +60,11 @@ export class Checker {
   /** A machine has woken. Its processes find that out within `WOKEN_MS`; what they have read before is not judged. */
   woken(host: string): void {
     this.#wokenMs.set(host, this.#world.nowMs);
+  }
+
+  /** A fault of Redis begins, which lasts so long. */
+  redisFails(forMs = 0): void {
+    this.#redisFailsUntilMs = Math.max(this.#redisFailsUntilMs, this.#world.nowMs + forMs);
   }
 
   /** Notes a broken promise, unless nothing is promised to the instance that was asked. */
@@ -88,6 +94,8 @@ export class Checker {
     if (steppedMs > sinceMs || wokenMs + RETURN_MS > sinceMs) return;
     // a request that began before may wait for a query from before the outage
     if (servedAtMs <= sinceMs || servedAtMs > asked.atMs) return;
+    // what Redis alone held may be gone with it
+    if (this.#redisFailsUntilMs >= servedAtMs) return;
     // a key of a collection is rejected soon; the outage may have begun with another version of the database
     const keys = this.#truth.key(sha256).within(sinceMs - FAULT_BOUND_MS, this.#world.nowMs);
     if ([...keys].some(({ value }) => value?.collection !== null)) return;

@@ -342,6 +342,7 @@ const redisFor =
     const forMs = lastsMs(random);
     const usual = server[property];
     server[property] = random.pick(values);
+    episode.checker.redisFails(forMs);
     episode.world.after(forMs, () => {
       server[property] = usual;
       server.unfreeze();
@@ -355,6 +356,7 @@ const REDIS = {
     const forMs = lastsMs(random);
     const old = random.chance(0.5) ? server.copy() : undefined;
     server.stop();
+    episode.checker.redisFails(forMs);
     episode.world.after(forMs, () => {
       server.isUp = true;
       server.putBack(old ?? new Map(), true);
@@ -377,16 +379,19 @@ const REDIS = {
     const dump = random.pick(episode.dumps);
     if (!dump) return undefined;
     server.putBack(dump, random.chance(0.5));
+    episode.checker.redisFails();
     return server.name;
   },
   'redis evicts': (episode, random) => {
     const server = redisOf(episode, random);
     server.evict(random.pick([0.3, 1]));
+    episode.checker.redisFails();
     return server.name;
   },
   /** One server for each instance: another one. A cluster: slots move, or a node is lost for good and another has its slots. */
   'redis is another': (episode, random) => {
     const { redis } = episode;
+    episode.checker.redisFails();
     const server = redisOf(episode, random);
     if (redis.owners) {
       const from = redisOf(episode, random);
