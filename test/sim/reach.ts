@@ -5,6 +5,9 @@ import { entryOf, type World } from './world.ts';
 /** Time after a fault for which the bounds of faults hold. */
 const SETTLES_MS = 5_000;
 
+/** Time for which PostgreSQL has to be back for a host to be current again; see RETURN_MS in checker.ts. */
+const RETURN_MS = 2_000;
+
 /** Deadline of queries; see DATABASE_TIMEOUT_MS in instance.ts. */
 const DEADLINE_MS = 500;
 
@@ -56,7 +59,9 @@ export class Reach {
 
   /** Returns since when PostgreSQL alone is away from a host, and nothing else disturbs it; Infinity: not so. */
   outageSinceMs(host: string): number {
-    const away = this.#spansOf(this.#away, host).at(-1);
+    const [away, before] = this.#spansOf(this.#away, host).slice(-2).reverse();
+    // an answer between two outages ends the first: what is of any age is served for a grace time only
+    if (away && before && away.fromMs - before.untilMs < RETURN_MS) return Infinity;
     if (away?.untilMs !== Infinity || this.#spansOf(this.#misled, host).at(-1)?.untilMs === Infinity)
       return Infinity;
     // its beginning disturbs the host too
