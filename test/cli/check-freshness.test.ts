@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { Checker, requester } from '../../src/cli/check-freshness.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -54,9 +55,18 @@ describe('check-freshness', () => {
   it('finds no fault in a healthy service', async () => {
     const { code, stderr, report } = await changing(check(service.narrowKey));
     expect([code, stderr]).toEqual([0, '']);
-    expect(report.changes).toBeGreaterThan(0);
     expect(report.answers).toBeGreaterThan(0);
     expect(report.stale).toEqual([]);
+  });
+
+  it('measures until when changes are visible on every connection', async () => {
+    const end = new AbortController();
+    const get = requester(service.url, service.narrowKey);
+    const checker = new Checker(service.sql, get, BOUND_MS, end.signal);
+    const untilChanged = expect.poll(() => checker.changes).toBeGreaterThan(0);
+    await changing(Promise.all([checker.watchLog(), untilChanged.finally(() => end.abort())]));
+    expect(checker.lag().median).toBeGreaterThanOrEqual(0);
+    expect(checker.stale).toEqual([]);
   });
 
   it('fails if nothing was compared: an invalid key, a deployment that rejects everything, no hotel', async () => {
