@@ -114,7 +114,8 @@ export class ChangesReader {
     let empty: ChangesPage | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
-    const untilMs = monotonicMs() + request.waitMs;
+    const arrivedMs = monotonicMs();
+    const untilMs = arrivedMs + request.waitMs;
     let { token } = request;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
@@ -125,7 +126,7 @@ export class ChangesReader {
       const known = token && this.upToDate({ token, view, collection });
       const page =
         known ??
-        (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
+        (await this.#shared({ token, limit, view, owner, collection }, arrivedMs).catch((error) => {
           // many clients wake together: one that waited gets its empty page again, which was true until then
           if (empty && this.#watch.isCurrent() && error instanceof Unavailable) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
@@ -173,11 +174,12 @@ export class ChangesReader {
     return wait.over;
   }
 
-  async #shared(request: ReadRequest): Promise<(ChangesPage & ReadChanges) | 'expired'> {
+  /** An earlier read might show less than the pages that the client has: what has no position yet is in them too. */
+  async #shared(request: ReadRequest, arrivedMs: number): Promise<(ChangesPage & ReadChanges) | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     return this.#reads
-      .run(name, owner, () => this.#read(request))
+      .run(name, owner, () => this.#read(request), arrivedMs)
       .catch((error) => {
         if (error instanceof Expired) return 'expired';
         throw error;

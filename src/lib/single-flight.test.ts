@@ -1,8 +1,12 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { fakeTimers, realClocks, VirtualClock } from './clock.fixture.ts';
+import { useClock } from './clock.ts';
 import { SingleFlight } from './single-flight.ts';
 
-afterEach(realClocks);
+afterEach(() => {
+  useClock();
+  realClocks();
+});
 
 it('work in flight is shared under each of its keys until it settles', async () => {
   const flights = new SingleFlight<number>(100);
@@ -60,3 +64,20 @@ it.each([
     expect(begin).toHaveBeenCalledTimes(begins);
   },
 );
+
+it('work that began before a caller had what it knows is joined in the same iteration alone', async () => {
+  const clock = new VirtualClock();
+  const flights = new SingleFlight<number>(1_000);
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const begin = vi.fn(() => promise);
+  const run = (sinceMs: number) => void flights.run('page', 'own', begin, sinceMs);
+  run(clock.nowMs);
+  run(clock.nowMs + 1);
+  expect(begin).toHaveBeenCalledTimes(1);
+  await clock.pass(1);
+  run(clock.nowMs - 1);
+  expect(begin).toHaveBeenCalledTimes(1);
+  run(clock.nowMs);
+  expect(begin).toHaveBeenCalledTimes(2);
+  resolve(0);
+});

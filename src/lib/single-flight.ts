@@ -1,10 +1,12 @@
-import { monotonicMs } from './clock.ts';
+import { monotonicMs, onIteration } from './clock.ts';
 
 interface Flight<Result> {
   /** API key whose share the work uses; undefined: it uses none */
   owner: string | undefined;
   work: Promise<Result>;
   beganMs: number;
+  /** of this iteration: what its callers know is older */
+  isNew?: boolean;
 }
 
 /**
@@ -26,13 +28,24 @@ export class SingleFlight<Result> {
     return this.#get(key)?.work;
   }
 
-  /** Joins the work under the key, or begins it by the share of this API key, also after that of another was used up. */
-  async run(key: string, owner: string, begin: () => Promise<Result>): Promise<Result> {
+  /**
+   * Joins the work under the key that began after `sinceMs`, or in this iteration, or begins it by the share of this API key, also
+   * after that of another was used up.
+   */
+  async run(key: string, owner: string, begin: () => Promise<Result>, sinceMs = -Infinity): Promise<Result> {
     const joined = this.#get(key);
-    if (!joined) return this.share([key], begin(), owner);
+    if (!joined || !(joined.isNew || joined.beganMs >= sinceMs)) {
+      const work = this.share([key], begin(), owner);
+      const flight = this.#inFlight.get(key)!;
+      flight.isNew = true;
+      onIteration(() => {
+        flight.isNew = false;
+      });
+      return work;
+    }
     return joined.work.catch((error) => {
       if (joined.owner === owner || !this.#isOfOwner(error)) throw error;
-      return this.run(`${key} ${owner}`, owner, begin);
+      return this.run(`${key} ${owner}`, owner, begin, sinceMs);
     });
   }
 
