@@ -1,9 +1,9 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
+import { onIteration } from '../lib/clock.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
-import { WaitQueue } from '../lib/wait-queue.ts';
+import { LookupQueue } from './lookup-queue.ts';
 
 /** Place of a key that no hotel can have. */
 const NO_KEY = -1;
@@ -51,17 +51,6 @@ interface LoadBatch {
   /** the places of each request */
   requests: { owner: string; places: number[] }[];
   reading: Promise<BatchRead>;
-  /** begins to read */
-  read: () => Promise<BatchRead>;
-  /** rejects it if it waits too long */
-  late?: Timer;
-  isRejected?: boolean;
-}
-
-/** Lookups that wait, by their expected bytes, and the expected bytes of what those that have begun may still read. */
-interface Lookups {
-  waiting: WaitQueue<LoadBatch>;
-  begunBytes: number;
 }
 
 type ReadBatch = (
@@ -85,8 +74,8 @@ export class LoadBatcher {
   readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   /** expected bytes of a hotel: also more, after timeouts of reads that so were not measured */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  readonly #usual: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
-  readonly #large: Lookups = { waiting: new WaitQueue(1, MAX_HOTEL_BYTES), begunBytes: 0 };
+  readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
+  readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
   constructor(read: ReadBatch, isContended: () => boolean) {
     this.#read = read;
@@ -106,8 +95,8 @@ export class LoadBatcher {
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
     const isLarge = this.#isLarge(owner);
-    if (isLarge && this.#large.waiting.sizeBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
-    const whose = isLarge || this.#usual.waiting.length > 0 || this.#isContended() ? owner : '';
+    if (isLarge && this.#large.bytesBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
+    const whose = isLarge || this.#usual.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
@@ -128,60 +117,30 @@ export class LoadBatcher {
 
   #begin(namespace: Namespace, name: string, owner: string, collection: string | null): LoadBatch {
     const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
-    const read = () => {
-      const reading = this.#read(namespace, batch.keys, owner, collection);
-      reading.then(resolve, reject);
-      return reading;
-    };
-    const batch: LoadBatch = {
-      ...{ owner, keys: [], places: new Map(), requests: [] },
-      ...{ reading: promise, read },
-    };
+    const batch: LoadBatch = { owner, keys: [], places: new Map(), requests: [], reading: promise };
     this.#open.set(name, batch);
     onIteration(() => {
       if (this.#open.get(name) === batch) this.#open.delete(name);
-      const lookups = owner !== '' && this.#measured.get(owner) > LARGE_BYTES ? this.#large : this.#usual;
-      if (lookups === this.#large)
-        batch.late = setTimer(() => {
-          batch.isRejected = true;
-          reject(tooLate());
-        }, MAX_LOOKUP_WAIT_MS);
-      lookups.waiting.append(owner, batch, this.#bytesOf(batch), monotonicMs());
-      this.#next(lookups);
+      const { keys, requests } = batch;
+      const bytes = this.#bytesOf(batch);
+      const isLarge = owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
+      const lookUp = async (hold: (bytes: number) => void) => {
+        const reading = this.#read(namespace, keys, owner, collection);
+        reading.then(resolve, reject);
+        try {
+          const { found, loaded } = await reading;
+          const missing = found.filter((hotel) => hotel === undefined).length;
+          hold(isLarge && missing > 0 ? (bytes * missing) / keys.length : 0);
+          await loaded;
+          this.#noteSizes(found, requests);
+        } catch (error) {
+          if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
+        }
+      };
+      const queue = isLarge ? this.#large : this.#usual;
+      queue.append(owner, bytes, lookUp, () => reject(tooLate()));
     });
     return batch;
-  }
-
-  /** Begins the lookups that there is room for. */
-  #next(lookups: Lookups): void {
-    const { waiting } = lookups;
-    while (waiting.length > 0 && lookups.begunBytes < MAX_READING_BYTES) {
-      const { item, size } = waiting.shift()!;
-      const { owner, read, keys, requests } = item;
-      if (item.isRejected) continue;
-      clearTimer(item.late);
-      let held = 0;
-      const hold = (bytes: number) => {
-        lookups.begunBytes += bytes - held;
-        held = bytes;
-      };
-      hold(size);
-      const loading = read().then(async ({ found, loaded }) => {
-        const missing = found.filter((hotel) => hotel === undefined).length;
-        hold(lookups === this.#large && missing > 0 ? (size * missing) / keys.length : 0);
-        this.#next(lookups);
-        await loaded;
-        this.#noteSizes(found, requests);
-      });
-      const ended = () => {
-        hold(0);
-        this.#next(lookups);
-      };
-      loading.then(ended, (error) => {
-        if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
-        ended();
-      });
-    }
   }
 
   #isLarge(owner: string): boolean {

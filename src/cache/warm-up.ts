@@ -145,7 +145,8 @@ export class WarmUp {
   async *#ids(listed: Promise<number>): AsyncGenerator<string[]> {
     const { repository } = this.#options;
     const start = await this.#startInList(listed);
-    const isBehindStart = (id: string) => Buffer.compare(Buffer.from(id), Buffer.from(start ?? '')) >= 0;
+    const startBytes = Buffer.from(start ?? '');
+    const isBehindStart = (id: string) => Buffer.compare(Buffer.from(id), startBytes) >= 0;
     for (let mark = start, hasWrapped = start === null; ; ) {
       const count = this.#loadCount;
       const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
