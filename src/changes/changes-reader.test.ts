@@ -4,7 +4,8 @@ import type { View } from '../hotels/entry.ts';
 import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
-import { type ChangesPage, ChangesReader } from './changes-reader.ts';
+import { ChangesReader } from './changes-reader.ts';
+import type { ChangesPage } from './page-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 

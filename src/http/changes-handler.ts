@@ -1,6 +1,7 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
-import type { ChangesPage, ChangesReader } from '../changes/changes-reader.ts';
+import type { ChangesReader } from '../changes/changes-reader.ts';
+import type { ChangesPage } from '../changes/page-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { workOf } from '../lib/event-loop.ts';
 import { tagOf } from './etag.ts';

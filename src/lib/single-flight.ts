@@ -5,8 +5,8 @@ interface Flight<Result> {
   owner: string | undefined;
   work: Promise<Result>;
   beganMs: number;
-  /** of this iteration: what its callers know is older */
-  isNew?: boolean;
+  /** of `run`: true in the iteration in which it began, whose callers know nothing later */
+  isNew: boolean;
 }
 
 /**
@@ -34,14 +34,12 @@ export class SingleFlight<Result> {
    */
   async run(key: string, owner: string, begin: () => Promise<Result>, sinceMs = -Infinity): Promise<Result> {
     const joined = this.#get(key);
-    if (!joined || !(joined.isNew || joined.beganMs >= sinceMs)) {
-      const work = this.share([key], begin(), owner);
-      const flight = this.#inFlight.get(key)!;
-      flight.isNew = true;
+    if (!joined || (!joined.isNew && joined.beganMs < sinceMs)) {
+      const flight = this.#add([key], begin(), owner);
       onIteration(() => {
         flight.isNew = false;
       });
-      return work;
+      return flight.work;
     }
     return joined.work.catch((error) => {
       if (joined.owner === owner || !this.#isOfOwner(error)) throw error;
@@ -50,14 +48,18 @@ export class SingleFlight<Result> {
   }
 
   /** Shares `work` under each of the keys until it settles or is forgotten. Returns it. */
-  share(keys: readonly string[], work: Promise<Result>, owner?: string): Promise<Result> {
-    const flight = { owner, work, beganMs: monotonicMs() };
+  share(keys: readonly string[], work: Promise<Result>): Promise<Result> {
+    return this.#add(keys, work).work;
+  }
+
+  #add(keys: readonly string[], work: Promise<Result>, owner?: string): Flight<Result> {
+    const flight = { owner, work, beganMs: monotonicMs(), isNew: true };
     for (const key of keys) this.#inFlight.set(key, flight);
     const settled = () => {
       for (const key of keys) if (this.#inFlight.get(key) === flight) this.#inFlight.delete(key);
     };
     work.then(settled, settled);
-    return work;
+    return flight;
   }
 
   #get(key: string): Flight<Result> | undefined {

@@ -1,5 +1,5 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
-import type { Reach } from './reach.ts';
+import { RETURN_MS, type Reach } from './reach.ts';
 import { type ApiKey, DAY_MS, type Data, dateOf, sortedHotels } from './sequencer.ts';
 import { isSeen } from './statements.ts';
 import type { Timeline, Truth } from './truth.ts';
@@ -8,8 +8,6 @@ import { entryOf, type Host, type World } from './world.ts';
 /** A change is served within this time of its commit; under faults, nothing is served that was replaced longer ago. */
 const BOUND_MS = 1_000;
 const FAULT_BOUND_MS = 5_000;
-/** Time after the return of PostgreSQL at which everything is answered again. */
-const RETURN_MS = 2_000;
 /** Time within which `certified` follows midnight and steps of the clock. */
 const MIDNIGHT_MS = 1_100;
 /** Precision of the wall clock of a process. */

@@ -5,8 +5,8 @@ import { entryOf, type World } from './world.ts';
 /** Time after a fault for which the bounds of faults hold. */
 const SETTLES_MS = 5_000;
 
-/** Time for which PostgreSQL has to be back for a host to be current again; see RETURN_MS in checker.ts. */
-const RETURN_MS = 2_000;
+/** Time after the return of PostgreSQL at which everything is answered again. */
+export const RETURN_MS = 2_000;
 
 /** Deadline of queries; see DATABASE_TIMEOUT_MS in instance.ts. */
 const DEADLINE_MS = 500;

@@ -1,0 +1,185 @@
+import { isQueueFull, isTimeout } from '../errors.ts';
+import type { View } from '../hotels/entry.ts';
+import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
+import { type EventLoop, workOf } from '../lib/event-loop.ts';
+import { SingleFlight } from '../lib/single-flight.ts';
+import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import type { LogPlace } from '../log/row.ts';
+import { type Change, type ChangeLog, type LogSnapshot, MAX_CHANGES } from './change-log.ts';
+import { writePage } from './page-body.ts';
+import type { PositionWatch } from './position-watch.ts';
+import { type Token, writeToken } from './token.ts';
+
+/** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
+export const SETTLE_MS = 250;
+/** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
+const MAX_PAGE_BYTES = 2 * 1024 * 1024;
+/** Number of hotels that may always be read at once. */
+const MIN_READ = 32;
+
+/** What decides a page. */
+export interface PageRequest {
+  /** undefined: the beginning */
+  token: Token | undefined;
+  limit: number;
+  view: View;
+  /** collection of the key; null: all hotels */
+  collection: string | null;
+  /** the API key, by whose share queries wait */
+  owner: string;
+}
+
+/** A page of changes as it is sent. */
+export interface ChangesPage {
+  body: Buffer;
+  /** token of the next page */
+  next: Token;
+  /** `next` as it is in the body */
+  written: string;
+  /** number of hotels in the body */
+  hotels: number;
+}
+
+/** Changes as they were read, before they are a page. */
+interface ReadChanges {
+  changes: Change[];
+  next: Token;
+  more: boolean;
+}
+
+export type ReadPage = ChangesPage & ReadChanges;
+
+/**
+ * Reads pages of changes. The walk by id returns unchanged hotels, the log the others, and committed changes without a position
+ * are added.
+ */
+export class PageReader {
+  readonly #log: ChangeLog;
+  readonly #watch: PositionWatch;
+  readonly #eventLoop: EventLoop;
+  /** clients that request the same page share its read */
+  readonly #reads = new SingleFlight<ReadPage>(MAX_AGE_THEN_MS, isQueueFull);
+  /** what a page has no room for is read in vain */
+  readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
+
+  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
+    this.#log = log;
+    this.#watch = watch;
+    this.#eventLoop = eventLoop;
+  }
+
+  /**
+   * Returns the page that follows a token, for a request that arrived at this monotonic time; 'expired': the token is no longer
+   * remembered. An earlier read might show less than the pages that the client has: what has no position yet is in them
+   * too. Throws `Unavailable`.
+   */
+  async read(request: PageRequest, arrivedMs: number): Promise<ReadPage | 'expired'> {
+    const { token, limit, view, collection, owner } = request;
+    const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
+    return this.#reads
+      .run(name, owner, () => this.#read(request), arrivedMs)
+      .catch((error) => {
+        if (error instanceof Expired) return 'expired';
+        throw error;
+      });
+  }
+
+  async #read(request: PageRequest): Promise<ReadPage> {
+    const { token, owner } = request;
+    const limit = Math.min(request.limit, this.#atOnce.maxFor(owner));
+    const found = await (token?.walkedTo === null
+      ? this.#readChanges(token, limit, owner)
+      : this.#readHotels({ ...request, limit })
+    ).catch((error) => {
+      if (isTimeout(error)) this.#atOnce.wasTooMuch(owner);
+      throw error;
+    });
+    const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
+    const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    this.#atOnce.note(owner, hotels.length, size);
+    const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
+    return { ...found, ...(await this.#eventLoop.run(owner, workOf(bytes), () => pageOf(found))) };
+  }
+
+  /** Returns a page of the walk by id. */
+  async #readHotels({ token, limit, view, owner, collection }: PageRequest): Promise<ReadChanges> {
+    const walkedFrom = token?.walkedTo ?? '';
+    const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection, token);
+    if (token) check(token, state);
+    const changes = hotels.slice(0, fitting(hotels, limit));
+    const isLast = hotels.length === changes.length;
+    const { history, position, transaction, isOrphaned } = token ?? state;
+    const walkedTo = isLast ? null : changes.at(-1)!.id;
+    // all hotels of a single page come from one snapshot
+    const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isListing);
+    const more = !isLast || isBehind;
+    const next = { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole: !more };
+    return { changes, next, more };
+  }
+
+  async #readChanges(token: Token, limit: number, owner: string): Promise<ReadChanges> {
+    const read = async () => {
+      const page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
+      check(token, page.state);
+      // no position is left out, except in a log that was restored in part
+      if (!page.readTo && token.position < page.state.position) throw new Expired();
+      const fit = fitting(page.changes, limit);
+      const isFull = page.changes.length > fit;
+      const readTo: LogPlace = isFull ? page.changes[fit - 1]! : (page.readTo ?? page.state);
+      return { ...page, fit, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
+    };
+    let page = await read();
+    const { isQueued, isListing, position } = page.state;
+    if (page.reachesEnd && (isQueued || (isListing && page.changes.length === 0))) {
+      await this.#watch.laterThan(position, SETTLE_MS).over;
+      page = await read();
+    }
+    const { fit, queued, state, readTo } = page;
+    const changes = page.changes.slice(0, fit);
+    const all = [...changes, ...queued];
+    const isWhole =
+      page.reachesEnd &&
+      !page.isCut &&
+      all.length === fitting(all, limit) &&
+      !state.isTruncated &&
+      !state.isListing;
+    const next = { ...token, position: readTo.position, transaction: readTo.transaction, isWhole };
+    return {
+      changes: removalsFirst(isWhole ? all : changes),
+      next,
+      more: !isWhole,
+    };
+  }
+}
+
+/** Returns how many of the changes are one page: at least one, and those that fit. */
+function fitting(changes: Change[], limit: number): number {
+  let bytes = 0;
+  const end = changes.findIndex(({ hotel }, i) => {
+    bytes += hotel?.bytes.length ?? 0;
+    return i >= limit || (i > 0 && bytes > MAX_PAGE_BYTES);
+  });
+  return end < 0 ? changes.length : end;
+}
+
+/** A hotel that takes over the channel or registry id of one that is gone comes behind it. */
+function removalsFirst(changes: Change[]): Change[] {
+  return [...changes.filter(({ hotel }) => !hotel), ...changes.filter(({ hotel }) => hotel)];
+}
+
+/** Error for a token that is no longer remembered. */
+class Expired extends Error {}
+
+function check(token: Token, state: LogSnapshot): void {
+  if (token.history !== state.history || token.position < state.oldest) throw new Expired();
+  if (token.isOrphaned !== state.isOrphaned) throw new Expired();
+  // the database has gone back to a state before the token
+  if (token.transaction !== state.transactionOfToken) throw new Expired();
+}
+
+/** Assembles a page. */
+export function pageOf({ changes, next, more }: ReadChanges): ChangesPage {
+  const written = writeToken(next);
+  const hotels = changes.filter(({ hotel }) => hotel !== null).length;
+  return { body: writePage(changes, next.view, written, more), next, written, hotels };
+}
