@@ -63,6 +63,8 @@ export class Redis extends EventEmitter {
   #connection: Connection | undefined;
   #giveUp: (() => void) | undefined;
   #attempt = 0;
+  /** when the server executes what was sent last: it answers a connection in order */
+  #executedAtMs = -Infinity;
   #retry: Timer | undefined;
   readonly #pending = new Set<(error: Error) => void>();
 
@@ -142,7 +144,8 @@ export class Redis extends EventEmitter {
     const { world } = present();
     connection.ask(() => {
       const { run } = server;
-      world.after(server.delayMs, () =>
+      this.#executedAtMs = Math.max(this.#executedAtMs, world.nowMs + server.delayMs);
+      world.at(this.#executedAtMs, () =>
         server.whenRunning(() => {
           if (run !== server.run) return;
           const replies = commands.map((command) => server.execute(command));
