@@ -105,7 +105,7 @@ const operationsOf = (hotel: Hotel): Operation[] => [
     path: '/key',
     operationId: 'getKey',
     tag: 'Key',
-    summary: 'Get what your API key is and may',
+    summary: 'Get the rights and limits of your API key',
     description:
       'The name, scopes, collection, expiry and rate limit of the key of the request, never the key itself.',
     kind: 'key',

@@ -97,7 +97,7 @@ const SUCCESSES = {
     own: refs('ETag', 'Link'),
     schema: ref('schemas', 'ChangePage'),
   },
-  key: { description: 'What the key is and may', own: refs('ETag'), schema: ref('schemas', 'Key') },
+  key: { description: 'The rights and limits of the key', own: refs('ETag'), schema: ref('schemas', 'Key') },
 };
 export type SuccessKind = keyof typeof SUCCESSES;
 

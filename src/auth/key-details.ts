@@ -1,7 +1,7 @@
 import { isoTime } from '../lib/iso-time.ts';
 import type { Origin } from '../postgres/origin.ts';
 
-/** What a key is and may, as its holder sees it. */
+/** Rights and limits of a key, as its holder sees them. */
 export interface KeyDetails {
   id: string;
   name: string;

@@ -111,7 +111,7 @@ export const VARIABLES = {
     pattern: /^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$/u,
   }),
   L1_MAX_BYTES: whole(
-    "Memory of a worker's local cache, keys and index included. The list and responses take up to 6 MiB, or a fifth of it, in addition. 0 disables the cache",
+    "Memory of a worker's local cache, keys and index included. The list and responses take in addition up to 6 MiB, or a fifth of it if that is more. 0 disables the cache",
     256 * MIB,
     0,
     3_072 * MIB,

@@ -52,7 +52,7 @@ it.each<[header: string, status: number]>([
 });
 
 describe('GET /key', () => {
-  it('returns what a key without limits is and may', async () => {
+  it('returns the rights of a key without limits', async () => {
     const key = await insertKey(service.sql, []);
     const response = await service.get('/key', { key });
     expect([response.status, response.text]).toEqual([
