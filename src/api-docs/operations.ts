@@ -55,7 +55,7 @@ export const KEY = {
   rate_limit: { requests: 600, window_seconds: 60 },
 };
 
-/** Returns the example of a body with a hotel; that of a key has none. */
+/** Examples of the bodies of successes, made of a hotel. */
 const EXAMPLES: Record<SuccessKind, (hotel: Hotel) => unknown> = {
   list: (hotel) => [hotel],
   batch: (hotel) => [hotel],

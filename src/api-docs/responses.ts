@@ -75,7 +75,7 @@ export const headers = {
 const refs = (...names: (keyof typeof headers)[]) =>
   Object.fromEntries(names.map((name) => [name, ref('headers', name)]));
 const COMMON_HEADERS = refs('x-request-id', 'Cache-Control', 'Vary');
-/** Headers of every request with a valid key. */
+/** Headers of the responses to a key with a rate limit. */
 const OF_KEYS = refs('RateLimit', 'RateLimit-Policy');
 
 const hotel = ref('schemas', 'Hotel');

@@ -77,9 +77,9 @@ export class ApiKeyCache {
   }
 
   /**
-   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights, if
-   * `mayServeAnyAge`. Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if
-   * too many unknown keys are being looked up.
+   * Looks up a well-formed key in Redis and PostgreSQL. If that fails, a key that this worker holds keeps its rights while the
+   * worker is current. If `mayServeAnyAge`, each known key keeps them. Throws `Unavailable` otherwise, and if too many unknown
+   * keys are being looked up.
    */
   async load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);

@@ -13,8 +13,8 @@ const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
 const ADMIT_AGAIN_MS = 25;
 /**
- * Lookups of unknown keys in a window, in all workers of an instance: at most 48 in any second, because a second overlaps six
- * windows. Each worker has an equal share, and at least one.
+ * Lookups of unknown keys in a window, in all workers of an instance: at most 48 in any second with up to 8 workers, because a
+ * second overlaps six windows. Each worker has an equal share, and at least one.
  */
 const MAX_LOOKUPS = 8;
 const LOOKUP_WINDOW_MS = 200;

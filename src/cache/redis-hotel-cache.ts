@@ -57,7 +57,7 @@ export class RedisHotelCache {
   }
 }
 
-/** Returns the value in Redis by which no hotel had this key when it was read at `label`. */
+/** Returns the value that states in Redis that no hotel had this key when it was read at `label`. */
 export function absenceOf(namespace: Namespace, key: string, label: number): Buffer {
   const { bytes } = encodeAbsence(namespace, key, label);
   return namespace === 'id' ? bytes : Buffer.concat([Buffer.from(ABSENCE_PREFIX), bytes]);

@@ -20,7 +20,7 @@ const NOT_CURRENT_WAIT_MS = 500;
  */
 const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
-/** Maximum number of consecutive empty answers that are skipped. */
+/** Number of rounds, waits included, after which an empty page with more behind it is returned instead of skipped. */
 const MAX_ROUNDS = 4;
 
 interface ChangesRequest extends PageRequest {

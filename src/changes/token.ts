@@ -60,7 +60,7 @@ export function writeToken(token: Token): string {
   return checksumOf(text) + text;
 }
 
-/** Decodes a token; undefined if this API never issued it. */
+/** Decodes a token; undefined if its form or its checksum is wrong. */
 export function readToken(written: string): Token | undefined {
   const text = written.slice(TOKEN_CHECKSUM_CHARACTERS);
   if (text === '' || checksumOf(text) !== written.slice(0, TOKEN_CHECKSUM_CHARACTERS)) return undefined;

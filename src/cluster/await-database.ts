@@ -12,7 +12,7 @@ const ATTEMPT_PAUSE_MS = 500;
 const ATTEMPT_DEADLINE_MS = 3_000;
 
 /**
- * Waits until PostgreSQL responds within the deadline to the queries of workers, and has this release's schema. Returns
+ * Waits until PostgreSQL responds within 3 s to the queries of workers, and has this release's schema. Returns
  * undefined during shutdown. `pooled`: DATABASE_URL leads through a pooler, so connections of all processes send no settings.
  */
 export async function awaitDatabase(

@@ -116,7 +116,7 @@ export function buildWorker(
       pageIndex,
     },
     applied,
-    // a replica and then the primary, each for up to twice its deadline
+    // more than a replica and then the primary take: each at most twice its deadline, which is half as long for a replica
     4 * config.DATABASE_TIMEOUT_MS,
   );
   const accessLog = new AccessLog(context.log, {

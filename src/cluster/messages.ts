@@ -23,7 +23,7 @@ export interface FollowedLog extends Applied {
 export interface Start {
   type: 'start';
   log: FollowedLog;
-  /** time of the first answer of PostgreSQL to a worker that came too late (see `Freshness`), by `systemMs` */
+  /** time of the last late answer that a worker has reported (see `Freshness`), by `systemMs`; undefined: there was none */
   lateAnswerMs: number | undefined;
   /** true: DATABASE_URL leads through a pooler */
   pooled: boolean;

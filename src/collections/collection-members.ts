@@ -17,7 +17,7 @@ const CHANGED_PER_QUERY = 1_000;
 /** Number of pending changes above which the whole collection is reloaded. */
 const MAX_CHANGED = 10_000;
 
-/** Hotels that have changed, with the ids that they have now. `moves`: they were created or deleted, or have other ids. */
+/** Hotels that have changed, with the ids that they have now. `moves`: they were inserted, deleted or renamed. */
 export type ChangedHotels = Pick<LogRow, 'ids' | 'channelIds' | 'registryIds' | 'moves'>;
 
 /**

@@ -23,7 +23,7 @@ export interface Membership {
   is_member: boolean;
 }
 
-/** Reads collections from PostgreSQL. All methods throw `Unavailable`. */
+/** Reads collections from PostgreSQL. Queries throw `Unavailable`. */
 export class CollectionRepository {
   readonly #origin: Origin;
 

@@ -82,7 +82,12 @@ export const VARIABLES = {
     { pattern: /^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u, faultsOf: faultsOfRedisUrls },
   ),
   REDIS_URL_FILE: addressFile('REDIS_URL'),
-  REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
+  REDIS_TIMEOUT_MS: whole(
+    'Deadline of a read of hotels from Redis. Reads of keys and writes have twice as long',
+    100,
+    5,
+    10_000,
+  ),
   REDIS_TTL_S: whole(
     'Maximum lifetime of a hotel or key in Redis. Actual lifetimes are spread between half of it and all of it',
     86_400,
@@ -208,7 +213,7 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
   return Object.freeze(config);
 }
 
-/** Returns the configuration with the passwords in addresses replaced. */
+/** Returns the configuration; in addresses, user and password, and a parameter `password`, are replaced by `***`. */
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
   for (const name of ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {

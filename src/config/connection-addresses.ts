@@ -66,7 +66,7 @@ export function faultsOfRedisUrls(addresses: string): string[] {
   return [];
 }
 
-/** Returns the address without user and password. */
+/** Returns the address with user and password, and a parameter `password`, replaced by `***`. */
 export function withoutSecrets(address: string): string {
   // everything before the last @ may be part of a password
   return address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***');

@@ -5,7 +5,7 @@ import type { Origin } from '../postgres/origin.ts';
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
 const ID = 'id collate "C"';
 
-/** Reads ids of hotels in byte order from PostgreSQL. All methods throw `Unavailable`. */
+/** Reads ids of hotels in byte order from PostgreSQL. Queries throw `Unavailable`. */
 export class IdList {
   readonly #origin: Origin;
   readonly #relation: string;

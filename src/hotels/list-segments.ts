@@ -78,14 +78,14 @@ export class ListSegments {
     return { segment: this.#all[low]!, skip: offset - this.#sums[low]! };
   }
 
-  /** Returns true if all segments before this one were counted after this tick, or are unchanged since. */
+  /** Returns true if all segments before this one were counted at this tick or later, or are unchanged since. */
   isExactBefore(each: Segment, tick: number): boolean {
     for (const { index, countedAt } of this.#uncounted)
       if (index < each.index && countedAt < tick) return false;
     return true;
   }
 
-  /** Returns at most `limit` segments with invalid counts, the longest invalid ones first. */
+  /** Returns at most `limit` segments with invalid counts, first those whose last count is oldest. */
   uncounted(limit: number): Segment[] {
     return [...this.#uncounted]
       .sort((a, b) => a.countedAt - b.countedAt || a.index - b.index)

@@ -13,6 +13,7 @@ import type { Pending } from './routes.ts';
 /** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
+/** Returns what sends batches from these sources. */
 export function batches(sources: HotelSources): SendBatch {
   const { local, redisBatch, collections, large } = sources;
   const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_RESPONSE_BYTES);

@@ -8,8 +8,8 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes that are read of a larger body. Many clients do not read a response that comes before they have sent their request. */
 export const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
 /**
- * Bytes behind which the client is disconnected without a response: as long as it sends as fast as the library reads, the
- * library reads on in the same iteration of the event loop, in which nothing is answered.
+ * Bytes behind which the client is disconnected without a response. While it sends as fast as the library reads, the library
+ * reads on in the same iteration of the event loop, and nothing is answered.
  */
 const MAX_ARRIVED_BYTES = 2 * MAX_READ_BYTES;
 
@@ -25,8 +25,8 @@ const BODY_WINDOW_MS = 7_000;
 export const MAX_UNFINISHED_BYTES = 32 * 1024 * 1024;
 
 /**
- * Pieces of a body beyond which those of fewer bytes on average disconnect the client: each chunk is a call of the HTTP library,
- * which makes 87,000 for 512 KiB of chunks of one byte, in 60 ms. A thousand ids and the commas between them fit.
+ * Number of pieces of a body beyond which the client is disconnected if their mean size is below SMALL_PIECE_BYTES. Each chunk
+ * is a call of the HTTP library: 87,000 for 512 KiB of chunks of one byte, in 60 ms. A thousand ids and their commas fit.
  */
 const MAX_SMALL_PIECES = 2_048;
 /** The same of a rejected request, whose body is not needed. Beyond a quarter of them the response is not delayed any longer. */

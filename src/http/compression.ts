@@ -55,7 +55,7 @@ const COMPRESSED_SHARE = 0.9;
 export const MAX_SYNC_BYTES = 131_072;
 /**
  * Maximum size of bodies that are compressed in one turn of the event loop, in up to 6 ms of usual hotels. On another thread
- * the encoders of Node take half as much processor time again, because each allocates its memory anew there.
+ * the encoders of Node take 1.5 times the CPU time, because each allocates its memory anew there.
  */
 const MAX_TURN_BYTES = 2 * 1024 * 1024;
 /**

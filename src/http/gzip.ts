@@ -12,7 +12,7 @@ const input = new Uint8Array(memory.buffer, wasm.INPUT.value, wasm.PIECE_BYTES.v
 const output = Buffer.from(memory.buffer, wasm.OUTPUT.value, wasm.OUTPUT_BYTES.value);
 
 /**
- * Returns the body compressed to gzip (RFC 1952). A batch of 1000 hotels takes 0.7 of the processor time of zlib's level 1, and
+ * Returns the body compressed to gzip (RFC 1952). A batch of 1000 hotels takes 0.7 of the CPU time of zlib's level 1, and
  * makes fewer bytes.
  */
 export function gzip(body: Uint8Array): Buffer {

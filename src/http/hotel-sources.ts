@@ -25,7 +25,7 @@ export interface HotelSources {
   eventLoop: EventLoop;
 }
 
-/** Time since the start of a request after which its key is judged again. A load from PostgreSQL takes no longer. */
+/** Time since the start of a request after which its key is judged again: by the defaults, a load from the primary takes no longer. */
 const LATE_MS = 600;
 
 /**

@@ -4,7 +4,7 @@ let reading: RequestHeaders;
 
 /**
  * The request headers that the service reads; undefined: absent. Of repeated headers the first counts. One pass over all
- * of them finds repeated ones of the framing too: an empty first one would hide a body, whose bytes the HTTP library takes
+ * of them finds repeated ones of the framing too. An empty first one would hide a body: the HTTP library would take its bytes
  * for the next request on a connection that a proxy shares. The values can be read after the handler returns.
  */
 export class RequestHeaders {

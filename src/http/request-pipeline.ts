@@ -44,6 +44,7 @@ export class RequestPipeline implements Observer<Exchange> {
   unfinished = 0;
   /** number of those whose response is made */
   #sending = 0;
+  /** number of requests that are over */
   finishedCount = 0;
 
   constructor(

@@ -3,7 +3,7 @@ import type { Route } from '../observability/request-histogram.ts';
 import type { NEEDS_LOAD } from './admission.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A route that reads a hotel or the list. */
+/** A route of GET and HEAD. */
 export interface GetRouteDefinition<Input> {
   route: Route;
   /** takes from the request what the response needs; the request cannot be read later */
@@ -27,7 +27,7 @@ export type AnswerPage = (
   respond: (mayLoad: boolean) => Pending,
 ) => void;
 
-/** A route that takes a body. */
+/** A route of POST. */
 export interface PostRouteDefinition {
   route: Route;
   needsRegistry: boolean;

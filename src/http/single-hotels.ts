@@ -27,6 +27,7 @@ type Turn = 'now' | 'late' | undefined;
 /** Sends the hotel that has a key; an undefined key is one that no hotel can have. */
 type SendHotel = (exchange: Exchange, namespace: Namespace, key: string | undefined) => void | Promise<void>;
 
+/** Returns what sends single hotels from these sources. */
 export function singleHotels(sources: HotelSources): SendHotel {
   const { local, collections, eventLoop, access } = sources;
 

@@ -5,7 +5,7 @@ import { WaitQueue } from './wait-queue.ts';
 const BUDGET_MS = 10;
 /** Minimum time between iterations that responses measure, because each costs a callback. */
 const MEASURED_EVERY_MS = 1;
-/** Size of work, as of the body of a batch that takes as long, that an owner may use before the next one: a batch of 1000. */
+/** Work of an owner before the next one, as the bytes of a batch body that take as long: a batch of 1000. */
 export const QUANTUM_BYTES = 16 * 1024;
 /** Initial estimate: a batch of 1000 from the local cache. */
 export const FIRST_MS_PER_BYTE = 0.3 / 13_000;

@@ -1,4 +1,4 @@
-/** Cache within a budget of bytes. Beyond it the least recently used values are evicted; a larger one is not kept. */
+/** Cache within a budget of bytes. Beyond it the least recently used values are evicted. A value larger than the budget is not kept. */
 export class LruCache<Key, Value> {
   readonly #maxBytes: number;
   readonly #bytesOf: (value: Value) => number;

@@ -21,7 +21,8 @@ import {
  * answer, values of any age are served. In an outage no newer ones can be read. If PostgreSQL answers other instances, these
  * may serve newer ones.
  *
- * Two times suffice: when the worker was last current, and the first answer of PostgreSQL that came too long after it.
+ * Two times suffice while the machine is awake: when the worker was last current, and the first answer of PostgreSQL that came
+ * too long after it. A sleep adds a third.
  */
 export class Freshness {
   readonly #isUnavailable: () => boolean;
@@ -41,12 +42,12 @@ export class Freshness {
     this.#onLateAnswer = onLateAnswer;
   }
 
-  /** Time as of which the worker is current; -Infinity if it never was. */
+  /** Monotonic time as of which the worker is current; -Infinity if it never was. */
   get asOfMs(): number {
     return this.#asOfMs;
   }
 
-  /** Records that everything that had committed by this time is applied. */
+  /** Records that everything that had committed by this monotonic time is applied. */
   current(asOfMs: number, nowMs = monotonicMs()): void {
     // a time from before a sleep says nothing of what has committed since
     if (asOfMs <= this.#asOfMs || asOfMs < this.#sleptAtMs) return;
@@ -89,7 +90,7 @@ export class Freshness {
     return nowMs - this.#asOfMs < MEMBERS_WITHIN_MS;
   }
 
-  /** Returns the time before which a value must have been read not to be served now. */
+  /** Returns the monotonic time from which on a value must have been read to be served now. */
   oldestReadMs(nowMs: number): number {
     if (this.isCurrent(nowMs) || this.#servesAnyAge(nowMs)) return nowMs - MAX_AGE_MS;
     return Math.max(nowMs - MAX_AGE_THEN_MS, this.#sleptAtMs);

@@ -5,7 +5,7 @@ export interface LogRow {
   /** of its last id */
   position: number;
   kind: LogKind;
-  /** of hotels: some were created or deleted, which moves the positions of the list */
+  /** of hotels: they were inserted, deleted or renamed, which moves the positions of the list; of all hotels: some may have been */
   moves: boolean;
   /** hotels, keys by their sha256 in hexadecimal, or collections */
   ids: string[];

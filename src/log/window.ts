@@ -30,8 +30,8 @@ export interface WindowCopy {
  * allows an outdated value. It needs no lifetime and no capacity, and what a cache loses, delays or revives meets the same
  * comparison.
  *
- * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change costs about three more a miss, one for each of
- * its ids. They are in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
+ * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change makes about three other values miss, one for
+ * each of its ids. They are in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
  * (assembly/redis-batch/window.ts).
  */
 export class Window {

@@ -24,9 +24,9 @@ export interface Applied {
 type MarkedRow<Row> = { label: number; history: string; server: string | null; found: true | null } & Row;
 
 /**
- * SQL of a condition that is true in a session of a pooler whose reads another user of the login falsifies: by temporary
- * tables, which are read in place of others, or by settings, by which a position loses digits and a time is another. Functions
- * are never temporary, so nothing can replace these.
+ * SQL of a condition that is true in a falsified session of a pooler: another user of the login has left it temporary tables
+ * or settings. Temporary tables are read in place of others. By settings a position loses digits, or a time is another.
+ * Functions are never temporary, so nothing can replace these.
  */
 export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or ${falsifying()})`;
 /** Value of `SERVER` in such a session. */
@@ -47,9 +47,9 @@ export const SERVER = `case when ${IS_FALSIFIED} then '${FALSIFIED}' when not pg
  * The label may be too low, if later changes have no position yet; it is never too high. A copy of the database shows the
  * same positions and history until something is sequenced there: its rows are rejected by `SERVER`.
  *
- * Returns the rows of a query with their label, or undefined if the server is behind what was applied before the read
- * began, or is not the one that is followed, before or after it, or if the session is falsified. While nothing is
- * known to be applied, any label will do.
+ * Returns the rows of a query with their label, or undefined if they may not be used: the server is behind what was
+ * applied before the read began, is not the one that is followed, before or after it, or the session is falsified. While
+ * nothing is known to be applied, any label will do.
  * The columns of the query must not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws.
  */
 export async function readLabelled<Row>(

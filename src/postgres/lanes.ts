@@ -21,8 +21,8 @@ export class Queries extends Turns {
   }
 
   /**
-   * Returns true if a new query would probably time out in the queue. An owner of which none waits may always try: others may
-   * have made the queue slow, and it waits for one query of each of them.
+   * Returns true if a new query would exceed the queue, or would probably time out in it. An owner of which none waits is
+   * rejected by the length of the queue alone: others may have made it slow, and the owner waits for one query of each of them.
    */
   isFull(owner: string, limit: number, maxWaitMs: number, nowMs: number): boolean {
     const { waiting } = this;

@@ -164,7 +164,7 @@ class Replica {
     }
   }
 
-  /** Compares its label while no request reads from it. */
+  /** Compares its label once, whether or not requests read from it. A failure is a pause. */
   async check(): Promise<void> {
     if (this.postgres.breakerOpen) this.#pause();
     else await this.read('select 1', []).catch(() => {});

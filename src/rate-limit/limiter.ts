@@ -31,8 +31,8 @@ const LEASE_TIMEOUT_MS = 100;
 
 /**
  * Applies rate limits in one worker. The worker leases a few requests of each limit from the primary, and requests
- * more before they run out. A client whose connections are all in one worker therefore has its whole limit, and all
- * workers together admit no more than the limit. Most decisions are synchronous; a request waits a fraction of a
+ * more before they run out. A client whose connections are all in one worker therefore has its whole limit.
+ * While the primary process answers, all workers together admit no more than the limit. Most decisions are synchronous; a request waits a fraction of a
  * millisecond if the lease is empty.
  */
 export class RateLimiter {

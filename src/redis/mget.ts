@@ -3,15 +3,9 @@ import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type T
 import { type ReplyReader, ValuesReader } from './reply-parser.ts';
 import { disconnectionOf, isUnavailable, silenceMs } from './store.ts';
 
-/**
- * Time that each requested key adds to the deadline of the reads behind it: eight concurrent batches of 1000 are 8
- * MB.
- */
+/** Time that each key adds to the deadline of its read, and of those behind it: eight concurrent batches of 1000 are 8 MB. */
 const MS_PER_KEY = 0.02;
-/**
- * Bounds of a reply, for each key and for all. An entry has at most 67 kB; a longer value, if another program has set it,
- * can be read and removed.
- */
+/** Bounds of a reply, for each key and for all. An entry has at most 70 kB. A longer value of another program is read as invalid. */
 const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
 /** Bound of the bytes of all incomplete replies of a process: each master of a cluster may begin one. */
@@ -78,7 +72,7 @@ export class MgetConnection {
 
   /**
    * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects after the deadline, which
-   * grows with the keys requested before.
+   * grows with the keys of all pending reads, its own included.
    * `onSent` is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
   sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {

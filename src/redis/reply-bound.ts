@@ -14,8 +14,8 @@ const LINE = /^(?:[-+].*|:-?\d{1,19}|([$*])(-1|\d{1,7}))$/s;
 type Parse = (bytes: Buffer) => void;
 
 /**
- * Replaces the connection of a client whose server sends anything but one reply of bounded size to each command. ioredis throws
- * outside of any handler at a reply or a push that no command awaits, and allocates arrays as long as the server says.
+ * Replaces the connection of a client whose server sends anything but one reply of bounded size to each command. At a reply or
+ * a push that no command awaits, ioredis throws outside of any handler. It allocates arrays as long as the server says.
  */
 export function boundReplies(client: Client): Client {
   client.on('connect', () => {

@@ -39,7 +39,7 @@ export interface RedisStore {
   ): Promise<true | undefined>;
   /** Sets values, whatever Redis holds. After a failure some of them are not set. */
   setMany(values: TimedValue[]): Promise<void>;
-  /** Counts uses of a key in a window, which begins with its first use; undefined if they may not be counted. */
+  /** Counts uses of a key in a window, which begins with its first use; undefined: unknown whether they were counted. */
   countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined>;
   /** Uses another user and password for later connections. */
   useLogin(login: Login): void;
@@ -90,8 +90,8 @@ export function isUnavailable({ name, message }: Error): boolean {
 const MAX_RETRY_MS = 500;
 
 /**
- * Time in ms for which a connection may owe a response in silence before it is closed. It is longer than the
- * deadline of any command, and short enough for a recovery within 2 s from a dead connection.
+ * Time in ms for which a connection may owe a response in silence before it is closed. It is at least the
+ * deadline of any other command than a read of hotels, and short enough for a recovery within 2 s from a dead connection.
  */
 export function silenceMs(timeoutMs: number): number {
   return Math.max(1_000, 2 * timeoutMs);

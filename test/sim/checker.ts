@@ -22,7 +22,7 @@ export interface Rights {
   collection: string | null;
 }
 
-/** A request and its answer. */
+/** A request: which machine got it, when, and what its key may see. */
 export interface Asked {
   host: Host;
   what: string;

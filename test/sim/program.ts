@@ -41,7 +41,7 @@ const command = new Command('node test/sim/main.ts')
   .option('--shrink <time>', 'look for fewer steps that still fail, for this time', numberOf)
   .option('--save <file>', 'write these steps')
   .option('--steps <file>', 'run these steps instead of those that the seed draws')
-  .option('--mutations', 'instead: hold the simulation to its mutations of the service, each with its seed')
+  .option('--mutations', 'instead: check that the seed of each mutation of the service finds it')
   .exitOverride(({ exitCode }) => process.exit(exitCode && 2));
 
 /** Runs episodes by hand. Prints a failure at once, and a line of progress every minute. */

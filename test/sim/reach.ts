@@ -8,7 +8,7 @@ const SETTLES_MS = 5_000;
 /** Time after the return of PostgreSQL at which everything is answered again. */
 export const RETURN_MS = 2_000;
 
-/** Deadline of queries; see DATABASE_TIMEOUT_MS in instance.ts. */
+/** Deadline of queries: the default of DATABASE_TIMEOUT_MS. */
 const DEADLINE_MS = 500;
 
 interface Span {

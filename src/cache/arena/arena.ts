@@ -29,10 +29,10 @@ interface ArenaStats {
   /** bytes of the budget that were ever written, which may be resident */
   bytes: number;
   maxBytes: number;
-  /** entries evicted to free space */
+  /** entries evicted to free space, and compressed forms evicted from the main ring */
   evictions: number;
   puts: number;
-  /** entries not stored because their label is below that of the stored one, or they are too large */
+  /** entries not stored: of a lower label than the stored one, too large, or invalid */
   rejected: number;
   /** compressed forms of entries */
   forms: number;
@@ -42,8 +42,8 @@ interface ArenaStats {
  * Storage of the local cache: one WebAssembly memory with the entries (layout: hotels/entry-layout.ts) and an index of their
  * keys, without a JavaScript object for each. A hotel is found by its id, its channel id and its registry id.
  *
- * A ref and its tag are valid from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory (`body`,
- * `output`) are valid until the next call. Both must not be kept across an await.
+ * A ref and its tag are valid from `find` until the next `put`, `putAbsent`, `offerForm`, `drop`, `dropSince` or `clear`. Views of the
+ * memory (`body`, `output`) are valid until the next call. Both must not be kept across an await.
  */
 export class CacheArena {
   readonly #maxBytes: number;

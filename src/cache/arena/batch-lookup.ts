@@ -13,11 +13,11 @@ import { tagAt, tagStart } from './tag.ts';
  */
 export class BatchLookup {
   status = OK;
-  /** hotels found; without meaning, like the following fields, unless the status is OK */
+  /** hotels found; 0 unless the status is OK */
   hits = 0;
-  /** known absent keys, repetitions included */
+  /** known absent keys, repetitions included; 0 unless the status is OK */
   absences = 0;
-  /** missed keys, repetitions included */
+  /** missed keys, repetitions included; all of them if the status is TOO_LARGE */
   misses = 0;
 
   readonly #wasm: CacheWasm;

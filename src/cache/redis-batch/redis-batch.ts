@@ -28,7 +28,7 @@ interface RedisBatchOptions {
   local: LocalCache;
   /** that of the local cache; its window must be current while `isCurrent` returns true */
   memory: CacheMemory;
-  /** returns false while what Redis holds may be outdated; every batch is then declined, and nothing is stored */
+  /** returns false while what Redis holds may be outdated: `complete` then declines, and nothing that is read is stored */
   isCurrent: () => boolean;
   count: CountLookups;
 }

@@ -100,6 +100,7 @@ export function relink(from: usize, to: usize): void {
   }
 }
 
+/** Unlinks a record and leaves its bytes as a dead one. */
 export function forget(record: usize): void {
   unlink(record);
   markDead(record, sizeOf(record));

@@ -92,6 +92,7 @@ export function putAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, 
   linkAbsence(record, namespace, <u32>(hashOf(namespace, key, length) >> 32));
 }
 
+/** Drops the record of a key, with all its keys. */
 export function dropKey(namespace: u32, key: usize, length: u32): void {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
   if (record === 0) return;

@@ -1,4 +1,4 @@
-/** Compresses a stream of pieces (DEFLATE, RFC 1951). Hotels take half of the time of zlib's level 1, and its size. */
+/** Compresses a stream of pieces (DEFLATE, RFC 1951). README.md compares it with zlib. */
 import { beginBlock, beginStream, writeBlock } from './block';
 import { INPUT, PIECE_BYTES, WINDOW_BYTES } from './layout';
 import { beginMatches, findMatches } from './matches';

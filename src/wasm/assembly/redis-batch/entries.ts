@@ -54,7 +54,7 @@ let maxAbsenceMs: f64 = 0;
 /**
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
  * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
- * cache stores entries as read at `nowMs`; negative: none. RESULT: the response's length, its gaps, hits, absent keys and
+ * cache stores one of `ofStored` entries as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT: the response's length, its gaps, hits, absent keys and
  * invalid values. The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(

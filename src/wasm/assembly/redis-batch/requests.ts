@@ -100,8 +100,8 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
 
 /**
  * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences, which were just compared
- * with the window, are stored in the local cache until `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not.
+ * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences were just compared with
+ * the window. They are stored in the local cache until `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not.
  * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys, of invalid values.
  */
 export function requestEntries(
