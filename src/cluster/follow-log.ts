@@ -1,4 +1,5 @@
-import { onClockStep } from '../lib/clock.ts';
+import { compareClocks, onClockStep, onTick, systemMs } from '../lib/clock.ts';
+import { STOPPED_MS } from '../log/bounds.ts';
 import { type LogEvent, LogFollower } from '../log/follower.ts';
 import { Window } from '../log/window.ts';
 import { openDatabase } from '../postgres/connect.ts';
@@ -7,7 +8,8 @@ import type { ProcessContext } from './process-context.ts';
 
 /**
  * Follows the log for an instance: keeps its window for new workers, and sends all others what happens to the log. `state`
- * returns what a new worker begins with; `applied` is kept up to date.
+ * returns what a new worker begins with; `applied` is kept up to date. `missedUntil` is to be called with a time, by
+ * `systemMs`, at which PostgreSQL answered although the log could not be followed: a new worker must not take that for an outage.
  */
 export function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: LogEvent) => void) {
   const { config, shutdown, metrics, events } = context;
@@ -47,9 +49,34 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
     maxAgeMs: 1000 * config.REDIS_TTL_S,
     ...{ metrics, events, onEvent },
   });
-  // the machine has slept: what the connection answers next may be from before
-  onClockStep((byMs) => byMs > 0 && follower.reopen());
+  let missedUntilMs = -Infinity;
+  const missedUntil = (atMs: number) => {
+    missedUntilMs = atMs;
+  };
+  onClockStep((byMs, sleptMs) => {
+    // the machine has slept: what the connection answers next may be from before
+    if (byMs > 0) follower.reopen();
+    if (sleptMs > 0) missedUntil(systemMs());
+  });
+  let seenMs = systemMs();
+  const look = () => {
+    const nowMs = systemMs();
+    if (nowMs - seenMs > STOPPED_MS) missedUntil(nowMs);
+    seenMs = nowMs;
+  };
+  onTick(look);
+  const state = (): FollowedLog => {
+    // a worker may be the first to be heard after a sleep, or a stop of this process
+    compareClocks();
+    look();
+    const { asOfMs = -Infinity } = applied;
+    return {
+      ...applied,
+      asOfMs: asOfMs < missedUntilMs ? undefined : applied.asOfMs,
+      window: window.copy(),
+    };
+  };
   context.onAddressChange('DATABASE_URL', () => follower.reopen());
   shutdown.push('log', () => follower.stop());
-  return { follower, applied, state: (): FollowedLog => ({ ...applied, window: window.copy() }) };
+  return { follower, applied, missedUntil, state };
 }

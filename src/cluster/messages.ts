@@ -12,7 +12,7 @@ export interface FollowedLog extends Applied {
   transaction: string;
   /** secret of the history, which is never logged */
   secret: Uint8Array;
-  /** time as of which the instance is current, by `systemMs`; undefined: it never was */
+  /** time as of which the instance is current, by `systemMs`; undefined: it never was, or PostgreSQL may have answered others since */
   asOfMs: number | undefined;
   /** see `News` */
   isListing: boolean;
@@ -23,8 +23,6 @@ export interface FollowedLog extends Applied {
 export interface Start {
   type: 'start';
   log: FollowedLog;
-  /** time of the last late answer that a worker has reported (see `Freshness`), by `systemMs`; undefined: there was none */
-  lateAnswerMs: number | undefined;
   /** true: DATABASE_URL leads through a pooler */
   pooled: boolean;
   config: Config;

@@ -1,5 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { fromSystemMs, onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
+import { onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -20,7 +20,7 @@ const RECONNECT_S = 1;
  */
 export function runWorker(
   context: ProcessContext,
-  { documents, number, pooled, warmUpMs, log, lateAnswerMs }: Omit<Start, 'config'>,
+  { documents, number, pooled, warmUpMs, log }: Omit<Start, 'config'>,
   send: (message: ToPrimary) => void,
 ) {
   const { config, events } = context;
@@ -38,7 +38,6 @@ export function runWorker(
     if (byMs < 0 && isOtherDay) local?.clear();
   });
   logApplier.start(log);
-  if (lateAnswerMs !== undefined) freshness.answered(fromSystemMs(lateAnswerMs));
 
   const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
   let warmedUp: WarmUpResult | undefined;

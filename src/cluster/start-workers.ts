@@ -44,10 +44,10 @@ export async function startWorkers(
       ...{ number, config, documents, pooled },
       warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
       log: log.state(),
-      lateAnswerMs: workers?.lateAnswerMs,
     }),
     ...{ metrics, events },
     onUsage: (used) => usage.add(used),
+    onLateAnswer: log.missedUntil,
     countWindow: redis && ((name, use) => redis.countWindow(`${prefix()}:l:${name}`, use)),
   });
   workers = started;

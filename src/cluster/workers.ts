@@ -46,6 +46,8 @@ interface WorkersOptions {
   metrics: Metrics;
   events: Events;
   onUsage: (usage: KeyUsage[]) => void;
+  /** receives the time, by `systemMs`, of an answer of PostgreSQL to a worker that was not current for long */
+  onLateAnswer: (atMs: number) => void;
   /** counts rate limits over all instances; undefined: this instance counts by itself */
   countWindow: CountWindow | undefined;
 }
@@ -60,8 +62,6 @@ export class Workers {
   readonly #rateLimits: RateLimitCoordinator;
   #isReady = false;
   #stopping = false;
-  /** time of the last late answer that a worker has reported, by `systemMs` */
-  lateAnswerMs: number | undefined;
   readonly #watch: Timer;
   /** time by the checks: while the primary is stopped, it reads no reports of workers */
   #checkedMs = 0;
@@ -155,7 +155,7 @@ export class Workers {
         this.#reported(handle);
         break;
       case 'late answer':
-        this.lateAnswerMs = message.atMs;
+        this.#options.onLateAnswer(message.atMs);
         break;
       case 'usage':
         this.#options.onUsage(message.usage);
