@@ -105,10 +105,10 @@ export class PageIndex {
 
   /**
    * Returns the page at `offset`. `owner`: the API key whose share its queries use; those that count positions are shared by
-   * all. `isCurrent`: its ids are queried, because changes are known to be missing here. Throws `Unavailable`, also if
+   * all. `mustQuery`: its ids are queried, because changes are known to be missing here. Throws `Unavailable`, also if
    * positions cannot be counted in time.
    */
-  async page(offset: number, limit: number, owner: string, isCurrent = false): Promise<Page> {
+  async page(offset: number, limit: number, owner: string, mustQuery = false): Promise<Page> {
     if (!this.#mayServe()) return this.#query(offset, limit, owner);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
@@ -116,7 +116,7 @@ export class PageIndex {
     while (true) {
       const { segment, skip } = this.#segments.at(offset);
       if (this.#segments.isExactBefore(segment, tick)) {
-        const page = await this.#read(segment, skip, limit, owner, isCurrent);
+        const page = await this.#read(segment, skip, limit, owner, mustQuery);
         if (page) return page;
       }
       if (monotonicMs() > untilMs)
@@ -143,14 +143,14 @@ export class PageIndex {
     skip: number,
     limit: number,
     owner: string,
-    isCurrent: boolean,
+    mustQuery: boolean,
   ): Promise<Page | undefined> {
     const segments = this.#segments;
     const ids: string[] = [];
     let from = skip;
     for (let each: Segment | undefined = segment; each && ids.length <= limit; each = segments.after(each)) {
       const block =
-        each.isLong || isCurrent ? undefined : (this.#blocks.get(each) ?? (await this.#load(each, owner)));
+        each.isLong || mustQuery ? undefined : (this.#blocks.get(each) ?? (await this.#load(each, owner)));
       if (segments !== this.#segments || !segments.has(each)) return undefined;
       if (block) for (const id of from === 0 ? block : block.slice(from)) ids.push(id);
       else {

@@ -11,8 +11,8 @@ import type { RequestHeaders } from './request-headers.ts';
 type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'absent';
 
 /** Checks a GET or HEAD; rejects one without one valid host, or that declares a body in any way. */
-export function isBodiless(exchange: Exchange): boolean {
-  if (!hasHost(exchange)) return false;
+export function checkBodiless(exchange: Exchange): boolean {
+  if (!checkHost(exchange)) return false;
   const framing = framingOf(exchange.headers);
   if (framing === 'none' || framing === 'absent') return true;
   exchange.rejectAndClose(publicErrors.bodyNotAllowed);
@@ -24,7 +24,7 @@ export function isBodiless(exchange: Exchange): boolean {
  * or its framing is ambiguous.
  */
 export function checkFraming(exchange: Exchange): Exclude<Framing, 'ambiguous'> | undefined {
-  if (!hasHost(exchange)) return undefined;
+  if (!checkHost(exchange)) return undefined;
   const framing = framingOf(exchange.headers);
   if (framing === 'ambiguous') {
     exchange.rejectAndClose(publicErrors.framingAmbiguous);
@@ -38,7 +38,7 @@ export function checkFraming(exchange: Exchange): Exclude<Framing, 'ambiguous'> 
 }
 
 /** Rejects a request without one valid host. */
-function hasHost(exchange: Exchange): boolean {
+function checkHost(exchange: Exchange): boolean {
   const { hosts, host } = exchange.headers;
   if (hosts === 1 && isHost(host!)) return true;
   exchange.rejectAndClose(publicErrors.hostInvalid);

@@ -12,7 +12,7 @@ import { Admission, NEEDS_LOAD } from './admission.ts';
 import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange } from './exchange.ts';
-import { checkFraming, isBodiless } from './framing.ts';
+import { checkBodiless, checkFraming } from './framing.ts';
 import type { Observer } from './observer.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
@@ -81,7 +81,7 @@ export class RequestPipeline implements Observer<Exchange> {
   get<Input>(definition: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
-      if (!isBodiless(exchange)) return;
+      if (!checkBodiless(exchange)) return;
       const respond = (input: Input) => {
         if (this.access.authorize(exchange, definition.needsRegistry(input)))
           return definition.respond(exchange, input);
@@ -170,7 +170,7 @@ export class RequestPipeline implements Observer<Exchange> {
   page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
     const serve = async (exchange: Exchange) => {
-      if (!isBodiless(exchange)) return;
+      if (!checkBodiless(exchange)) return;
       exchange.defer();
       const { encoding } = exchange;
       const { body, tag } = await page.read(encoding);
@@ -187,7 +187,7 @@ export class RequestPipeline implements Observer<Exchange> {
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? checkFraming(exchange) : isBodiless(exchange)) reject(exchange, request);
+        if (mayHaveBody ? checkFraming(exchange) : checkBodiless(exchange)) reject(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };

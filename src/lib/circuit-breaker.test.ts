@@ -21,7 +21,7 @@ beforeEach(() => {
   breaker = new CircuitBreaker(probe, (open, reason) => announced.push([open, reason]));
 });
 afterEach(() => {
-  breaker.close();
+  breaker.stop();
   realClocks();
 });
 
@@ -80,9 +80,9 @@ it('runs one probe at a time, however long it takes, and continues them after a 
   expect([probes, breaker.open]).toEqual([3, true]);
 });
 
-it('sends no probe and reports no change after close()', async () => {
+it('sends no probe and reports no change after stop()', async () => {
   fail(3);
-  breaker.close();
+  breaker.stop();
   answer = Promise.resolve();
   await vi.advanceTimersByTimeAsync(60_000);
   expect([probes, announced.length]).toEqual([0, 1]);

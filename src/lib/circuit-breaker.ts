@@ -22,7 +22,7 @@ export class CircuitBreaker {
   #timer: Timer | undefined;
   /** number of the latest probe */
   #probes = 0;
-  #closed = false;
+  #stopped = false;
 
   constructor(probe: () => Promise<unknown>, onChange: (open: boolean, reason: string) => void) {
     this.#probe = probe;
@@ -40,7 +40,7 @@ export class CircuitBreaker {
   /** Counts a failed call. `isCertain`: no other would succeed, so it opens at once. */
   failed(reason: string, isCertain = false): void {
     this.#failures++;
-    if ((this.#failures < FAILURES_TO_OPEN && !isCertain) || this.#open || this.#closed) return;
+    if ((this.#failures < FAILURES_TO_OPEN && !isCertain) || this.#open || this.#stopped) return;
     this.#open = true;
     this.#timer = setTimer(this.#runProbe, PROBE_EVERY_MS);
     this.#onChange(true, reason);
@@ -48,11 +48,12 @@ export class CircuitBreaker {
 
   /** Handles a recovery hint: probes at once if the breaker is open. */
   probeNow(): void {
-    if (this.#open && !this.#closed) void this.#runProbe();
+    if (this.#open && !this.#stopped) void this.#runProbe();
   }
 
-  close(): void {
-    this.#closed = true;
+  /** Ends the probes; the state no longer changes. */
+  stop(): void {
+    this.#stopped = true;
     clearTimer(this.#timer);
   }
 
@@ -61,13 +62,13 @@ export class CircuitBreaker {
     const number = ++this.#probes;
     try {
       await this.#probe();
-      if (!this.#open || this.#closed) return;
+      if (!this.#open || this.#stopped) return;
       clearTimer(this.#timer);
       this.#open = false;
       this.#failures = 0;
       this.#onChange(false, 'probe succeeded');
     } catch {
-      if (number === this.#probes && this.#open && !this.#closed)
+      if (number === this.#probes && this.#open && !this.#stopped)
         this.#timer = setTimer(this.#runProbe, PROBE_EVERY_MS);
     }
   };

@@ -3,12 +3,12 @@ import { Unavailable } from '../errors.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import type { CountedMethod, Route } from './request-histogram.ts';
 
-/** Reasons for a line about a request. Requests without a line are counted by the same reasons. */
-export const UNLOGGED = ['failed', 'slow', 'sampled'] as const;
-type Unlogged = (typeof UNLOGGED)[number];
+/** Kinds of lines about requests. Lines that the limit suppresses are counted by them. */
+export const LINE_KINDS = ['failed', 'slow', 'sampled'] as const;
+type LineKind = (typeof LINE_KINDS)[number];
 
 /** Maximum number of lines per second and kind. A line takes about 10 µs, and failures come in floods. */
-const LINES_PER_SECOND: Record<Unlogged, number> = { failed: 50, slow: 50, sampled: 1_000 };
+const LINES_PER_SECOND: Record<LineKind, number> = { failed: 50, slow: 50, sampled: 1_000 };
 
 /** Fields of a line about a request. They identify no person: neither address nor path is among them. */
 interface LoggedRequest {
@@ -28,16 +28,16 @@ interface LoggedRequest {
  */
 export class AccessLog {
   readonly #log: Logger;
-  readonly #onSuppressed: (kind: Unlogged) => void;
+  readonly #onSuppressed: (kind: LineKind) => void;
   readonly #sample: number;
   readonly #slowSeconds: number;
-  #written: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
+  #written: Record<LineKind, number> = { failed: 0, slow: 0, sampled: 0 };
   #secondBeganAtMs = -Infinity;
 
   /** `sample`: share of all requests to be logged, from 0 to 1. `slowMs`: duration from which a request is slow. */
   constructor(
     log: Logger,
-    options: { sample: number; slowMs: number; onSuppressed: (kind: Unlogged) => void },
+    options: { sample: number; slowMs: number; onSuppressed: (kind: LineKind) => void },
   ) {
     this.#log = log;
     this.#onSuppressed = options.onSuppressed;
@@ -47,7 +47,7 @@ export class AccessLog {
 
   /** Logs a finished request; status 0: the client disconnected before the response. */
   finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
-    let kind: Unlogged;
+    let kind: LineKind;
     if (status >= 500) kind = 'failed';
     else if (seconds >= this.#slowSeconds) kind = 'slow';
     else if (this.#sample > 0 && random() < this.#sample) kind = 'sampled';
@@ -60,7 +60,7 @@ export class AccessLog {
     this.#write('failed', request, 0);
   }
 
-  #write(kind: Unlogged, request: LoggedRequest, status: number, response: object = {}): void {
+  #write(kind: LineKind, request: LoggedRequest, status: number, response: object = {}): void {
     const nowMs = monotonicMs();
     if (nowMs - this.#secondBeganAtMs >= 1_000) {
       this.#secondBeganAtMs = nowMs;

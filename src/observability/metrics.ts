@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
 import { systemMs } from '../lib/clock.ts';
-import { UNLOGGED } from './access-log.ts';
+import { LINE_KINDS } from './access-log.ts';
 import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
@@ -155,7 +155,7 @@ export class Metrics {
   readonly linesSuppressed = this.#closedCounter(
     'hotel_api_log_lines_suppressed_total',
     'Log lines on requests that were dropped by the limit per second',
-    { kind: UNLOGGED },
+    { kind: LINE_KINDS },
   );
 
   constructor() {

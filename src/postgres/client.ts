@@ -136,7 +136,7 @@ export class Postgres {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#breaker.close();
+    this.#breaker.stop();
     clearTimer(this.#watching);
     await this.#sql.end({ timeout: 1 });
   }

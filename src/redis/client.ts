@@ -149,7 +149,7 @@ export class Redis implements RedisStore {
   }
 
   close(): void {
-    this.#breaker.close();
+    this.#breaker.stop();
     this.#client.disconnect();
     this.#mget.close();
   }
