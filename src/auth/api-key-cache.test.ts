@@ -34,7 +34,7 @@ class Tiers {
     fill: async (sha256: string, key: LabelledKey) => void this.redis.set(sha256, key),
   };
   readonly origin = {
-    primary: async (_: string, [sha256]: string[]) => {
+    readPrimary: async (_: string, [sha256]: string[]) => {
       if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
       const { position: label } = this;
       const rows = [this.rows.get(sha256!)].filter(Boolean);

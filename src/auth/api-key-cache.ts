@@ -166,7 +166,7 @@ export class ApiKeyCache {
   async #loadFromPostgres(sha256: string): Promise<LabelledKey> {
     const { origin, redisCache, history } = this.#options;
     // the primary: a revoked key must not wait for a replica
-    const { label, rows } = await origin.primary<KeyRow>(KEY_QUERY, [sha256], '', 'keys');
+    const { label, rows } = await origin.readPrimary<KeyRow>(KEY_QUERY, [sha256], '', 'keys');
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = { label, principal: rows[0] ? principalOf(rows[0]) : null };
     const ofHistory = history();

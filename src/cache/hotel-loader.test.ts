@@ -17,7 +17,7 @@ const CHANGE = 20;
 type Fields = Parameters<typeof hotel>[0];
 
 /** PostgreSQL: each query reads its rows at once, and answers when it is released. */
-class FakeOrigin {
+class FakeRepository {
   rows: Fields[] = [];
   position = BEFORE;
   history = 'first';
@@ -47,16 +47,16 @@ class FakeOrigin {
   }
 }
 
-let origin: FakeOrigin;
+let repository: FakeRepository;
 let redis: ReturnType<typeof openRedisBatch>;
 let reader: HotelReader;
 
 beforeEach(() => {
-  origin = new FakeOrigin();
+  repository = new FakeRepository();
   redis = openRedisBatch(1024 ** 2);
   reader = new HotelReader({
     ...{
-      origin,
+      repository,
       redisCache: redis.cache,
       redisBatch: redis.reader,
       window: redis.window,
@@ -69,14 +69,15 @@ beforeEach(() => {
 const nameOf = (entry: Found | undefined) => entry && JSON.parse(entry.body('full').toString()).name;
 const load = async (namespace: Namespace, key: string) =>
   nameOf((await reader.load(namespace, [key], ''))[0]);
-const queriesAre = (count: number) => expect.poll(() => origin.queries.length, { interval: 1 }).toBe(count);
+const queriesAre = (count: number) =>
+  expect.poll(() => repository.queries.length, { interval: 1 }).toBe(count);
 /** Begins a load, which has read its rows, and answers when PostgreSQL is released. */
 async function begin(namespace: Namespace, key: string) {
-  origin.hold();
+  repository.hold();
   const loading = load(namespace, key);
   await queriesAre(1);
   return async () => {
-    origin.release();
+    repository.release();
     const found = await loading;
     // Redis is filled behind it
     await nextTick();
@@ -85,8 +86,8 @@ async function begin(namespace: Namespace, key: string) {
 }
 /** Changes the hotel `a`, or creates it; `keys` are those that the log names. */
 function change(row: Fields, keys: [Namespace, string][]): void {
-  origin.rows = [row];
-  origin.position = CHANGE;
+  repository.rows = [row];
+  repository.position = CHANGE;
   for (const [namespace, key] of keys) {
     redis.window.raise(namespace, key, CHANGE);
     reader.loader.forget(namespace, key);
@@ -108,7 +109,7 @@ async function fromRedis(namespace: Namespace, key: string) {
 
 describe('a load', () => {
   beforeEach(() => {
-    origin.rows = [A];
+    repository.rows = [A];
   });
 
   it('that began before a change of the hotel is stored nowhere where it is used', async () => {
@@ -116,15 +117,15 @@ describe('a load', () => {
     change(NEW, KEYS_OF_A);
     // it is known to be outdated, and read again
     expect(await end()).toBe('new');
-    origin.queries = [];
+    repository.queries = [];
     expect(await load('id', 'a')).toBe('new');
     expect(await fromRedis('id', 'a')).toBe('new');
-    expect(origin.queries).toEqual([]);
+    expect(repository.queries).toEqual([]);
   });
 
   it('that ends under another history is stored neither here nor in Redis', async () => {
     const end = await begin('id', 'a');
-    origin.history = 'second';
+    repository.history = 'second';
     redis.names.prefix = 'second';
     redis.window.beginHistory(5);
     expect(await end()).toBe('old');
@@ -154,11 +155,11 @@ describe('a load', () => {
   });
 
   it('that the share of one API key rejects is begun again for those of others that have joined it', async () => {
-    origin.full = 'many';
-    origin.hold();
+    repository.full = 'many';
+    repository.hold();
     const [own, ...joined] = ['many', 'few', 'other'].map((owner) => reader.loader.load('id', ['a'], owner));
     await queriesAre(1);
-    origin.release();
+    repository.release();
     await expect(own).rejects.toThrow(Unavailable);
     for (const [found] of await Promise.all(joined)) expect(nameOf(found!.byKey.get('a'))).toBe('old');
   });

@@ -23,7 +23,7 @@ export type CountLookups = (
 ) => void;
 
 export interface HotelLoaderOptions {
-  origin: HotelRepository;
+  repository: HotelRepository;
   /** filled with the results of loads; undefined without Redis */
   redisCache: RedisHotelCache | undefined;
   window: Window;
@@ -97,9 +97,9 @@ export class HotelLoader {
     owner: string,
     collection: string | null,
   ): Promise<Load> {
-    const { origin, count } = this.#options;
+    const { repository, count } = this.#options;
     const beganMs = monotonicMs();
-    const { entries, label, isOfHistory } = await origin.load(namespace, keys, owner, collection);
+    const { entries, label, isOfHistory } = await repository.load(namespace, keys, owner, collection);
     const byKey = new Map<string, Entry>();
     for (const entry of entries) {
       const key =

@@ -38,7 +38,7 @@ export class HotelReader {
         collection === null
           ? this.#read(namespace, keys, owner)
           : this.#readWithin(collection, namespace, keys, owner),
-      () => options.origin.contended,
+      () => options.repository.contended,
     );
   }
 

@@ -54,7 +54,7 @@ async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
         return ids.map(() => (hotelBytes ? new Entry(Buffer.alloc(hotelBytes)) : null));
       },
     },
-    repository: {
+    list: {
       idsFrom: async (from, skip, count) => {
         const start = (from === null ? 0 : IDS.indexOf(from)) + skip;
         return IDS.slice(start, start + count);

@@ -55,7 +55,7 @@ export interface WarmUpResult {
 interface WarmUpOptions {
   local: Pick<LocalCache, 'arena'>;
   reader: Pick<HotelReader, 'load'>;
-  repository: Pick<IdList, 'idsFrom' | 'countBetween'>;
+  list: Pick<IdList, 'idsFrom' | 'countBetween'>;
   /** undefined without Redis */
   redisBatch: RedisBatchReader | undefined;
   /** maximum time of a load in ms: a slower one shows that PostgreSQL or Redis has no capacity to spare */
@@ -143,13 +143,13 @@ export class WarmUp {
 
   /** Yields the ids of the list, each once. */
   async *#ids(listed: Promise<number>): AsyncGenerator<string[]> {
-    const { repository } = this.#options;
+    const { list } = this.#options;
     const start = await this.#startInList(listed);
     const startBytes = Buffer.from(start ?? '');
     const isBehindStart = (id: string) => Buffer.compare(Buffer.from(id), startBytes) >= 0;
     for (let mark = start, hasWrapped = start === null; ; ) {
       const count = this.#loadCount;
-      const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
+      const listed = await list.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
       const end = hasWrapped && start !== null ? listed.findIndex(isBehindStart) : -1;
       const ids = end < 0 ? listed : listed.slice(0, end);
       if (ids.length > 0) yield ids;
@@ -165,7 +165,7 @@ export class WarmUp {
 
   /** Returns the number of hotels in the list, at most `MAX_COUNTED`; also `MAX_COUNTED` if the count fails. */
   #count(): Promise<number> {
-    const counts = this.#options.repository.countBetween([null], [null], MAX_COUNTED);
+    const counts = this.#options.list.countBetween([null], [null], MAX_COUNTED);
     return counts.then(
       ([count]) => count!,
       () => MAX_COUNTED,
@@ -174,10 +174,10 @@ export class WarmUp {
 
   /** Returns the id at which this worker begins: with each at another place, one finds in Redis what others loaded. */
   async #startInList(listed: Promise<number>): Promise<string | null> {
-    const { repository, number, workers } = this.#options;
+    const { list, number, workers } = this.#options;
     if (number === 1) return null;
     const skip = Math.floor((Math.min(await listed, MAX_SKIPPED) * (number - 1)) / workers);
-    return (await repository.idsFrom(null, skip, 1))[0] ?? null;
+    return (await list.idsFrom(null, skip, 1))[0] ?? null;
   }
 
   /** Runs the batch paths on hotels of the local cache until they are compiled. */

@@ -96,8 +96,7 @@ export function buildWorker(
     });
   const reader = new HotelReader({
     ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
-    origin: repository,
-    ...{ redisBatch, redisCache: redisCache?.hotels },
+    ...{ repository, redisBatch, redisCache: redisCache?.hotels },
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
@@ -139,7 +138,7 @@ export function buildWorker(
   const warmUp = local.isEnabled
     ? new WarmUp({
         ...{ local, reader, redisBatch, number, isCurrent },
-        repository: repository.list,
+        list: repository.list,
         workers: config.WORKERS,
         slowMs: config.DATABASE_TIMEOUT_MS / 2,
         isStopping: () => pipeline.closing,

@@ -53,6 +53,6 @@ export function openPostgres(
     ...log,
     count: (outcome) => metrics.replicaReads.inc({ outcome }),
   });
-  shutdown.push('replicas', () => origin.close());
+  shutdown.push('replicas', () => origin.closeReplicas());
   return { postgres, origin };
 }

@@ -29,7 +29,7 @@ export function runWorker(
   const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
-  context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnect(RECONNECT_S));
+  context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnectReplicas(RECONNECT_S));
   onClockStep((byMs, sleptMs) => {
     if (sleptMs > 0) freshness.slept(sleptMs);
     // entries of a midnight that the clock has gone back before
@@ -46,7 +46,7 @@ export function runWorker(
       redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
       postgres.connected(POSTGRES_TIMEOUT_MS),
       Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
-      origin.connected(POSTGRES_TIMEOUT_MS),
+      origin.replicasConnected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
     if (parts.warmUp && warmUpMs > 0 && isRedisUp) {
@@ -79,7 +79,7 @@ export function runWorker(
         logApplier.begin(message);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
-        origin.reconnect(RECONNECT_S);
+        origin.reconnectReplicas(RECONNECT_S);
         preloadKeys();
         break;
       case 'grant':

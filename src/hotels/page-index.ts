@@ -51,9 +51,9 @@ export class PageIndex {
   #isPreparing = false;
 
   /** Caches at most `maxBytes` of ids. While `mayServe` returns false, pages are queried. */
-  constructor(origin: ListSource, maxBytes: number, mayServe = () => true, retryMs = DIVIDE_AGAIN_MS) {
+  constructor(source: ListSource, maxBytes: number, mayServe = () => true, retryMs = DIVIDE_AGAIN_MS) {
     this.maxBytes = maxBytes;
-    this.#source = origin;
+    this.#source = source;
     this.#mayServe = mayServe;
     this.#retryMs = retryMs;
     this.#blocks = new LruCache(maxBytes, bytesOf);

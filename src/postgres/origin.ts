@@ -60,7 +60,7 @@ export class Origin {
    * not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
    */
   async read<Row>(...query: Query): Promise<Labelled<Row>> {
-    if (this.#replicas.length === 0) return this.primary(...query);
+    if (this.#replicas.length === 0) return this.readPrimary(...query);
     const replica = this.#mayReadReplicas ? this.#next() : undefined;
     let outcome: ReplicaRead = 'left_alone';
     try {
@@ -74,11 +74,11 @@ export class Origin {
       outcome = 'failed';
     }
     this.#options.count(outcome);
-    return this.primary(...query);
+    return this.readPrimary(...query);
   }
 
   /** Reads like `read`, from the primary alone. */
-  async primary<Row>(...query: Query): Promise<Labelled<Row>> {
+  async readPrimary<Row>(...query: Query): Promise<Labelled<Row>> {
     const { primary, applied, onBehind } = this.#options;
     const read = await readLabelled<Row>(primary, applied, ...query);
     if (read) return read;
@@ -92,17 +92,17 @@ export class Origin {
   }
 
   /** Opens the connections to the replicas, or stops waiting after `timeoutMs`. */
-  async connected(timeoutMs: number): Promise<void> {
+  async replicasConnected(timeoutMs: number): Promise<void> {
     await Promise.all(this.#replicas.map(({ postgres }) => postgres.connected(timeoutMs)));
   }
 
   /** Replaces the connections to the replicas. */
-  reconnect(finishWithinS: number): void {
+  reconnectReplicas(finishWithinS: number): void {
     for (const { postgres } of this.#replicas) postgres.reconnect(finishWithinS);
   }
 
   /** Closes the connections to the replicas. */
-  async close(): Promise<void> {
+  async closeReplicas(): Promise<void> {
     clearTimer(this.#checking);
     await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
   }
