@@ -3,7 +3,7 @@ import type { Collections } from '../collections/collections.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
-import { type BatchRead, LoadBatcher } from './load-batcher.ts';
+import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
@@ -76,7 +76,7 @@ export class HotelReader {
     return null;
   }
 
-  async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
+  async #read(namespace: Namespace, keys: string[], owner: string): Promise<LookupResult> {
     if (keys.length === 0) return { found: [], loaded: NO_LOAD };
     const { local, redisBatch, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
@@ -101,7 +101,7 @@ export class HotelReader {
   }
 
   /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */
-  #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): BatchRead {
+  #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): LookupResult {
     this.#options.collections.counts.queries++;
     const found: (Found | undefined)[] = new Array(keys.length).fill(undefined);
     const loaded = this.loader.loadWithin(collection, namespace, keys, owner).then((load) => {
@@ -143,7 +143,7 @@ export class HotelReader {
   }
 }
 
-function handled(found: BatchRead['found'], loaded: Promise<void>): BatchRead {
+function handled(found: LookupResult['found'], loaded: Promise<void>): LookupResult {
   // each caller that awaits it receives the rejection; this handler covers the case of no caller
   loaded.catch(() => {});
   return { found, loaded };

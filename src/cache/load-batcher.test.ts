@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { useClock } from '../lib/clock.ts';
-import { type BatchRead, LoadBatcher } from './load-batcher.ts';
+import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 
 afterEach(() => useClock());
 
@@ -65,7 +65,7 @@ describe('hotels of 64 KiB', () => {
     missing = 0;
     loaded = Promise.resolve();
     reads = [];
-    const read = async (_: string, keys: string[], owner: string): Promise<BatchRead> => {
+    const read = async (_: string, keys: string[], owner: string): Promise<LookupResult> => {
       const { promise, resolve } = Promise.withResolvers<void>();
       reads.push({ owner, count: keys.length, answer: resolve });
       await promise;

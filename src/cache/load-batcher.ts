@@ -33,9 +33,9 @@ const MAX_LOOKUP_WAIT_MS = 500;
 
 /**
  * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
- * fail with it, when other callers of the same batch miss keys.
+ * fail with it, when other callers of the same lookup miss keys.
  */
-export interface BatchRead {
+export interface LookupResult {
   /** undefined: in no cache; completed as far as possible when `loaded` settles */
   found: (Found | undefined)[];
   /** settles after the load from PostgreSQL; rejects with `Unavailable` if keys remain missing */
@@ -43,22 +43,22 @@ export interface BatchRead {
 }
 
 /** Keys requested in one event-loop iteration in one namespace. */
-interface LoadBatch {
+interface JoinedLookup {
   /** '': of several */
   owner: string;
   keys: string[];
   places: Map<string, number>;
   /** the places of each request */
   requests: { owner: string; places: number[] }[];
-  reading: Promise<BatchRead>;
+  reading: Promise<LookupResult>;
 }
 
-type ReadBatch = (
+type LookUp = (
   namespace: Namespace,
   keys: string[],
   owner: string,
   collection: string | null,
-) => Promise<BatchRead>;
+) => Promise<LookupResult>;
 
 /**
  * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. An owner of large
@@ -67,17 +67,17 @@ type ReadBatch = (
  * hotels have a queue of their own, in which they wait for PostgreSQL: the others need not.
  */
 export class LoadBatcher {
-  readonly #read: ReadBatch;
+  readonly #read: LookUp;
   readonly #isContended: () => boolean;
-  readonly #open = new Map<string, LoadBatch>();
+  readonly #open = new Map<string, JoinedLookup>();
   /** measured bytes of a hotel */
   readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  /** expected bytes of a hotel: also more, after timeouts of reads that so were not measured */
+  /** expected bytes of a hotel: raised also by a timeout, which measured nothing */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
   readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
-  constructor(read: ReadBatch, isContended: () => boolean) {
+  constructor(read: LookUp, isContended: () => boolean) {
     this.#read = read;
     this.#isContended = isContended;
   }
@@ -100,58 +100,58 @@ export class LoadBatcher {
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);
-    const batch = this.#open.get(name) ?? this.#begin(namespace, name, whose, collection);
+    const joined = this.#open.get(name) ?? this.#begin(namespace, name, whose, collection);
     const places = keys.map((key) => {
       if (!mayExist(namespace, key)) return NO_KEY;
-      let place = batch.places.get(key);
+      let place = joined.places.get(key);
       if (place === undefined) {
-        place = batch.keys.push(key) - 1;
-        batch.places.set(key, place);
+        place = joined.keys.push(key) - 1;
+        joined.places.set(key, place);
       }
       return place;
     });
-    batch.requests.push({ owner, places });
-    if (this.#bytesOf(batch) >= MAX_READING_BYTES) this.#open.delete(name);
-    return pick(await batch.reading, places);
+    joined.requests.push({ owner, places });
+    if (this.#bytesOf(joined) >= MAX_READING_BYTES) this.#open.delete(name);
+    return pick(await joined.reading, places);
   }
 
-  #begin(namespace: Namespace, name: string, owner: string, collection: string | null): LoadBatch {
-    const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
-    const batch: LoadBatch = { owner, keys: [], places: new Map(), requests: [], reading: promise };
-    this.#open.set(name, batch);
+  #begin(namespace: Namespace, name: string, owner: string, collection: string | null): JoinedLookup {
+    const { promise, resolve, reject } = Promise.withResolvers<LookupResult>();
+    const joined: JoinedLookup = { owner, keys: [], places: new Map(), requests: [], reading: promise };
+    this.#open.set(name, joined);
     onIteration(() => {
-      if (this.#open.get(name) === batch) this.#open.delete(name);
-      const { keys, requests } = batch;
-      const bytes = this.#bytesOf(batch);
-      const isLarge = owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
+      if (this.#open.get(name) === joined) this.#open.delete(name);
+      const { keys, requests } = joined;
+      const bytes = this.#bytesOf(joined);
+      const isKnownLarge = owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
       const lookUp = async (hold: (bytes: number) => void) => {
         const reading = this.#read(namespace, keys, owner, collection);
         reading.then(resolve, reject);
         try {
           const { found, loaded } = await reading;
           const missing = found.filter((hotel) => hotel === undefined).length;
-          hold(isLarge && missing > 0 ? (bytes * missing) / keys.length : 0);
+          hold(isKnownLarge && missing > 0 ? (bytes * missing) / keys.length : 0);
           await loaded;
           this.#noteSizes(found, requests);
         } catch (error) {
           if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
         }
       };
-      const queue = isLarge ? this.#large : this.#usual;
+      const queue = isKnownLarge ? this.#large : this.#usual;
       queue.append(owner, bytes, lookUp, () => reject(tooLate()));
     });
-    return batch;
+    return joined;
   }
 
   #isLarge(owner: string): boolean {
     return owner !== '' && this.#sizes.get(owner) > LARGE_BYTES;
   }
 
-  #bytesOf({ owner, keys }: LoadBatch): number {
+  #bytesOf({ owner, keys }: JoinedLookup): number {
     return keys.length * this.#sizes.get(owner);
   }
 
-  #noteSizes(found: BatchRead['found'], requests: LoadBatch['requests']): void {
+  #noteSizes(found: LookupResult['found'], requests: JoinedLookup['requests']): void {
     const sums = new Map<string, { hotels: number; bytes: number }>();
     for (const { owner, places } of requests) {
       const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
@@ -186,7 +186,7 @@ export class LoadBatcher {
 }
 
 /** Returns the hotels at these places; awaits PostgreSQL only if one of them is missing. Throws `Unavailable`. */
-async function pick({ found, loaded }: BatchRead, places: number[]): Promise<Found[]> {
+async function pick({ found, loaded }: LookupResult, places: number[]): Promise<Found[]> {
   const isMissing = (place: number) => place !== NO_KEY && found[place] === undefined;
   if (places.some(isMissing)) {
     try {

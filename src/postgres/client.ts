@@ -14,7 +14,7 @@ const PROBE = 'select from hotels limit 1';
  * Number of timeouts after which the connections are replaced again. The first timeout replaces them, because they may be
  * half-open. A frozen server must not collect a new connection for each timeout.
  */
-const PROBES_PER_RECONNECT = 3;
+const TIMEOUTS_PER_RECONNECT = 3;
 /** Time without a response after which connections are replaced when the server has become reachable. */
 const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
@@ -220,7 +220,7 @@ export class Postgres {
       const isLate = error instanceof DeadlineExceeded || failure.isLate;
       if (query && error instanceof DeadlineExceeded) this.#reconnectIfLost(sql, query, startedAtMs);
       const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
-      if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
+      if (isSilent && sql === this.#sql && this.#timeouts++ % TIMEOUTS_PER_RECONNECT === 0) this.reconnect();
       const isOutage = isSilent || failure.isOutage;
       if (failure.isReply) this.#noteReply();
       if (isLocked) this.#options.onLocked?.();
