@@ -30,7 +30,7 @@ const ENTRIES: u32 = 2;
 
 let namespace: u32 = 0;
 let view: u32 = 0;
-let now: f64 = 0;
+let nowWallMs: f64 = 0;
 /** index of the present record */
 let next: u32 = 0;
 let output: usize = RESPONSE;
@@ -70,7 +70,7 @@ export function takeEntries(
 ): void {
   namespace = ofNamespace;
   view = ofView;
-  now = wallMs;
+  nowWallMs = wallMs;
   output = RESPONSE;
   hitsLength = ofHits;
   hitsTaken = 0;
@@ -159,7 +159,7 @@ function take(entry: usize, length: u32): bool {
   }
   if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-  const isCurrent = isValidAt(entry, now);
+  const isCurrent = isValidAt(entry, nowWallMs);
   if (view !== ENTRIES && !isCurrent) return false;
   // the clock may have gone back before the midnight of its certification, which a lookup does not notice
   if (storedAtMs >= 0 && isCurrent) storeLocally(entry, length);

@@ -34,14 +34,14 @@ export function keepAbsence(namespace: u32, key: usize, length: u32, nowMs: f64,
   putAbsence(namespace, key, length, nowMs, nowMs + ttlMs * spread(hashOf(namespace, key, length)));
 }
 
-/** Returns whether an entry reads as stored at `nowMs`, by the rules of `at` in entry.ts. */
-export function isValidAt(entry: usize, nowMs: f64): bool {
+/** Returns whether an entry reads as stored at `wallMs`, by the rules of `at` in entry.ts. */
+export function isValidAt(entry: usize, wallMs: f64): bool {
   const validUntil = load<f64>(entry, VALID_UNTIL_AT);
-  if (nowMs >= validUntil) return false;
+  if (wallMs >= validUntil) return false;
   const from = load<i32>(entry, FROM_DAY_AT);
   const until = load<i32>(entry, UNTIL_DAY_AT);
   if (from === NO_DAY || until === NO_DAY || from > until) return true;
   const fromMs = <f64>from * <f64>DAY_MS;
   if (validUntil === fromMs) return true;
-  return nowMs >= (validUntil === Infinity ? (<f64>until + 1) * <f64>DAY_MS : fromMs);
+  return wallMs >= (validUntil === Infinity ? (<f64>until + 1) * <f64>DAY_MS : fromMs);
 }
