@@ -76,8 +76,8 @@ export class ChangesReader {
     let empty: ChangesPage | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
-    const arrivedMs = monotonicMs();
-    const untilMs = arrivedMs + request.waitMs;
+    const arrivedAtMs = monotonicMs();
+    const untilMs = arrivedAtMs + request.waitMs;
     let { token } = request;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
@@ -88,7 +88,7 @@ export class ChangesReader {
       const known = token && this.upToDate({ token, view, collection });
       const page =
         known ??
-        (await this.#pages.read({ token, limit, view, owner, collection }, arrivedMs).catch((error) => {
+        (await this.#pages.read({ token, limit, view, owner, collection }, arrivedAtMs).catch((error) => {
           // many clients wake together: one that waited gets its empty page again, which was true until then
           if (empty && this.#watch.isCurrent() && error instanceof Unavailable) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;

@@ -73,11 +73,11 @@ export class PageReader {
    * remembered. An earlier read might show less than the pages that the client has: what has no position yet is in them
    * too. Throws `Unavailable`.
    */
-  async read(request: PageRequest, arrivedMs: number): Promise<ReadPage | 'expired'> {
+  async read(request: PageRequest, arrivedAtMs: number): Promise<ReadPage | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     return this.#reads
-      .run(name, owner, () => this.#read(request), arrivedMs)
+      .run(name, owner, () => this.#read(request), arrivedAtMs)
       .catch((error) => {
         if (error instanceof Expired) return 'expired';
         throw error;

@@ -64,7 +64,7 @@ export class Workers {
   #stopping = false;
   readonly #watch: Timer;
   /** time by the checks: while the primary is stopped, it reads no reports of workers */
-  #checkedMs = 0;
+  #checkedAtMs = 0;
 
   /** Starts `count` workers. */
   constructor(count: number, options: WorkersOptions) {
@@ -130,7 +130,7 @@ export class Workers {
       number,
       startedAtMs: monotonicMs(),
       nextPauseMs,
-      dueAtMs: this.#checkedMs + START_MS,
+      dueAtMs: this.#checkedAtMs + START_MS,
       listening: false,
       metrics: [],
       reported: [],
@@ -141,7 +141,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    if (message.type !== 'up') handle.dueAtMs = this.#checkedMs + SILENT_MS;
+    if (message.type !== 'up') handle.dueAtMs = this.#checkedAtMs + SILENT_MS;
     switch (message.type) {
       case 'up':
         send(handle.worker, this.#options.startOf(handle.number, !this.#isReady || this.listening > 0));
@@ -205,9 +205,9 @@ export class Workers {
   }
 
   #endSilent(): void {
-    this.#checkedMs += WATCH_EVERY_MS;
+    this.#checkedAtMs += WATCH_EVERY_MS;
     for (const { worker, dueAtMs } of this.#handles)
-      if (this.#checkedMs > dueAtMs) worker.process.kill('SIGKILL');
+      if (this.#checkedAtMs > dueAtMs) worker.process.kill('SIGKILL');
   }
 }
 

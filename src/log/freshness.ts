@@ -28,10 +28,10 @@ export class Freshness {
   readonly #isUnavailable: () => boolean;
   readonly #onLateAnswer: (atMs: number) => void;
   #asOfMs = -Infinity;
-  #lateAnswerMs: number | undefined;
+  #lateAnswerAtMs: number | undefined;
   /** values read before a sleep of the machine are older than they seem */
   #sleptAtMs = -Infinity;
-  #seenMs = monotonicMs();
+  #seenAtMs = monotonicMs();
 
   /**
    * `isUnavailable`: returns true while PostgreSQL answers no probe. `onLateAnswer` is called at the first answer that comes
@@ -53,7 +53,7 @@ export class Freshness {
     if (asOfMs <= this.#asOfMs || asOfMs < this.#sleptAtMs) return;
     this.#asOfMs = asOfMs;
     // no answer so far came late after it
-    if (nowMs - asOfMs <= OUTAGE_AFTER_MS) this.#lateAnswerMs = undefined;
+    if (nowMs - asOfMs <= OUTAGE_AFTER_MS) this.#lateAnswerAtMs = undefined;
   }
 
   /** Forgets that the worker was ever current: it follows another history. */
@@ -63,8 +63,8 @@ export class Freshness {
 
   /** Records an answer of the primary server to this process. Replicas do not count: they answer while it is down. */
   answered(atMs: number): void {
-    if (atMs - this.#asOfMs <= OUTAGE_AFTER_MS || this.#lateAnswerMs !== undefined) return;
-    this.#lateAnswerMs = atMs;
+    if (atMs - this.#asOfMs <= OUTAGE_AFTER_MS || this.#lateAnswerAtMs !== undefined) return;
+    this.#lateAnswerAtMs = atMs;
     this.#onLateAnswer(atMs);
   }
 
@@ -77,8 +77,8 @@ export class Freshness {
 
   /** To be called several times a second, so that a stop of this process is noticed. */
   tick(nowMs = monotonicMs()): void {
-    if (nowMs - this.#seenMs > STOPPED_MS) this.#mayHaveMissed(nowMs);
-    this.#seenMs = nowMs;
+    if (nowMs - this.#seenAtMs > STOPPED_MS) this.#mayHaveMissed(nowMs);
+    this.#seenAtMs = nowMs;
   }
 
   isCurrent(nowMs = monotonicMs()): boolean {
@@ -105,16 +105,17 @@ export class Freshness {
   mayServeAnyAge(nowMs = monotonicMs()): boolean {
     this.tick(nowMs);
     return (
-      this.#asOfMs > -Infinity && (this.#lateAnswerMs === undefined || nowMs - this.#lateAnswerMs < GRACE_MS)
+      this.#asOfMs > -Infinity &&
+      (this.#lateAnswerAtMs === undefined || nowMs - this.#lateAnswerAtMs < GRACE_MS)
     );
   }
 
   /** Ends the outage, because PostgreSQL may have answered others meanwhile: the grace time is over, as of this time. */
   #mayHaveMissed(nowMs: number): void {
-    if (!this.isCurrent(nowMs)) this.#lateAnswerMs = nowMs - GRACE_MS;
+    if (!this.isCurrent(nowMs)) this.#lateAnswerAtMs = nowMs - GRACE_MS;
   }
 
   #servesAnyAge(nowMs: number): boolean {
-    return (this.#lateAnswerMs !== undefined || this.#isUnavailable()) && this.mayServeAnyAge(nowMs);
+    return (this.#lateAnswerAtMs !== undefined || this.#isUnavailable()) && this.mayServeAnyAge(nowMs);
   }
 }

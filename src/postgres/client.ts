@@ -163,11 +163,11 @@ export class Postgres {
       const isShort = lane !== this.#lanes.changes;
       const attempt = () => this.#attempt<Row>(text, parameters, beganMs, isShort);
       const rows = await this.#attemptTwice(attempt);
-      lane.lockedMs = -Infinity;
+      lane.lockedAtMs = -Infinity;
       this.#breaker.succeeded();
       return rows;
     } catch (error) {
-      if (isLockTimeout(error)) lane.lockedMs = monotonicMs();
+      if (isLockTimeout(error)) lane.lockedAtMs = monotonicMs();
       // a response, be it an error, shows that the server is available
       if (error instanceof Unavailable && error.cause) {
         // a server that answered nothing for a whole deadline would not answer the next query

@@ -14,7 +14,7 @@ export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'backgroun
 /** Queries of one lane, or of all. */
 export class Queries extends Turns {
   /** when a query last waited for the lock of a table in vain, by `monotonicMs`; -Infinity: a later one was answered */
-  lockedMs = -Infinity;
+  lockedAtMs = -Infinity;
 
   constructor(maxRunning: number) {
     super(maxRunning, 0, 1);
@@ -36,7 +36,7 @@ export class Queries extends Turns {
    * more would occupy the connections that queries of other tables need. After a while without queries, all try again.
    */
   requireUnlocked(others: number): void {
-    if (others > 0 && monotonicMs() - this.lockedMs < LOCKED_MS)
+    if (others > 0 && monotonicMs() - this.lockedAtMs < LOCKED_MS)
       throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
   }
 }
