@@ -161,7 +161,7 @@ export class LocalCache {
   /** Returns the entry as it reads at this time, and stores it so if its certification has flipped. */
   #updated(ref: number, wallMs: number): Entry {
     const isFlipped = this.arena.validUntilMs(ref) <= wallMs;
-    const [storedAtMs, untilMs] = [this.arena.storedAt(ref), this.arena.expiresAtMs(ref)];
+    const [storedAtMs, untilMs] = [this.arena.storedAtMs(ref), this.arena.expiresAtMs(ref)];
     const entry = new Entry(this.arena.read(ref)).at(wallMs);
     if (isFlipped) this.arena.put(entry.bytes, storedAtMs, untilMs);
     return entry;

@@ -221,11 +221,11 @@ async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?:
 
 /**
  * Creates a key with the name, scopes, rate limit, collection and expiry of the old one. The old key remains valid for
- * `grace` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
+ * `graceS` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
  */
 async function rotate(
   id: string,
-  { grace, note, json }: { grace: number; note?: string; json?: boolean },
+  { grace: graceS, note, json }: { grace: number; note?: string; json?: boolean },
 ): Promise<void> {
   const [created, validUntil] = await withDatabase((sql) =>
     sql.begin(async (transaction) => {
@@ -253,7 +253,7 @@ async function rotate(
       });
       const [row] = await transaction`
         update api_keys
-        set rotated_to = ${successor.id}, expires_at = least(expires_at, now() + ${grace} * interval '1 second')
+        set rotated_to = ${successor.id}, expires_at = least(expires_at, now() + ${graceS} * interval '1 second')
         where id = ${id} returning expires_at`;
       return [successor, isoTime(row!.expires_at)] as const;
     }),

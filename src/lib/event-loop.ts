@@ -38,13 +38,13 @@ export class EventLoop {
   }
 
   /** Lets work wait for its turn, which receives the time. It must not throw. */
-  append(owner: string, size: number, work: (nowMs: number) => void, nowMs = monotonicMs()): void {
-    this.waiting.append(owner, work, size, nowMs);
+  append(owner: string, workBytes: number, work: (nowMs: number) => void, nowMs = monotonicMs()): void {
+    this.waiting.append(owner, work, workBytes, nowMs);
     if (!this.#isMeasured) this.#begin(nowMs);
   }
 
   /** Runs work now or in its turn. Settles as it does. */
-  run<T>(owner: string, size: number, work: () => T): Promise<T> {
+  run<T>(owner: string, workBytes: number, work: () => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const settle = () => {
       try {
@@ -55,7 +55,7 @@ export class EventLoop {
     };
     const nowMs = monotonicMs();
     if (this.hasTime(nowMs)) settle();
-    else this.append(owner, size, settle, nowMs);
+    else this.append(owner, workBytes, settle, nowMs);
     return promise;
   }
 

@@ -27,10 +27,10 @@ export async function closeAll(): Promise<void> {
 
 /** Polls until `look` returns an empty array or the time is over; returns its last result. */
 export async function untilGone<T>(look: () => Promise<T[]>, timeoutMs = 3_000): Promise<T[]> {
-  const until = performance.now() + timeoutMs;
+  const untilMs = performance.now() + timeoutMs;
   for (;;) {
     const found = await look();
-    if (found.length === 0 || performance.now() > until) return found;
+    if (found.length === 0 || performance.now() > untilMs) return found;
     await sleep(20);
   }
 }

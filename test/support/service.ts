@@ -225,12 +225,12 @@ function serviceOf({
      * Rejects with the output if the process exits or the time is over.
      */
     async ready(): Promise<void> {
-      const until = performance.now() + READY_TIMEOUT_MS;
+      const untilMs = performance.now() + READY_TIMEOUT_MS;
       const all = new RegExp(`^hotel_api_workers ${workers}$`, 'm');
       for (;;) {
         const response = await admin('/readyz').catch(() => undefined);
         if (response?.status === 200 && (workers === 1 || all.test(await metrics().catch(() => '')))) return;
-        if (ended || performance.now() > until)
+        if (ended || performance.now() > untilMs)
           throw new Error(`the service ${ended ?? 'did not become ready'}:\n${lines.join('\n')}`);
         await sleep(20);
       }

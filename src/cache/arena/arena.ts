@@ -107,7 +107,7 @@ export class CacheArena {
   }
 
   /** Returns the time at which the entry was put. */
-  storedAt(ref: number): number {
+  storedAtMs(ref: number): number {
     return this.#floats[ref + 1]!;
   }
 

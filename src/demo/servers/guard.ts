@@ -44,9 +44,9 @@ async function run({ before, command }: Order): Promise<void> {
   const end = ended(child);
   if (child.pid !== undefined) report({ pid: child.pid });
   const { code, signal } = await end;
-  const until = performance.now() + OUTLIVE_MS;
+  const untilMs = performance.now() + OUTLIVE_MS;
   while ((await processes()).some(({ group }) => group === child.pid)) {
-    if (performance.now() > until && killGroup()) forced = true;
+    if (performance.now() > untilMs && killGroup()) forced = true;
     await sleep(20);
   }
   report({ exit: { code, signal, forced } });
