@@ -19,7 +19,7 @@ export interface FrontRequest {
  * Fault of the proxy. It responds itself, or closes the connection before the response or in the middle of its body (with
  * or without a content-length).
  */
-export type Rejection =
+export type FrontFault =
   | { status: number; retryAfterS?: number; headers?: OutgoingHttpHeaders; body?: string }
   | 'cut'
   | 'cut body'
@@ -28,7 +28,7 @@ export type Rejection =
 /** Starts a proxy before a service that responds to some requests itself, like gateways: by their number, from 1. */
 export async function startFront(
   port: number,
-  errorReplies: Record<number, Rejection>,
+  faults: Record<number, FrontFault>,
 ): Promise<{ url: string; seen: FrontRequest[] }> {
   const seen: FrontRequest[] = [];
   const server = createServer(async (incoming, outgoing) => {
@@ -36,11 +36,11 @@ export async function startFront(
     const { method, url: path, headers } = incoming as IncomingMessage & { method: string; url: string };
     const record = { atMs: performance.now(), method, path, headers, body: body.toString(), status: 0 };
     seen.push(record);
-    const rejection = errorReplies[seen.length];
-    if (rejection === 'cut') {
+    const fault = faults[seen.length];
+    if (fault === 'cut') {
       incoming.socket.destroy();
-    } else if (typeof rejection === 'object') {
-      const { status, retryAfterS, headers, body = '{"error":"Later"}' } = rejection;
+    } else if (typeof fault === 'object') {
+      const { status, retryAfterS, headers, body = '{"error":"Later"}' } = fault;
       record.status = status;
       const retryAfter = retryAfterS && { 'retry-after': String(retryAfterS) };
       const own = { 'content-type': 'application/json', ...retryAfter, 'x-request-id': 'front' };
@@ -52,10 +52,10 @@ export async function startFront(
       record.status = response.statusCode!;
       const { 'content-length': _, ...others } = response.headers;
       // without a length, the end of the connection ends the body
-      const hasLength = rejection !== 'cut body without length';
+      const hasLength = fault !== 'cut body without length';
       outgoing.useChunkedEncodingByDefault = hasLength;
       outgoing.writeHead(record.status, hasLength ? response.headers : { ...others, connection: 'close' });
-      if (rejection === undefined) outgoing.end(whole);
+      if (fault === undefined) outgoing.end(whole);
       else outgoing.write(whole.subarray(0, whole.length / 2), () => outgoing.socket!.end());
     }
   });

@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ClientPrograms } from '../support/client-programs.ts';
-import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
+import { type FrontFault, type FrontRequest, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const HOTELS = 250;
 const HTML = '<!doctype html><title>502 Bad Gateway</title>';
 const NOT_OURS = 'not a response of the hotel API, check the address';
-const asHtml = (status: number): Rejection => ({
+const asHtml = (status: number): FrontFault => ({
   status,
   headers: { 'content-type': 'text/html' },
   body: HTML,
@@ -45,18 +45,18 @@ describe.each([
    * Makes the calls through a faulty gateway. Returns the result of each, and the requests that the gateway received.
    */
   async function drive(
-    errorReplies: Record<number, Rejection>,
+    faults: Record<number, FrontFault>,
     calls: [name: string, argument?: unknown][],
     more: { maxAttempts?: number; path?: string } = {},
   ): Promise<{ results: Result[]; seen: FrontRequest[] }> {
     const { path = '', ...given } = more;
-    const front = await startFront(service.port, errorReplies);
+    const front = await startFront(service.port, faults);
     const results = await programs.drive<Result>(program, options, { calls, ...given }, front.url + path);
     return { results, seen: front.seen };
   }
 
   it('retries after responses of gateways, and after cut ones', async () => {
-    const faults: Rejection[] = [
+    const faults: FrontFault[] = [
       asHtml(502),
       { status: 504, body: '' },
       asHtml(429),

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { ClientPrograms } from '../support/client-programs.ts';
-import { type Rejection, startFront } from '../support/front.ts';
+import { type FrontFault, startFront } from '../support/front.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { exampleRows } from '../support/rows.ts';
@@ -141,7 +141,7 @@ describe.each([
       '{"changes":[{"id":"a","hotel":{"id":"b"}}],"next":"t","more":false}',
     ];
     const headers = { 'x-error-code': 'token_expired' };
-    const replies: Rejection[] = [
+    const replies: FrontFault[] = [
       // each twice, because it is retried
       ...pages.flatMap((body) => [200, 200].map((status) => ({ status, body }))),
       { status: 410, body: 'of a gateway' },
@@ -149,7 +149,7 @@ describe.each([
     ];
     const { url, seen } = await startFront(service.port, { ...['', ...replies] } as Record<
       number,
-      Rejection
+      FrontFault
     >);
     const copy = { hotels: { kept: {} }, next: 'a token' };
     const gone = { status: 410, id: null, size: 1 };
@@ -176,7 +176,7 @@ describe('the examples with curl', () => {
     expect(found).toHaveLength(11);
   });
 
-  it.each<[string, Rejection, minMs: number]>([
+  it.each<[string, FrontFault, minMs: number]>([
     ['503, when Retry-After is over', { status: 503, retryAfterS: 1 }, 980],
     ['a connection that was cut', 'cut', 0],
     ['a body that was cut', 'cut body', 0],

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { ingressConfiguration } from '../manifests/ingress.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
-import { type Rejection, startFront } from '../support/front.ts';
+import { type FrontFault, startFront } from '../support/front.ts';
 import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
@@ -91,7 +91,7 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
   });
 
   it('returns a 503, and tries no other instance', async () => {
-    const rejection: Rejection = { status: 503, retryAfterS: 1 };
+    const rejection: FrontFault = { status: 503, retryAfterS: 1 };
     const fronts = [
       await startFront(service.port, { 1: rejection }),
       await startFront(service.port, { 1: rejection }),

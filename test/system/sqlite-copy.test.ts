@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ClientPrograms } from '../support/client-programs.ts';
-import { type Rejection, startFront } from '../support/front.ts';
+import { type FrontFault, startFront } from '../support/front.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -50,9 +50,9 @@ describe('the copies in SQLite, in TypeScript and in Python', () => {
   });
 
   /** Updates each copy through a gateway that responds to some requests itself, and expects the same of both. */
-  async function expectUpdates(expected: Partial<Updated>, errorReplies: Record<number, Rejection> = {}) {
+  async function expectUpdates(expected: Partial<Updated>, faults: Record<number, FrontFault> = {}) {
     const updates = UPDATES.map(async ([program, ...options]): Promise<Updated> => {
-      const { url, seen } = await startFront(service.port, errorReplies);
+      const { url, seen } = await startFront(service.port, faults);
       const { error, rows } = JSON.parse(await programs.run(program, options, url));
       for (const row of rows) row.hotel = JSON.parse(row.hotel);
       return { error, rows, requests: seen.length };
