@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import { monotonicMs, wallMs } from '../lib/clock.ts';
-import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
@@ -299,7 +299,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
 
   it('a known key is still accepted at any age, before that is known with a lookup each second', async () => {
     const { oldestReadMs } = freshness;
-    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_THEN_MS;
+    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_NOT_CURRENT_MS;
     later(3_301);
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
@@ -316,7 +316,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   it('a key that only Redis holds is accepted, and looked up again after a second', async () => {
     apiKeys = cacheWith(tiers.redisCache);
     tiers.redisThere = true;
-    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_THEN_MS;
+    freshness.oldestReadMs = (nowMs) => nowMs - MAX_AGE_NOT_CURRENT_MS;
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     tiers.rejection = undefined;
     revoke();

@@ -1,12 +1,12 @@
 import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
 import type { Origin } from '../postgres/origin.ts';
+import { type CachedKey, CachedKeys } from './cached-keys.ts';
 import { hashOf, isWellFormed } from './key.ts';
-import { type CachedKey, KnownKeys } from './known-keys.ts';
 import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } from './principal.ts';
 import type { LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
@@ -39,9 +39,9 @@ export class ApiKeyCache {
   readonly #counts: LookupCounts;
   readonly #window: Window;
   readonly #unknownKeys: UnknownKeyLimiter;
-  readonly #memory = new KnownKeys();
+  readonly #memory = new CachedKeys();
   /** by sha256, as changes are */
-  readonly #inFlight = new SingleFlight<Principal | null>(MAX_AGE_THEN_MS);
+  readonly #inFlight = new SingleFlight<Principal | null>(MAX_AGE_NOT_CURRENT_MS);
 
   constructor(options: ApiKeyCacheOptions) {
     this.#options = options;

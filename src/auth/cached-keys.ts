@@ -23,7 +23,7 @@ export interface CachedKey {
  * Caches the valid and the unknown keys of a worker. The key itself is the index, because its
  * hash would cost more than the rest of a hit. Each table has its own bound, so unknown keys do not evict known ones.
  */
-export class KnownKeys {
+export class CachedKeys {
   readonly #known = new Map<string, CachedKey>();
   readonly #unknown = new Map<string, CachedKey>();
   readonly #keyBySha256 = new Map<string, string>();

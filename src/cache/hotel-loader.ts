@@ -1,10 +1,10 @@
 import { isQueueFull } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
-import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { Window } from '../log/window.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
@@ -33,8 +33,8 @@ export interface HotelLoaderOptions {
 /** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
 export class HotelLoader {
   readonly #options: HotelLoaderOptions;
-  /** by letter of the namespace and key */
-  readonly #inFlight = new SingleFlight<Load>(MAX_AGE_THEN_MS);
+  /** by key, behind the prefix of its namespace */
+  readonly #inFlight = new SingleFlight<Load>(MAX_AGE_NOT_CURRENT_MS);
 
   constructor(options: HotelLoaderOptions) {
     this.#options = options;
@@ -42,7 +42,7 @@ export class HotelLoader {
 
   /** Keeps later callers from sharing a load of `key` that began before a change. */
   forget(namespace: Namespace, key: string): void {
-    this.#inFlight.forget(LETTER[namespace] + key);
+    this.#inFlight.forget(KEY_PREFIX[namespace] + key);
   }
 
   /** Keeps later callers from sharing any load in flight. */
@@ -72,7 +72,7 @@ export class HotelLoader {
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
-    const joined = keys.map((key) => this.#inFlight.get(LETTER[namespace] + key));
+    const joined = keys.map((key) => this.#inFlight.get(KEY_PREFIX[namespace] + key));
     const own = keys.filter((_, i) => !joined[i]);
     const started = own.length > 0 ? this.#share(namespace, own, owner) : undefined;
     const found = await Promise.all(joined.map((load) => load?.catch(unlessFull) ?? started!));
@@ -83,7 +83,7 @@ export class HotelLoader {
   }
 
   #share(namespace: Namespace, keys: string[], owner: string): Promise<Load> {
-    const names = keys.map((key) => LETTER[namespace] + key);
+    const names = keys.map((key) => KEY_PREFIX[namespace] + key);
     return this.#inFlight.share(names, this.#start(namespace, keys, owner, null));
   }
 

@@ -1,6 +1,6 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
-import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS } from '../log/bounds.ts';
 import type { RedisCacheOptions, RedisStore, TimedValue } from '../redis/store.ts';
@@ -26,7 +26,7 @@ export class RedisHotelCache {
 
   /** Returns what precedes a key of this namespace in its name. */
   prefixOf(namespace: Namespace): string {
-    return `${this.#options.prefix()}:${LETTER[namespace]}`;
+    return `${this.#options.prefix()}:${KEY_PREFIX[namespace]}`;
   }
 
   /** Counts a value that is none of those that this class stores. */

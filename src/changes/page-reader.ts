@@ -3,7 +3,7 @@ import type { View } from '../hotels/entry.ts';
 import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_THEN_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
 import { type Change, type ChangeLog, type LogSnapshot, MAX_CHANGES } from './change-log.ts';
 import { writePage } from './page-body.ts';
@@ -58,7 +58,7 @@ export class PageReader {
   readonly #watch: PositionWatch;
   readonly #eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<ReadPage>(MAX_AGE_THEN_MS, isQueueFull);
+  readonly #reads = new SingleFlight<ReadPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
   /** what a page has no room for is read in vain */
   readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
 

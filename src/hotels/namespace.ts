@@ -7,7 +7,7 @@ export function numberOf(namespace: Namespace): number {
 }
 
 /** Prefixes of the keys of a namespace, in Redis (behind that of the history) and in maps of several namespaces. */
-export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
+export const KEY_PREFIX = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
 
 /** Maximum length of an id in characters (the schema's constraint). */
 export const MAX_ID_CHARACTERS = 255;

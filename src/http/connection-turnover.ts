@@ -7,7 +7,7 @@ import { random } from '../lib/clock.ts';
  * library closes idle ones.
  */
 export class ConnectionTurnover {
-  readonly #maxAgeS: number;
+  readonly #meanAgeS: number;
   readonly #onClose: () => void;
   /** responses until the next that closes its connection */
   #left = Infinity;
@@ -16,9 +16,9 @@ export class ConnectionTurnover {
   #responses = 0;
   #responsesPerS = 0;
 
-  /** `maxAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
-  constructor(maxAgeS: number, onClose: () => void) {
-    this.#maxAgeS = maxAgeS;
+  /** `meanAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
+  constructor(meanAgeS: number, onClose: () => void) {
+    this.#meanAgeS = meanAgeS;
     this.#onClose = onClose;
   }
 
@@ -34,10 +34,10 @@ export class ConnectionTurnover {
 
   /** Measures the responses of a second. To be called once a second with the number of open connections. */
   measure(connections: number): void {
-    if (this.#maxAgeS === 0) return;
+    if (this.#meanAgeS === 0) return;
     this.#responsesPerS = this.#responses;
     this.#responses = 0;
-    const perSecond = connections / this.#maxAgeS;
+    const perSecond = connections / this.#meanAgeS;
     this.#credit = Math.min(this.#credit + perSecond, Math.max(1, perSecond));
     if (this.#left === Infinity) this.#draw();
   }

@@ -5,7 +5,7 @@ import {
   CURRENT_WITHIN_MS,
   GRACE_MS,
   MAX_AGE_MS,
-  MAX_AGE_THEN_MS,
+  MAX_AGE_NOT_CURRENT_MS,
   MEMBERS_WITHIN_MS,
   OUTAGE_AFTER_MS,
   POSITIONS_WITHIN_MS,
@@ -58,14 +58,14 @@ describe('a worker that follows the log', () => {
     pass(CURRENT_WITHIN_MS - MEMBERS_WITHIN_MS - 1);
     expect([freshness.isCurrent(), maxAgeMs()]).toEqual([true, MAX_AGE_MS]);
     pass(1);
-    expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_THEN_MS]);
+    expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_NOT_CURRENT_MS]);
   });
 
   it('is not current any more once it follows another history, and serves nothing read before', () => {
     current();
     isUnavailable = true;
     freshness.lost();
-    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_THEN_MS, false, false]);
+    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_NOT_CURRENT_MS, false, false]);
     current();
     expect(freshness.isCurrent()).toBe(true);
   });
@@ -77,7 +77,8 @@ describe('a worker that follows the log', () => {
       answered();
       // in the grace time after a late answer, the worker may still become current again
       const isGrace = silentMs > OUTAGE_AFTER_MS && silentMs < OUTAGE_AFTER_MS + GRACE_MS + TICK_MS;
-      if (!isGrace) expect(served().slice(0, 2)).toEqual([MAX_AGE_THEN_MS, silentMs < POSITIONS_WITHIN_MS]);
+      if (!isGrace)
+        expect(served().slice(0, 2)).toEqual([MAX_AGE_NOT_CURRENT_MS, silentMs < POSITIONS_WITHIN_MS]);
       pass(TICK_MS);
     }
   });
@@ -105,7 +106,7 @@ describe('while PostgreSQL answers nothing', () => {
     isUnavailable = true;
     for (const ms of [1, 60_000]) {
       pass(ms);
-      expect(served()).toEqual([MAX_AGE_THEN_MS, false, false]);
+      expect(served()).toEqual([MAX_AGE_NOT_CURRENT_MS, false, false]);
     }
   });
 
@@ -114,7 +115,7 @@ describe('while PostgreSQL answers nothing', () => {
     answered();
     pass(GRACE_MS);
     current(OUTAGE_AFTER_MS + 1);
-    expect(served()).toEqual([MAX_AGE_THEN_MS, true, false]);
+    expect(served()).toEqual([MAX_AGE_NOT_CURRENT_MS, true, false]);
     pass(TICK_MS);
     current(OUTAGE_AFTER_MS);
     expect(freshness.mayServeAnyAge()).toBe(true);
@@ -139,7 +140,7 @@ describe.each([
     // news from before, which it reads afterwards
     freshness.current(beforeMs + TICK_MS / 2);
     pass(60_000);
-    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_THEN_MS, false, false]);
+    expect([freshness.isCurrent(), ...served()]).toEqual([false, MAX_AGE_NOT_CURRENT_MS, false, false]);
     current();
     expect(freshness.isCurrent()).toBe(true);
     pass(10_000);

@@ -3,7 +3,7 @@ import {
   CURRENT_WITHIN_MS,
   GRACE_MS,
   MAX_AGE_MS,
-  MAX_AGE_THEN_MS,
+  MAX_AGE_NOT_CURRENT_MS,
   MEMBERS_WITHIN_MS,
   OUTAGE_AFTER_MS,
   POSITIONS_WITHIN_MS,
@@ -93,7 +93,7 @@ export class Freshness {
   /** Returns the monotonic time from which on a value must have been read to be served now. */
   oldestReadMs(nowMs: number): number {
     if (this.isCurrent(nowMs) || this.#servesAnyAge(nowMs)) return nowMs - MAX_AGE_MS;
-    return Math.max(nowMs - MAX_AGE_THEN_MS, this.#sleptAtMs);
+    return Math.max(nowMs - MAX_AGE_NOT_CURRENT_MS, this.#sleptAtMs);
   }
 
   /** Returns true if positions of the list may be served as they are known. They were right when the worker was current. */

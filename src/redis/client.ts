@@ -28,7 +28,8 @@ const MOVED = /^MOVED /;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
 
-export interface Address {
+/** Host and port of one server. */
+export interface NodeAddress {
   host: string;
   port: number;
 }
@@ -65,7 +66,7 @@ export class Redis implements RedisStore {
    * have the slots of this one.
    */
   constructor(
-    server: string | (Address & Credentials),
+    server: string | (NodeAddress & Credentials),
     timeoutMs: number,
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},

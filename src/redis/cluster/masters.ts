@@ -3,7 +3,7 @@ import { Redis as Client } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib/clock.ts';
 import { withDeadline } from '../../lib/deadline.ts';
-import { type Address, type Credentials, Redis } from '../client.ts';
+import { type Credentials, type NodeAddress, Redis } from '../client.ts';
 import { boundReplies } from '../reply-bound.ts';
 import {
   clientOptions,
@@ -33,7 +33,7 @@ const FAILURES_TO_REPORT = 3;
  * unavailable, the others are used.
  */
 export class Masters {
-  readonly #addresses: Address[];
+  readonly #addresses: NodeAddress[];
   readonly #credentials: Credentials;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
@@ -140,7 +140,7 @@ export class Masters {
   }
 
   /** Reads the slot map from a node of the address, by a connection for this alone. */
-  async #readOnce(address: Address): Promise<unknown> {
+  async #readOnce(address: NodeAddress): Promise<unknown> {
     const once = { lazyConnect: true, retryStrategy: null };
     const client = boundReplies(
       new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),
@@ -170,7 +170,7 @@ export class Masters {
     this.#reportBreaker(SLOT_MAP, false, 'a node sent it');
   }
 
-  #open(name: string, address: Address): Redis {
+  #open(name: string, address: NodeAddress): Redis {
     const onBreaker = (open: boolean, reason: string) => this.#reportBreaker(name, open, reason);
     const onMoved = () => {
       if (monotonicMs() - this.#refreshedAtMs >= REFRESH_AT_MOST_EVERY_MS) void this.#refresh();
@@ -205,7 +205,7 @@ function jointly(
 }
 
 /** Returns the address of a node by its name in the slot map, or by the host of a URL, whose port is optional. */
-function addressOf(name: string): Address {
+function addressOf(name: string): NodeAddress {
   const [, host, port] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(name)!;
   return { host: host!, port: Number(port ?? 6379) };
 }
