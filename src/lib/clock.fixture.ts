@@ -71,7 +71,7 @@ export class VirtualClock implements Clock {
     return this.#add(callback, Math.max(1, delayMs));
   }
 
-  setRepeating(callback: () => void, intervalMs: number): Timer {
+  every(callback: () => void, intervalMs: number): Timer {
     const timer = this.#add(() => {
       timer.atMs = this.nowMs + intervalMs;
       this.#timers.add(timer);
@@ -84,11 +84,11 @@ export class VirtualClock implements Clock {
     this.#timers.delete(timer as VirtualTimer);
   }
 
-  setIteration(callback: () => void): Timer {
+  onIteration(callback: () => void): Timer {
     return this.#add(callback, 0);
   }
 
-  clearIteration(iteration: Timer | undefined): void {
+  cancelIteration(iteration: Timer | undefined): void {
     this.clearTimer(iteration);
   }
 

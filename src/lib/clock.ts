@@ -26,10 +26,10 @@ export interface Clock {
   /** at least 0 and below 1 */
   random(): number;
   setTimer(callback: () => void, delayMs: number): Timer;
-  setRepeating(callback: () => void, intervalMs: number): Timer;
+  every(callback: () => void, intervalMs: number): Timer;
   clearTimer(timer: Timer | undefined): void;
-  setIteration(callback: () => void): Timer;
-  clearIteration(iteration: Timer | undefined): void;
+  onIteration(callback: () => void): Timer;
+  cancelIteration(iteration: Timer | undefined): void;
   /** what the process knows of its clocks */
   readonly watch: ClockWatch;
 }
@@ -52,10 +52,10 @@ const realClock: Clock = {
   uptimeMs: () => os.uptime() * 1e3,
   random: () => Math.random(),
   setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
-  setRepeating: (callback, intervalMs) => setInterval(callback, intervalMs),
+  every: (callback, intervalMs) => setInterval(callback, intervalMs),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
-  setIteration: (callback) => setImmediate(callback) as unknown as Timer,
-  clearIteration: (iteration) => clearImmediate(iteration as unknown as NodeJS.Immediate | undefined),
+  onIteration: (callback) => setImmediate(callback) as unknown as Timer,
+  cancelIteration: (iteration) => clearImmediate(iteration as unknown as NodeJS.Immediate | undefined),
   watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
 };
 
@@ -95,7 +95,7 @@ export function setTimer(callback: () => void, delayMs: number): Timer {
 
 /** Calls back again and again, until `clearTimer`. */
 export function every(callback: () => void, intervalMs: number): Timer {
-  return clock.setRepeating(callback, intervalMs);
+  return clock.every(callback, intervalMs);
 }
 
 /** Ends a timer of `setTimer` or `every`, if there is one. */
@@ -105,17 +105,17 @@ export function clearTimer(timer: Timer | undefined): void {
 
 /** Calls back at the end of this iteration of the event loop, after what has arrived was read. */
 export function onIteration(callback: () => void): Timer {
-  return clock.setIteration(callback);
+  return clock.onIteration(callback);
 }
 
 /** Cancels a callback of `onIteration`, if there is one. */
 export function cancelIteration(iteration: Timer | undefined): void {
-  clock.clearIteration(iteration);
+  clock.cancelIteration(iteration);
 }
 
 /** Resolves at the end of this iteration of the event loop. */
 export function nextIteration(): Promise<void> {
-  return new Promise((resolve) => clock.setIteration(resolve));
+  return new Promise((resolve) => clock.onIteration(resolve));
 }
 
 /** Resolves after at least this time, or at once when `signal` aborts. */

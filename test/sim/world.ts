@@ -125,7 +125,7 @@ export class Process implements Clock {
     return this.#handle(this.#world.schedule(this.#world.nowMs + waitMs, this, 'timer', callback));
   }
 
-  setRepeating(callback: () => void, intervalMs: number): Timer {
+  every(callback: () => void, intervalMs: number): Timer {
     const timer = { event: undefined as Event | undefined, unref: () => timer };
     const next = () => {
       const atMs = this.#world.nowMs + intervalMs / this.host.rate;
@@ -143,12 +143,12 @@ export class Process implements Clock {
     if (event) event.run = undefined;
   }
 
-  setIteration(callback: () => void): Timer {
+  onIteration(callback: () => void): Timer {
     this.#iterationAtMs = Math.max(this.#iterationAtMs, this.#world.nowMs + ITERATION_MS);
     return this.#handle(this.#world.schedule(this.#iterationAtMs, this, 'iteration', callback));
   }
 
-  clearIteration(iteration: Timer | undefined): void {
+  cancelIteration(iteration: Timer | undefined): void {
     this.clearTimer(iteration);
   }
 
@@ -356,9 +356,9 @@ const NO_CLOCK: Clock = {
   uptimeMs: outside,
   random: outside,
   setTimer: outside,
-  setRepeating: outside,
+  every: outside,
   clearTimer: () => {},
-  setIteration: outside,
-  clearIteration: () => {},
+  onIteration: outside,
+  cancelIteration: () => {},
   watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
 };
