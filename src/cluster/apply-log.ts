@@ -18,7 +18,7 @@ interface WorkerCaches {
   window: Window;
   freshness: Freshness;
   reader: HotelReader;
-  local: LocalCache | undefined;
+  local: LocalCache;
   pageIndex: PageIndex;
   collections: Collections;
   apiKeys: ApiKeyCache;
@@ -58,7 +58,7 @@ export class LogApplier {
     this.#applied.position = position;
     window.beginHistory(position);
     freshness.lost();
-    local?.clear();
+    local.clear();
     this.#useServer(server);
     logPositions.follow(history);
   }
@@ -84,7 +84,7 @@ export class LogApplier {
    */
   serverRestarted(server: string): void {
     const { freshness, local } = this.#caches;
-    local?.dropSince(freshness.asOfMs - this.#longestReadMs);
+    local.dropSince(freshness.asOfMs - this.#longestReadMs);
     this.#useServer(server);
   }
 
@@ -128,7 +128,7 @@ export class LogApplier {
         break;
       case 'all_hotels':
         reader.loader.forgetAll();
-        local?.clear();
+        local.clear();
         collections.forget();
         if (row.moves) pageIndex.forget();
         break;
@@ -151,6 +151,6 @@ export class LogApplier {
 
   #drop(namespace: Namespace, key: string): void {
     this.#caches.reader.loader.forget(namespace, key);
-    this.#caches.local?.drop(namespace, key);
+    this.#caches.local.drop(namespace, key);
   }
 }
