@@ -6,7 +6,7 @@ import { forget } from './links';
 import { ABSENCE, ENTRY, kindOf, markDead, sizeOf, storedAtOf } from './record';
 
 @unmanaged
-export class Ring {
+class Ring {
   start: usize;
   end: usize;
   /** address of the next record */
