@@ -58,11 +58,11 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
     if (byMs > 0) follower.reopen();
     if (sleptMs > 0) missedUntil(systemMs());
   });
-  let seenMs = systemMs();
+  let seenAtMs = systemMs();
   const look = () => {
     const nowMs = systemMs();
-    if (nowMs - seenMs > STOPPED_MS) missedUntil(nowMs);
-    seenMs = nowMs;
+    if (nowMs - seenAtMs > STOPPED_MS) missedUntil(nowMs);
+    seenAtMs = nowMs;
   };
   onTick(look);
   const state = (): FollowedLog => {

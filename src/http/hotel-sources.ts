@@ -26,7 +26,7 @@ export interface HotelSources {
 }
 
 /** Time since the start of a request after which its key is judged again: by the defaults, a load from the primary takes no longer. */
-const LATE_MS = 600;
+const JUDGED_AGAIN_MS = 600;
 
 /**
  * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request was answered,
@@ -40,7 +40,7 @@ export async function loadHotels(
 ): Promise<Found[] | undefined> {
   const before = exchange.principal!;
   const found = await reader.load(namespace, keys, before.keyId, before.collection);
-  if (monotonicMs() - exchange.startedAtMs < LATE_MS) return found;
+  if (monotonicMs() - exchange.startedAtMs < JUDGED_AGAIN_MS) return found;
   if (!(await access.mayStillAnswer(exchange, namespace === 'registry'))) return undefined;
   if (!seesAlike(exchange.principal!, before))
     throw new Unavailable('the key has changed while its hotels were read', { rejection: 'overload' });

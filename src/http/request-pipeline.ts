@@ -17,7 +17,7 @@ import type { Observer } from './observer.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
-const NO_BODY = new Uint8Array(0);
+const EMPTY_BODY = new Uint8Array(0);
 /** Usual length of an id in the body of a batch. */
 const ID_BYTES = 13;
 
@@ -195,7 +195,7 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
   readonly answerPage: AnswerPage = (exchange, hotels, needsRegistry, respond) => {
-    this.#enter(exchange, NO_BODY, needsRegistry, (_, mayLoad) => respond(mayLoad), hotels);
+    this.#enter(exchange, EMPTY_BODY, needsRegistry, (_, mayLoad) => respond(mayLoad), hotels);
     exchange.defer();
   };
 

@@ -5,7 +5,7 @@ import { Unavailable } from '../errors.ts';
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
  * database that is renamed or closed during its replacement.
  */
-const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
+const UNAVAILABLE_SQLSTATES = /^(08|28|53|57P0|3D000|55000)/;
 /** Errors of postgres.js and of sockets with the same meaning. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
 /**
@@ -39,7 +39,7 @@ export function failureOf(error: unknown): Finding {
   const isLost = severity === 'FATAL' || syscall !== undefined;
   const isReplaced = code === 'XX000' && REPLACED.test(message);
   const isOutage =
-    isLost || isReplaced || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
+    isLost || isReplaced || [UNAVAILABLE_SQLSTATES, LOST, TLS_FAULT].some((codes) => codes.test(code));
   // only errors of the server have a severity
   return {
     isOutage,

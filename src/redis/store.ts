@@ -76,14 +76,14 @@ export function valueIn(reply: unknown): Buffer | null {
 }
 
 /** Error replies of a server that cannot serve any command at present. */
-const UNAVAILABLE_CODES = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
+const UNAVAILABLE_REPLIES = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
 
 /**
  * Returns whether an error concerns the whole server; one that rejects a command (READONLY, OOM, NOPERM) serves
  * others.
  */
 export function isUnavailable({ name, message }: Error): boolean {
-  return name !== 'ReplyError' || UNAVAILABLE_CODES.test(message);
+  return name !== 'ReplyError' || UNAVAILABLE_REPLIES.test(message);
 }
 
 /** Pause between two attempts to connect. */

@@ -8,7 +8,7 @@ import type { ApiKey } from './sequencer.ts';
 import { keyNumber } from './writes.ts';
 
 /** A request without an answer after this time is judged. */
-const LATE_MS = 3_000;
+const ANSWERED_WITHIN_MS = 3_000;
 const STARTS_MS = 2_500;
 
 type Namespace = 'id' | 'channel' | 'registry';
@@ -129,7 +129,7 @@ export class Clients {
       this.#judge(asked, sha256, wanted, answer);
       if (http.route === 'hotel') this.#judgeOutage(worker, asked, sha256, answer);
     });
-    world.after(LATE_MS, () => {
+    world.after(ANSWERED_WITHIN_MS, () => {
       if (isOver || worker.process.isDead) return;
       isOver = true;
       checker.late(asked);
@@ -261,7 +261,7 @@ class Mirror {
     // it waits from when it is read, by the clock of the machine, which stands still while that sleeps
     let dueMs = Infinity;
     worker.process.receive(() => {
-      dueMs = asked.host.systemMs() + 1_000 * waitS + LATE_MS;
+      dueMs = asked.host.systemMs() + 1_000 * waitS + ANSWERED_WITHIN_MS;
     });
     let isOver = false;
     request(worker, { route: 'changes', query, key: this.#key.key }, (answer) => {
@@ -276,7 +276,7 @@ class Mirror {
       if (!worker.process.isDead && !isLate) return world.after(500, watch);
       isOver = true;
       if (isLate && !worker.process.isDead)
-        this.#episode.checker.late({ ...asked, atMs: world.nowMs - LATE_MS });
+        this.#episode.checker.late({ ...asked, atMs: world.nowMs - ANSWERED_WITHIN_MS });
       this.next();
     };
     watch();

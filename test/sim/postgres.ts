@@ -44,7 +44,7 @@ const LOCK_TIMEOUT_MS = 5_000;
 /** Of queries: half of DATABASE_TIMEOUT_MS. */
 const READ_LOCK_TIMEOUT_MS = 250;
 /** Time by which some queries are late: with it they still end before their deadline. */
-const LATE_MS = 320;
+const QUERY_LATE_MS = 320;
 
 /** State of a data folder. */
 export interface Folder {
@@ -182,7 +182,7 @@ export class PgServer extends Server {
     const timeMs = () =>
       random.between(0.05, random.chance(0.03) ? 25 : 1) +
       random.between(0, this.slowMs) +
-      (!isPoll && random.chance(this.lateShare) ? random.between(0, LATE_MS) : 0);
+      (!isPoll && random.chance(this.lateShare) ? random.between(0, QUERY_LATE_MS) : 0);
     const readNow = () => {
       try {
         const rows = work(this);
