@@ -76,29 +76,30 @@ export class AccessControl {
    * Judges the key again, without counting the request, when its body has arrived later than at once: the key may have been
    * revoked. Returns true if the request may be answered; else responds.
    */
-  mayStillAnswer(exchange: Exchange, needsRegistry: boolean): boolean | Promise<boolean> {
-    return this.mayAnswerNow(exchange, needsRegistry) ?? this.#loadAndJudge(exchange, needsRegistry);
+  mayStillAnswer(exchange: Exchange): boolean | Promise<boolean> {
+    return this.mayAnswerNow(exchange) ?? this.#loadAndJudge(exchange);
   }
 
   /** Judges the key as `mayStillAnswer` does; undefined if it would have to be looked up. */
-  mayAnswerNow(exchange: Exchange, needsRegistry: boolean): boolean | undefined {
+  mayAnswerNow(exchange: Exchange): boolean | undefined {
     const nowMs = monotonicMs();
     if (nowMs - exchange.startedAtMs < AT_ONCE_MS) return true;
     const principal = this.#apiKeys.find(exchange.headers.apiKey ?? '', nowMs);
-    return principal === undefined ? undefined : this.#judge(exchange, principal, needsRegistry);
+    return principal === undefined ? undefined : this.#judge(exchange, principal);
   }
 
-  async #loadAndJudge(exchange: Exchange, needsRegistry: boolean): Promise<boolean> {
+  async #loadAndJudge(exchange: Exchange): Promise<boolean> {
     const principal = await this.#apiKeys.load(exchange.headers.apiKey ?? '');
-    return this.#judge(exchange, principal, needsRegistry);
+    return this.#judge(exchange, principal);
   }
 
-  #judge(exchange: Exchange, principal: Principal | null, needsRegistry: boolean): boolean {
-    return this.accept(exchange, principal) && this.authorize(exchange, needsRegistry);
+  #judge(exchange: Exchange, principal: Principal | null): boolean {
+    return this.accept(exchange, principal) && this.authorize(exchange, exchange.needsRegistry);
   }
 
   /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
   authorize(exchange: Exchange, needsRegistry: boolean): boolean {
+    exchange.needsRegistry = needsRegistry;
     if (!needsRegistry || exchange.principal!.view === 'full') return true;
     exchange.fail(publicErrors.forbidden);
     return false;

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
+import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import { compress, encodingFor, mayCompress } from './compression.ts';
+import { type Compressed, compress, encodingFor, mayCompress } from './compression.ts';
 
 describe('Accept-Encoding', () => {
   it('is parsed up to the length that clients send, and is identity beyond', () => {
@@ -33,6 +34,14 @@ function bytesOf(body: Body): Uint8Array {
 describe('a body that is compressed later', () => {
   const MIB = 1024 * 1024;
   const eventLoop = new EventLoop();
+  let nowMs: number;
+
+  beforeEach(() => {
+    nowMs = 0;
+    showMonotonic(() => nowMs);
+  });
+  afterEach(realClocks);
+
   const gzip = (bytes: Uint8Array, recipient: { owner: string; over: boolean }) =>
     compress(bytes, 'gzip', recipient, eventLoop);
 
@@ -42,7 +51,7 @@ describe('a body that is compressed later', () => {
       memory.set(body);
       const compressed = gzip(memory, { owner: 'random', over: false });
       memory.fill(0);
-      expect(gunzipSync(bytesOf(await compressed)).equals(body)).toBe(true);
+      expect(gunzipSync(bytesOf((await compressed).bytes)).equals(body)).toBe(true);
     }
   });
 
@@ -61,12 +70,31 @@ describe('a body that is compressed later', () => {
     eventLoop.append('many', 1, () => {});
     const abandoned = gzip(randomBytes(MIB), client);
     client.over = true;
-    expect(await abandoned).toHaveLength(0);
+    expect((await abandoned).bytes).toHaveLength(0);
+  });
+
+  it.each([1, 3])('of %i MiB whose turn comes after 500 ms stays as it is', async (size) => {
+    const body = randomBytes(size * MIB);
+    const encodings: unknown[] = [];
+    for (const waitMs of [500, 501]) {
+      // a turn of the event loop, and both threads, are taken
+      eventLoop.append('many', 1, () => {});
+      const before = [1, 2].map(() => gzip(Buffer.alloc(4 * MIB), { owner: 'many', over: false }));
+      const memory = Buffer.from(body);
+      const compressed = gzip(memory, { owner: 'one', over: false });
+      memory.fill(0);
+      nowMs += waitMs;
+      const { bytes, encoding } = await compressed;
+      encodings.push(encoding);
+      expect((encoding ? gunzipSync(bytesOf(bytes)) : Buffer.from(bytesOf(bytes))).equals(body)).toBe(true);
+      await Promise.all(before);
+    }
+    expect(encodings).toEqual(['gzip', undefined]);
   });
 
   it('waits with a bounded number of bytes', async () => {
     const body = Buffer.alloc(2 * MIB, 'hotel');
-    const underWay: Promise<Body>[] = [];
+    const underWay: Promise<Compressed>[] = [];
     while (mayCompress(body.length, 'a')) underWay.push(gzip(body, { owner: 'a', over: false }));
     expect(underWay).toHaveLength(32);
     await Promise.all(underWay);
@@ -87,7 +115,7 @@ describe('a body that is compressed later', () => {
       };
       return compress(Buffer.alloc(4 * MIB, 'hotel'), 'br', recipient, eventLoop);
     };
-    const underWay: Promise<Body>[] = [];
+    const underWay: Promise<Compressed>[] = [];
     while (mayCompress(4 * MIB, 'a')) underWay.push(br(underWay.length < 7 ? 'many' : 'one'));
     expect(underWay).toHaveLength(8);
     expect(mayCompress(2 * MIB, 'a')).toBe(true);

@@ -15,6 +15,7 @@ import {
 import type { Encoding } from '../cache/arena/arena.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
 import { Turns } from '../lib/turns.ts';
@@ -64,6 +65,8 @@ const MAX_TURN_BYTES = 2 * 1024 * 1024;
  */
 const USUAL_SHARE = 1 / 6;
 const shares = new RecentMaximum(USUAL_SHARE);
+/** A body whose turn comes later is sent as it is. */
+export const MAX_TURN_WAIT_MS = 500;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -141,6 +144,12 @@ interface Recipient {
   readonly over: boolean;
 }
 
+/** A body in an encoding; undefined: as it was, because its turn came too late. */
+export interface Compressed {
+  bytes: Body;
+  encoding: Encoding | undefined;
+}
+
 /**
  * Compresses in a turn of the event loop or on another thread. The body may be overwritten after the call. The result may be
  * empty, or cut short, if the client disconnects meanwhile.
@@ -150,17 +159,33 @@ export async function compress(
   encoding: Encoding,
   recipient: Recipient,
   eventLoop: EventLoop,
-): Promise<Body> {
+): Promise<Compressed> {
   const { length } = body;
   const { owner } = recipient;
+  const beganMs = monotonicMs();
   const kept = body instanceof LargeBody ? undefined : pool.copy(body);
-  const compressing: Promise<Body> =
+  const unlessLate = (work: () => Body | Promise<Body>) => async (): Promise<Compressed> => {
+    if (recipient.over) return { bytes: EMPTY, encoding };
+    if (monotonicMs() - beganMs > MAX_TURN_WAIT_MS)
+      return { bytes: kept ? Buffer.from(kept) : body, encoding: undefined };
+    return { bytes: await work(), encoding };
+  };
+  const compressing =
     kept && !takesThread(length, owner)
-      ? inTurn(length, recipient, eventLoop, () => (recipient.over ? EMPTY : compressNow(kept, encoding)))
-      : onThread(length, recipient, () => stream(kept ?? body, encoding, recipient));
+      ? inTurn(
+          length,
+          recipient,
+          eventLoop,
+          unlessLate(() => compressNow(kept, encoding)),
+        )
+      : onThread(
+          length,
+          recipient,
+          unlessLate(() => stream(kept ?? body, encoding, recipient)),
+        );
   try {
     const compressed = await compressing;
-    shares.note(owner, compressed.length / length);
+    if (compressed.encoding) shares.note(owner, compressed.bytes.length / length);
     return compressed;
   } finally {
     if (kept) pool.release(kept);

@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { StoredTag } from '../cache/arena/tag.ts';
+import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
-import { compress, MAX_SYNC_BYTES } from './compression.ts';
+import { type Compressed, compress, MAX_SYNC_BYTES } from './compression.ts';
 import { Exchange } from './exchange.ts';
 import type { Observer } from './observer.ts';
 import { requestWith } from './request.fixture.ts';
@@ -75,6 +76,7 @@ beforeEach(() => {
     mustClose: vi.fn<Observer<Exchange>['mustClose']>(() => false),
     compresses: true,
     eventLoop: new EventLoop() as Mocked<EventLoop>,
+    mayStillSend: vi.fn<Observer<Exchange>['mayStillSend']>(async () => true),
     sending: vi.fn<Observer<Exchange>['sending']>(),
     finished: vi.fn<Observer<Exchange>['finished']>(),
   };
@@ -95,7 +97,7 @@ it('a response that waits for the next iteration keeps its tag', async () => {
 
 describe('a response that is compressed', () => {
   const body = randomBytes(MAX_SYNC_BYTES + 1);
-  let compression: PromiseWithResolvers<Buffer>;
+  let compression: PromiseWithResolvers<Compressed>;
   let made: ReturnType<typeof vi.fn<() => void>>;
 
   beforeEach(() => {
@@ -116,10 +118,32 @@ describe('a response that is compressed', () => {
       if (disconnects) client.abort();
       await new Promise(setImmediate);
       expect(made).not.toHaveBeenCalled();
-      compression.resolve(body.subarray(0, 100));
+      compression.resolve({ bytes: body.subarray(0, 100), encoding: 'gzip' });
       await expect.poll(() => made).toHaveBeenCalledTimes(1);
       expect(client.sent).toBe(disconnects ? 0 : 100);
     }
+  });
+
+  it.each([
+    ['gzip', /content-encoding: gzip/],
+    [undefined, /^(?!.*content-encoding)/s],
+  ] as const)('is sent as %s, if its key may still have it', async (encoding, head) => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.ok(body, '');
+    compression.resolve({ bytes: body, encoding });
+    await expect.poll(() => client.heads).toEqual([expect.stringMatching(head)]);
+  });
+
+  it('is not sent to a key that has been revoked meanwhile', async () => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    observer.mayStillSend.mockImplementation(async () => {
+      exchange.fail(publicErrors.unauthorized);
+      return false;
+    });
+    exchange.ok(body, '');
+    compression.resolve({ bytes: body, encoding: 'gzip' });
+    await expect.poll(() => client.ended).toBe(true);
+    expect(client.heads).toEqual([expect.stringMatching(/^401/)]);
   });
 
   it('is finished once, also if compression fails', async () => {

@@ -8,6 +8,7 @@ import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answe
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import {
+  type Compressed,
   compress,
   compressNow,
   type Encoding,
@@ -126,12 +127,12 @@ export class Exchange extends ReceivedRequest {
     // compressed later, the body may be overwritten by then; what another thread compresses is not kept
     const mayBeKept = piece && pages && !kept && !takesThread(piece.length, this.owner);
     const own = mayBeKept ? new Uint8Array(piece) : undefined;
-    const send = (compressed: Body) => {
-      if (own && compressed instanceof Uint8Array) pages!.put(tag, encoding, own, compressed);
-      this.#send(answerOf(200, compressed, tag, encoding, headers));
+    const send = ({ bytes, encoding: used }: Compressed) => {
+      if (own && used && bytes instanceof Uint8Array) pages!.put(tag, used, own, bytes);
+      this.#send(answerOf(200, bytes, tag, used, headers));
     };
-    if (kept) send(kept);
-    else if (piece && piece.length <= MAX_SYNC_BYTES) send(compressNow(piece, encoding));
+    if (kept) send({ bytes: kept, encoding });
+    else if (piece && piece.length <= MAX_SYNC_BYTES) send({ bytes: compressNow(piece, encoding), encoding });
     else {
       // other requests need not wait for another thread
       if (takesThread(body.length, this.owner)) this.releaseLoad?.(body.length);
@@ -157,9 +158,14 @@ export class Exchange extends ReceivedRequest {
     this.fail(error);
   }
 
-  /** Calls `send` with what is compressed in a turn of the event loop or on another thread, unless the client has gone. */
-  #sendLater(compressing: Promise<Body>, send: (compressed: Body) => void): void {
+  /**
+   * Calls `send` with what is compressed in a turn of the event loop or on another thread, unless the client has gone or its
+   * key may not have it any more.
+   */
+  #sendLater(compressing: Promise<Compressed>, send: (compressed: Compressed) => void): void {
     this.defer();
+    const { principal } = this;
+    const madeAtMs = monotonicMs();
     this.#compressing = true;
     compressing
       .finally(() => {
@@ -167,8 +173,9 @@ export class Exchange extends ReceivedRequest {
         if (this.over) this.#onMade?.(this.#bodyBytes);
       })
       .then(
-        (compressed) => {
-          if (!this.over) send(compressed);
+        async (compressed) => {
+          const may = !this.over && (await this.#observer.mayStillSend(this, principal, madeAtMs));
+          if (may && !this.over) send(compressed);
         },
         (error) => {
           this.fault = error;

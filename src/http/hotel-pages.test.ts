@@ -23,8 +23,8 @@ it('sends the hotels of the collection that the key has when the turn of the pag
     owner: 'k',
     ok: (body: Body) => sent.push(String(body)),
   } as unknown as Exchange;
-  let turn: Parameters<AnswerPage>[3];
-  const answerPage: AnswerPage = (_, _hotels, _needsRegistry, respond) => {
+  let turn: Parameters<AnswerPage>[2];
+  const answerPage: AnswerPage = (_, _hotels, respond) => {
     turn = respond;
   };
   const sources = { local, collections } as unknown as HotelSources;

@@ -109,7 +109,7 @@ export function hotelPages(
       headers?: () => string,
       mayBeGone?: ReadAgain,
     ) =>
-      answerPage(exchange, count, byRegistry, (mayLoad) => {
+      answerPage(exchange, count, (mayLoad) => {
         const keys = keysOf();
         if (!keys) return mayLoad ? readAgain([]) : NEEDS_LOAD;
         const lookup = gather(exchange, namespace, keys, mayLoad);

@@ -41,7 +41,7 @@ export async function loadHotels(
   const before = exchange.principal!;
   const found = await reader.load(namespace, keys, before.keyId, before.collection);
   if (monotonicMs() - exchange.startedAtMs < JUDGED_AGAIN_MS) return found;
-  if (!(await access.mayStillAnswer(exchange, namespace === 'registry'))) return undefined;
+  if (!(await access.mayStillAnswer(exchange))) return undefined;
   if (!seesAlike(exchange.principal!, before))
     throw new Unavailable('the key has changed while its hotels were read', { rejection: 'overload' });
   return found;

@@ -94,8 +94,7 @@ export class LargeBatches {
     for (let count = MIN_PART; ; ) {
       // a part that caches hold is read at once
       await nextIteration();
-      if (exchange.over || !(await access.mayStillAnswer(exchange, namespace === 'registry')))
-        return undefined;
+      if (exchange.over || !(await access.mayStillAnswer(exchange))) return undefined;
       if (!seesAlike(exchange.principal!, before) || monotonicMs() > untilMs)
         throw new Unavailable('a batch of large hotels took too long, or its key has changed meanwhile', {
           rejection: 'overload',

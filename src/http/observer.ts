@@ -1,3 +1,4 @@
+import type { Principal } from '../auth/principal.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 
 /** Observer of an exchange's end. */
@@ -7,6 +8,11 @@ export interface Observer<Exchange> {
   /** false: responses are never compressed */
   readonly compresses: boolean;
   readonly eventLoop: EventLoop;
+  /**
+   * Judges the key again for a response that was made at this time, and could not be sent at once; `before`: what the key was
+   * then. Returns true if it may be sent; else responds.
+   */
+  mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean>;
   /** Called if the client has not taken the whole response; `finished` follows. */
   sending(): void;
   /**

@@ -12,6 +12,8 @@ import { type TraceContext, traceContextOf } from './trace-context.ts';
 export class ReceivedRequest {
   /** set by the pipeline */
   principal: Principal | undefined;
+  /** set when it is authorized: it needs the `registry` scope */
+  needsRegistry = false;
   /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
   limitHeaders = '';
   /**

@@ -155,11 +155,28 @@ it('a page whose turn comes late is answered for a key that is still valid, and 
   load.mockImplementation(async (key) => (key === 'revoked' ? null : ACCESS));
   const of = pipeline();
   for (const name of ['first', 'revoked', 'valid'])
-    of.answerPage(pageOf(name), 100, false, () => {
+    of.answerPage(pageOf(name), 100, () => {
       outcomes.push(`${name} answered`);
       spentMs += 150;
     });
   expect([outcomes, of.batchesWaiting]).toEqual([['first answered'], 2]);
   await vi.advanceTimersByTimeAsync(10);
   expect(outcomes).toEqual(['first answered', 'revoked rejected', 'valid answered']);
+});
+
+it.each([
+  ['is sent to the same key', null, 10_000, ACCESS, []],
+  ['is not sent to a revoked key', null, 101, null, ['401']],
+  ['is not sent to a key that sees other hotels', null, 101, { ...ACCESS, view: 'narrow' }, ['503']],
+  ['is sent to a key of a collection within 600 ms', 'c', 600, { ...ACCESS, collection: 'c' }, []],
+  ['is not sent to it later', 'c', 601, { ...ACCESS, collection: 'c' }, ['503']],
+] as const)('a response that was compressed %s', async (_, collection, tookMs, now, statuses) => {
+  fakeTimers();
+  const sent: string[] = [];
+  const exchange = { over: false, startedAtMs: 0, headers: { apiKey: 'a' }, principal: undefined } as never;
+  Object.assign(exchange, { fail: ({ status }: { status: number }) => sent.push(String(status)) });
+  found = now;
+  vi.advanceTimersByTime(tookMs);
+  expect(await pipeline().mayStillSend(exchange, { ...ACCESS, collection }, 0)).toBe(statuses.length === 0);
+  expect(sent).toEqual(statuses);
 });

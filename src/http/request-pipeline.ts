@@ -1,7 +1,9 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { type Principal, seesAlike } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -18,6 +20,8 @@ import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } fro
 import type { StaticPage } from './static-page.ts';
 
 const EMPTY_BODY = new Uint8Array(0);
+/** Time in which a response for a key of a collection must be compressed: hotels may have left the collection meanwhile. */
+const MAX_UNSENT_MS = 600;
 /** Usual length of an id in the body of a batch. */
 const ID_BYTES = 13;
 
@@ -105,9 +109,7 @@ export class RequestPipeline implements Observer<Exchange> {
     const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
       if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
       this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      this.#enter(exchange, body, definition.needsRegistry, (bytes, mayLoad) =>
-        definition.respond(exchange, bytes, mayLoad),
-      );
+      this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -194,13 +196,26 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
-  readonly answerPage: AnswerPage = (exchange, hotels, needsRegistry, respond) => {
-    this.#enter(exchange, EMPTY_BODY, needsRegistry, (_, mayLoad) => respond(mayLoad), hotels);
+  readonly answerPage: AnswerPage = (exchange, hotels, respond) => {
+    this.#enter(exchange, EMPTY_BODY, (_, mayLoad) => respond(mayLoad), hotels);
     exchange.defer();
   };
 
   mustClose(): boolean {
     return this.closing || this.#turnover.isDue();
+  }
+
+  async mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
+    try {
+      if (!(await this.access.mayStillAnswer(exchange))) return false;
+      const { collection } = exchange.principal!;
+      const isLate = collection !== null && monotonicMs() - madeAtMs > MAX_UNSENT_MS;
+      if (isLate || !before || !seesAlike(exchange.principal!, before)) throw CHANGED;
+      return true;
+    } catch (error) {
+      this.#failed(exchange, error);
+      return false;
+    }
   }
 
   sending(): void {
@@ -229,7 +244,6 @@ export class RequestPipeline implements Observer<Exchange> {
   #enter(
     exchange: Exchange,
     body: Uint8Array,
-    needsRegistry: boolean,
     respond: (body: Uint8Array, mayLoad: boolean) => Pending,
     hotels?: number,
   ): void {
@@ -237,11 +251,11 @@ export class RequestPipeline implements Observer<Exchange> {
       run: (kept, mayLoad, done) => {
         let needsLoad = false;
         const run = (): void | Promise<void> => {
-          const may = this.access.mayAnswerNow(exchange, needsRegistry);
+          const may = this.access.mayAnswerNow(exchange);
           if (may === false) return;
           if (may === undefined && mayLoad) {
             const own = new Uint8Array(kept);
-            const judged = Promise.resolve(this.access.mayStillAnswer(exchange, needsRegistry));
+            const judged = Promise.resolve(this.access.mayStillAnswer(exchange));
             return judged.then((still) => (still ? (respond(own, true) as Promise<void>) : undefined));
           }
           const pending = may ? respond(kept, mayLoad) : NEEDS_LOAD;
@@ -293,7 +307,13 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 }
 
-/** One shared error: an error with its stack costs as much as the rest of a rejection. */
+/** Shared errors: an error with its stack costs as much as the rest of a rejection. */
 const OVERLOADED = new Unavailable('more batches wait, or bytes of bodies, than can be answered in time', {
   rejection: 'overload',
 });
+const CHANGED = new Unavailable(
+  'the key or its collection may have changed while a response was compressed',
+  {
+    rejection: 'overload',
+  },
+);

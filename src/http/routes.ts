@@ -20,12 +20,7 @@ export type Pending = void | typeof NEEDS_LOAD | Promise<void>;
  * Calls `respond` when it is the turn of a page of so many hotels, as `PostRouteDefinition.respond` is called, if the key may
  * still read it.
  */
-export type AnswerPage = (
-  exchange: Exchange,
-  hotels: number,
-  needsRegistry: boolean,
-  respond: (mayLoad: boolean) => Pending,
-) => void;
+export type AnswerPage = (exchange: Exchange, hotels: number, respond: (mayLoad: boolean) => Pending) => void;
 
 /** A route of POST. */
 export interface PostRouteDefinition {

@@ -8,6 +8,7 @@ import {
   type Encoding,
   inTurn,
   isWorthwhile,
+  MAX_TURN_WAIT_MS,
   MIN_COMPRESSED_BYTES,
   mayCompress,
 } from './compression.ts';
@@ -16,8 +17,6 @@ import { type HotelSources, loadHotels } from './hotel-sources.ts';
 
 /** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
 const MAX_AT_ONCE_BYTES = 2_048;
-/** A hotel whose turn comes later is sent as it is. */
-const MAX_TURN_WAIT_MS = 500;
 /** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
@@ -44,12 +43,11 @@ export function singleHotels(sources: HotelSources): SendHotel {
     const before = exchange.principal!;
     return inTurn(bytes, exchange, eventLoop, () => {
       if (exchange.over) return;
-      const needsRegistry = namespace === 'registry';
-      const may = access.mayAnswerNow(exchange, needsRegistry);
+      const may = access.mayAnswerNow(exchange);
       if (may === false) return;
       if (may && seesAlike(exchange.principal!, before))
         return answer(monotonicMs() - beganMs > MAX_TURN_WAIT_MS ? 'late' : 'now');
-      return Promise.resolve(access.mayStillAnswer(exchange, needsRegistry)).then((still) =>
+      return Promise.resolve(access.mayStillAnswer(exchange)).then((still) =>
         still ? send(exchange, namespace, key, 'late') : undefined,
       );
     });
