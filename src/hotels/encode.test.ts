@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { EventLoop } from '../lib/event-loop.ts';
 import { encodeInTurns } from './encode.ts';
 
-it('encodes the first rows at once, and some of the others in each turn of their owner', async () => {
+it('encodes 128 KiB at once, and as much in each turn of their owner', async () => {
   const rows = Array.from({ length: 20 }, (_, i) => i);
   const encoded: number[] = [];
   const turns: unknown[] = [];
@@ -12,12 +12,13 @@ it('encodes the first rows at once, and some of the others in each turn of their
   };
   await encodeInTurns(rows, 'me', { run } as unknown as EventLoop, (row) => {
     encoded.push(row);
-    return row < 8 ? 64 * 1024 : 0;
+    return row < 4 ? 64 * 1024 : 16 * 1024;
   });
   // the size of a turn is that of the one before
   expect(turns).toEqual([
-    ['me', 512 + (8 * 64 * 1024) / 32, 8],
-    ['me', 512, 16],
+    ['me', 512 + (2 * 64 * 1024) / 32, 2],
+    ['me', 512 + (2 * 64 * 1024) / 32, 4],
+    ['me', 512 + (8 * 16 * 1024) / 32, 12],
   ]);
   expect(encoded).toEqual(rows);
 });

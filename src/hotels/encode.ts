@@ -20,8 +20,8 @@ import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
 /** Fields before the certification. */
 const FIELDS_OF_HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
 
-/** Number of hotels that are encoded in one turn of the event loop: each may have 64 KiB. */
-const ENCODED_AT_ONCE = 8;
+/** Bytes that are encoded in one turn of the event loop: 100 usual hotels, or two of the maximum size. */
+const TURN_BYTES = 128 * 1024;
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
@@ -56,15 +56,15 @@ export async function encodeInTurns<Row>(
   eventLoop: EventLoop,
   encode: (row: Row) => number,
 ): Promise<void> {
-  // the next turn weighs as much as the last one
+  let at = 0;
   let bytes = 0;
-  const encodeFrom = (at: number) => {
+  const encodeNext = () => {
     bytes = 0;
-    for (const row of rows.slice(at, at + ENCODED_AT_ONCE)) bytes += encode(row);
+    while (at < rows.length && bytes < TURN_BYTES) bytes += encode(rows[at++]!);
   };
-  encodeFrom(0);
-  for (let at = ENCODED_AT_ONCE; at < rows.length; at += ENCODED_AT_ONCE)
-    await eventLoop.run(owner, workOf(bytes), () => encodeFrom(at));
+  encodeNext();
+  // the next turn weighs as much as the last one
+  while (at < rows.length) await eventLoop.run(owner, workOf(bytes), encodeNext);
 }
 
 /** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */
