@@ -106,6 +106,16 @@ describe('hotels of 64 KiB', () => {
     await all;
   });
 
+  it('are known as such, although no lookup has more than one of them', async () => {
+    for (let i = 0; i < 8; i++) {
+      void load(1, 'slow');
+      expect(await iteration()).toEqual([' 1']);
+      await answerNext();
+    }
+    void load(1, 'slow');
+    expect(await iteration()).toEqual(['slow 1']);
+  });
+
   it('are rejected after 500 ms, or beyond 5,000, and those of other owners are not', async () => {
     const all = load(9, 'many');
     await iteration();

@@ -24,8 +24,10 @@ const USUAL_BYTES = 2 * 1024;
 const LARGE_BYTES = 8 * 1024;
 /** Maximum size of a hotel. */
 const MAX_HOTEL_BYTES = 64 * 1024;
-/** Number of hotels of an owner in one lookup whose mean size is typical. */
+/** Number of hotels of an owner whose mean size is typical, in one lookup or in several. */
 const MIN_TYPICAL = 8;
+/** Maximum number of owners of which fewer are known. */
+const MAX_UNKNOWN_OWNERS = 10_000;
 /** Bytes of lookups before a lookup of large hotels above which it is rejected; other owners count by their shares. */
 const MAX_BYTES_BEFORE = 5_000 * MAX_HOTEL_BYTES;
 /** Maximum wait of a lookup of large hotels. */
@@ -74,6 +76,8 @@ export class LoadBatcher {
   readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   /** expected bytes of a hotel: raised also by a timeout, which measured nothing */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
+  /** of each owner, the hotels since its last measurement */
+  readonly #unmeasured = new Map<string, { hotels: number; bytes: number }>();
   readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
   readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
@@ -152,9 +156,10 @@ export class LoadBatcher {
   }
 
   #noteSizes(found: LookupResult['found'], requests: JoinedLookup['requests']): void {
-    const sums = new Map<string, { hotels: number; bytes: number }>();
+    const sums = this.#unmeasured;
     for (const { owner, places } of requests) {
       const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
+      if (sums.size >= MAX_UNKNOWN_OWNERS) sums.clear();
       sums.set(owner, sum);
       for (const place of places) {
         const hotel = place === NO_KEY ? undefined : found[place];
@@ -163,8 +168,10 @@ export class LoadBatcher {
         sum.bytes += hotel.bytes.length;
       }
     }
-    for (const [owner, { hotels, bytes }] of sums) {
+    for (const { owner } of requests) {
+      const { hotels, bytes } = sums.get(owner) ?? { hotels: 0, bytes: 0 };
       if (hotels < MIN_TYPICAL) continue;
+      sums.delete(owner);
       this.#measured.note(owner, bytes / hotels);
       this.#sizes.note(owner, bytes / hotels);
     }
