@@ -16,9 +16,9 @@ it('encodes 128 KiB at once, and as much in each turn of their owner', async () 
   });
   // the size of a turn is that of the one before
   expect(turns).toEqual([
-    ['me', 512 + (2 * 64 * 1024) / 32, 2],
-    ['me', 512 + (2 * 64 * 1024) / 32, 4],
-    ['me', 512 + (8 * 16 * 1024) / 32, 12],
+    ['rows of me', 512 + (2 * 64 * 1024) / 32, 2],
+    ['rows of me', 512 + (2 * 64 * 1024) / 32, 4],
+    ['rows of me', 512 + (8 * 16 * 1024) / 32, 12],
   ]);
   expect(encoded).toEqual(rows);
 });

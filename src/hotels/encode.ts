@@ -63,8 +63,9 @@ export async function encodeInTurns<Row>(
     while (at < rows.length && bytes < TURN_BYTES) bytes += encode(rows[at++]!);
   };
   encodeNext();
-  // the next turn weighs as much as the last one
-  while (at < rows.length) await eventLoop.run(owner, workOf(bytes), encodeNext);
+  // Rows hold a place at PostgreSQL, or of a load, until they are encoded: they do not wait behind the owner's other work. The
+  // next turn weighs as much as the last one.
+  while (at < rows.length) await eventLoop.run(`rows of ${owner}`, workOf(bytes), encodeNext);
 }
 
 /** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */
