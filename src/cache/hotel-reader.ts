@@ -69,6 +69,11 @@ export class HotelReader {
     return this.#batcher.load(namespace, keys, owner, collection, joins);
   }
 
+  /** Returns true if an API key is known to have large hotels: its lookups wait in a queue of their own. */
+  hasLargeHotels(owner: string): boolean {
+    return this.#batcher.hasLargeHotels(owner);
+  }
+
   /** Returns the hotel if it is a member. If not, the members are found by an id that has gone to another hotel. */
   #within(collection: string, members: CollectionMembers, entry: Found): Found {
     if (!entry || members.has('id', entry.id)) return entry;

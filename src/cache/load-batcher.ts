@@ -127,7 +127,7 @@ export class LoadBatcher {
       if (this.#open.get(name) === joined) this.#open.delete(name);
       const { keys, requests } = joined;
       const bytes = this.#bytesOf(joined);
-      const isKnownLarge = owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
+      const isKnownLarge = this.hasLargeHotels(owner);
       const lookUp = async (hold: (bytes: number) => void) => {
         const reading = this.#read(namespace, keys, owner, collection);
         reading.then(resolve, reject);
@@ -145,6 +145,11 @@ export class LoadBatcher {
       queue.append(owner, bytes, lookUp, () => reject(tooLate()));
     });
     return joined;
+  }
+
+  /** Returns true if the measured hotels of an owner are large. */
+  hasLargeHotels(owner: string): boolean {
+    return owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
   }
 
   #isLarge(owner: string): boolean {

@@ -50,7 +50,7 @@ let admission: Admission;
 beforeEach(() => {
   fakeTimers(() => spent);
   spent = 0;
-  admission = new Admission(new EventLoop());
+  admission = new Admission(new EventLoop(), (owner) => owner === 'of large hotels');
 });
 afterEach(realClocks);
 
@@ -187,6 +187,22 @@ describe('batches that must be loaded', () => {
     expect(await atOnceWhen(80)).toBeLessThanOrEqual(3);
     expect(await atOnceWhen(10)).toBeGreaterThan(12);
   });
+});
+
+it('batches of a key with large hotels, which wait for each other, do not delay those of others', async () => {
+  const large = many(100, { local: false, owner: 'of large hotels' });
+  enter(large);
+  const begun = count(large, 'running');
+  expect(begun).toBeLessThan(20);
+  const others = many(10, { local: false, owner: 'other' });
+  for (const batch of others) {
+    vi.advanceTimersByTime(100);
+    enter([batch]);
+    expect(batch.state).toBe('running');
+    batch.finish();
+    await tick();
+  }
+  expect([count(large, 'running'), count(others, 'answered')]).toEqual([begun, 10]);
 });
 
 it('batches with large responses are made one at a time, and weigh in the share of their key', async () => {

@@ -22,5 +22,6 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
     true,
     new UsageCounter(() => {}),
     new EventLoop(),
+    () => false,
   );
 }
