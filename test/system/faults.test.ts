@@ -6,7 +6,7 @@ import { hotelBody, hotelRow, requestsOf } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { REDIS_HITS } from '../support/redis-use.ts';
 import type { Service } from '../support/service.ts';
-import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
+import { expectAnswered, SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis-server');
 
@@ -124,7 +124,7 @@ describe('cached hotels are served, and other requests rejected at once, while',
       await expect.poll(() => statusOfCold(service)).toBe(503);
       const load = new SteadyLoad(service, REQUESTS);
       await load.answers(REQUESTS.length);
-      expect(await load.stop()).toMatchObject(ALL_ANSWERED);
+      await expectAnswered(load);
       expect(await statusOfCold(service)).toBe(503);
     } finally {
       await fault.end();
@@ -195,6 +195,6 @@ describe('no request fails while Redis', () => {
     const hits = () => bare.metric('hotel_api_cache_lookups_total', REDIS_HITS);
     const before = await hits();
     await expect.poll(hits).toBeGreaterThan(before);
-    expect(await load.stop()).toMatchObject(ALL_ANSWERED);
+    await expectAnswered(load);
   });
 });
