@@ -280,6 +280,8 @@ const HISTORIES = {
     world.after(afterMs, () => {
       replace(postgres.primary.folder, true);
       world.after(random.between(1_000, 3_000), () => {
+        // an older folder that was put back meanwhile does not have the copy
+        if (postgres.primary.folder.nextXid < folder.nextXid) return;
         // the next write would begin another history
         episode.silentUntilMs = world.nowMs + 9_000;
         replace(folder, false);
