@@ -1,7 +1,7 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { onIteration } from '../lib/clock.ts';
+import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
 import { LookupQueue } from './lookup-queue.ts';
 
@@ -26,6 +26,8 @@ const LARGE_BYTES = 8 * 1024;
 const MAX_HOTEL_BYTES = 64 * 1024;
 /** Number of hotels of an owner whose mean size is typical, in one lookup or in several. */
 const MIN_TYPICAL = 8;
+/** Time in which so many must be read. */
+const MEASURED_WITHIN_MS = 60_000;
 /** Maximum number of owners of which fewer are known. */
 const MAX_UNKNOWN_OWNERS = 10_000;
 /** Bytes of lookups before a lookup of large hotels above which it is rejected; other owners count by their shares. */
@@ -76,8 +78,8 @@ export class LoadBatcher {
   readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   /** expected bytes of a hotel: raised also by a timeout, which measured nothing */
   readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  /** of each owner, the hotels since its last measurement */
-  readonly #unmeasured = new Map<string, { hotels: number; bytes: number }>();
+  /** of each owner, the hotels since its last measurement; one that has begun too long ago begins anew */
+  readonly #unmeasured = new Map<string, { hotels: number; bytes: number; sinceMs: number }>();
   readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
   readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
@@ -162,8 +164,11 @@ export class LoadBatcher {
 
   #noteSizes(found: LookupResult['found'], requests: JoinedLookup['requests']): void {
     const sums = this.#unmeasured;
+    const nowMs = monotonicMs();
     for (const { owner, places } of requests) {
-      const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
+      const known = sums.get(owner);
+      const isRecent = known && nowMs - known.sinceMs < MEASURED_WITHIN_MS;
+      const sum = isRecent ? known : { hotels: 0, bytes: 0, sinceMs: nowMs };
       if (sums.size >= MAX_UNKNOWN_OWNERS) sums.clear();
       sums.set(owner, sum);
       for (const place of places) {

@@ -51,7 +51,7 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   });
   let missedUntilMs = -Infinity;
   const missedUntil = (atMs: number) => {
-    missedUntilMs = atMs;
+    missedUntilMs = Math.max(missedUntilMs, atMs);
   };
   onClockStep((byMs, sleptMs) => {
     // the machine has slept: what the connection answers next may be from before

@@ -73,8 +73,8 @@ export class AccessControl {
   }
 
   /**
-   * Judges the key again, without counting the request, when its body has arrived later than at once: the key may have been
-   * revoked. Returns true if the request may be answered; else responds.
+   * Judges the key again, without counting the request, if that has not been answered at once: the key may have been revoked
+   * while the body arrived, or the response waited. Returns true if the request may be answered; else responds.
    */
   mayStillAnswer(exchange: Exchange): boolean | Promise<boolean> {
     return this.mayAnswerNow(exchange) ?? this.#loadAndJudge(exchange);
@@ -97,7 +97,7 @@ export class AccessControl {
     return this.accept(exchange, principal) && this.authorize(exchange, exchange.needsRegistry);
   }
 
-  /** Responds with 403 and returns false if the key lacks the scope that the request needs. */
+  /** Notes whether the request needs the scope `registry`. Responds with 403 and returns false if the key lacks it. */
   authorize(exchange: Exchange, needsRegistry: boolean): boolean {
     exchange.needsRegistry = needsRegistry;
     if (!needsRegistry || exchange.principal!.view === 'full') return true;

@@ -72,7 +72,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
  * are not queued, because the loads of one iteration are joined.
  *
- * API keys share both queues fairly. A key is rejected because of its own waiting batches and the turns of other keys that
+ * API keys share all queues fairly. A key is rejected because of its own waiting batches and the turns of other keys that
  * wait, and may use everything while no other key waits.
  */
 export class Admission {

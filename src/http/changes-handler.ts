@@ -44,10 +44,9 @@ export function changesOperation(
     const answer = (now: Principal | null): void | Promise<void> => {
       if (now === null) return exchange.fail(publicErrors.unauthorized);
       if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
-      if (now.view === page.next.view) return send(exchange, page, query);
-      // it has got another view while the page waited for its turn
       exchange.principal = now;
-      return load(exchange, query);
+      // it may have got another view while the page waited for its turn
+      return now.view === page.next.view ? send(exchange, page, query) : load(exchange, query);
     };
     const size = workOf(page.body.length);
     const isKnown = await reader.eventLoop.run(keyId, size, () => {

@@ -134,6 +134,18 @@ describe('a response that is compressed', () => {
     await expect.poll(() => client.heads).toEqual([expect.stringMatching(head)]);
   });
 
+  it.each([
+    [null, 'compressed'],
+    ['c', 'sent as it is'],
+  ])('of more than 8 MiB for a key of collection %s is %s', (collection, how) => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.principal = { keyId: 'k', view: 'full', expiresAtMs: Infinity, limit: null, collection };
+    vi.mocked(compress).mockClear();
+    exchange.ok(new Uint8Array(8 * 1024 * 1024 + 1), '');
+    expect(vi.mocked(compress)).toHaveBeenCalledTimes(how === 'compressed' ? 1 : 0);
+    expect(client.ended).toBe(how !== 'compressed');
+  });
+
   it('is not sent to a key that has been revoked meanwhile', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     observer.mayStillSend.mockImplementation(async () => {

@@ -28,6 +28,9 @@ const MAX_SINGLE_WRITE_BYTES = 16_384;
 /** What the kernel usually takes of a response at once, with the send buffers of the manifests. */
 const MAX_TAKEN_BYTES = 512 * 1024;
 
+/** Hotels may leave the collection of a key while a larger body is compressed. */
+const MAX_COMPRESSED_OF_COLLECTION = 8 * 1024 * 1024;
+
 /**
  * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
  * handler returns. It responds at most once, and not at all after the client has disconnected.
@@ -115,7 +118,8 @@ export class Exchange extends ReceivedRequest {
     if (this.over) return;
     this.#bodyBytes = body.length;
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
-    const encoding = wanted && mayCompress(body.length, this.owner) ? wanted : undefined;
+    const mayTakeLong = this.principal?.collection == null || body.length <= MAX_COMPRESSED_OF_COLLECTION;
+    const encoding = wanted && mayTakeLong && mayCompress(body.length, this.owner) ? wanted : undefined;
     if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
     else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
     else this.#okCompressed(body, tag, encoding, headers, pages);

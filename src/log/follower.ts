@@ -138,6 +138,8 @@ export class LogFollower {
 
   /** `asOfMs`: everything that had committed by then is in the log of the poll; undefined: perhaps not. */
   async #apply(connection: LogConnection, poll: Poll, asOfMs: number | undefined): Promise<void> {
+    // it was replaced meanwhile: the answer may be from before a sleep of the machine, or of another address
+    if (connection !== this.#connection) return;
     const { metrics } = this.#options;
     if (poll.history !== this.#history || poll.isContinued === 'forgotten') {
       await this.#begin(connection, poll);
