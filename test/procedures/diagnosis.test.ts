@@ -21,7 +21,7 @@ beforeAll(async () => {
     OWNER_URL: service.database.ownerUrl,
     CACHE_ADMIN_URL: service.redisDatabase!.url,
   });
-  const section = /^## Look-ups\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
+  const section = /^## Diagnosis\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
   lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
     .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))
     .filter((lines) => lines !== '');
