@@ -116,5 +116,9 @@ it('sends what the key may see when its turn comes', async () => {
   await requested('large');
   members.delete('large');
   expect(await takeTurns()).toEqual([]);
-  expect(failures).toEqual(['hotel_not_found']);
+  await requested('uncached');
+  nowMs += 200;
+  members.delete('uncached');
+  expect(await takeTurns()).toEqual([]);
+  expect(failures).toEqual(['hotel_not_found', 'hotel_not_found']);
 });

@@ -3,6 +3,7 @@ import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
+import { AT_ONCE_MS } from './access-control.ts';
 import {
   compressNow,
   type Encoding,
@@ -66,10 +67,14 @@ export function singleHotels(sources: HotelSources): SendHotel {
       const form = encoding && at !== 'late' ? compressHotel(body, encoding) : undefined;
       exchange.okEncoded(form ?? body, tag, form && encoding);
     };
-    if (!encoding || turn === 'late') return answer(turn);
+    if (!encoding || turn) return answer(turn);
     if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
-    // also a small one: thousands of requests may have waited for the same hotel
-    return whenItsTurn(exchange, namespace, key, body.length, answer);
+    const foundAtMs = monotonicMs();
+    // Also a small one: thousands of requests may have waited for the same hotel. After a long wait it is looked up again: it
+    // may have changed, or left the collection.
+    return whenItsTurn(exchange, namespace, key, body.length, (at) =>
+      monotonicMs() - foundAtMs < AT_ONCE_MS ? answer(at) : send(exchange, namespace, key, at),
+    );
   };
 
   /** Sends a hotel of the local cache in the encoding that the client prefers. */
