@@ -1,8 +1,9 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, onIteration } from '../lib/clock.ts';
+import { onIteration } from '../lib/clock.ts';
 import { RecentMaximum } from '../lib/recent-maximum.ts';
+import { RecentMean } from '../lib/recent-mean.ts';
 import { LookupQueue } from './lookup-queue.ts';
 
 /** Place of a key that no hotel can have. */
@@ -24,12 +25,8 @@ const USUAL_BYTES = 2 * 1024;
 const LARGE_BYTES = 8 * 1024;
 /** Maximum size of a hotel. */
 const MAX_HOTEL_BYTES = 64 * 1024;
-/** Number of hotels of an owner whose mean size is typical, in one lookup or in several. */
+/** Number of hotels in a lookup above which a timeout is put down to their size. */
 const MIN_TYPICAL = 8;
-/** Time in which so many must be read. */
-const MEASURED_WITHIN_MS = 60_000;
-/** Maximum number of owners of which fewer are known. */
-const MAX_UNKNOWN_OWNERS = 10_000;
 /** Bytes of lookups before a lookup of large hotels above which it is rejected; other owners count by their shares. */
 const MAX_BYTES_BEFORE = 5_000 * MAX_HOTEL_BYTES;
 /** Maximum wait of a lookup of large hotels. */
@@ -75,11 +72,9 @@ export class LoadBatcher {
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, JoinedLookup>();
   /** measured bytes of a hotel */
-  readonly #measured = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  /** expected bytes of a hotel: raised also by a timeout, which measured nothing */
-  readonly #sizes = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
-  /** of each owner, the hotels since its last measurement; one that has begun too long ago begins anew */
-  readonly #unmeasured = new Map<string, { hotels: number; bytes: number; sinceMs: number }>();
+  readonly #measured = new RecentMean(USUAL_BYTES);
+  /** bytes of a hotel by which timeouts are explained: such reads measured nothing */
+  readonly #supposed = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
   readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
   readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
@@ -140,7 +135,8 @@ export class LoadBatcher {
           await loaded;
           this.#noteSizes(found, requests);
         } catch (error) {
-          if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
+          if (isTimeout(error) && keys.length >= MIN_TYPICAL)
+            this.#supposed.note(owner, 4 * this.#expectedBytes(owner));
         }
       };
       const queue = isKnownLarge ? this.#large : this.#usual;
@@ -155,21 +151,21 @@ export class LoadBatcher {
   }
 
   #isLarge(owner: string): boolean {
-    return owner !== '' && this.#sizes.get(owner) > LARGE_BYTES;
+    return owner !== '' && this.#expectedBytes(owner) > LARGE_BYTES;
   }
 
   #bytesOf({ owner, keys }: JoinedLookup): number {
-    return keys.length * this.#sizes.get(owner);
+    return keys.length * this.#expectedBytes(owner);
+  }
+
+  #expectedBytes(owner: string): number {
+    return Math.max(this.#measured.get(owner), this.#supposed.get(owner));
   }
 
   #noteSizes(found: LookupResult['found'], requests: JoinedLookup['requests']): void {
-    const sums = this.#unmeasured;
-    const nowMs = monotonicMs();
+    const sums = new Map<string, { hotels: number; bytes: number }>();
     for (const { owner, places } of requests) {
-      const known = sums.get(owner);
-      const isRecent = known && nowMs - known.sinceMs < MEASURED_WITHIN_MS;
-      const sum = isRecent ? known : { hotels: 0, bytes: 0, sinceMs: nowMs };
-      if (sums.size >= MAX_UNKNOWN_OWNERS) sums.clear();
+      const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
       sums.set(owner, sum);
       for (const place of places) {
         const hotel = place === NO_KEY ? undefined : found[place];
@@ -178,13 +174,7 @@ export class LoadBatcher {
         sum.bytes += hotel.bytes.length;
       }
     }
-    for (const { owner } of requests) {
-      const { hotels, bytes } = sums.get(owner) ?? { hotels: 0, bytes: 0 };
-      if (hotels < MIN_TYPICAL) continue;
-      sums.delete(owner);
-      this.#measured.note(owner, bytes / hotels);
-      this.#sizes.note(owner, bytes / hotels);
-    }
+    for (const [owner, { hotels, bytes }] of sums) if (hotels > 0) this.#measured.note(owner, hotels, bytes);
   }
 
   async #loadAlone(

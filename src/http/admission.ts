@@ -67,7 +67,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
  * in a queue of its own, so locally cached batches without compression never wait for a dependency. Sizes are those of
  * bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of responses that are made at once.
- * Keys with large hotels have a limit of their own: their loads also wait in the queue of large lookups meanwhile.
+ * Each key with large hotels has a limit of its own: its loads also wait in the queue of large lookups meanwhile.
  *
  * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
  * are not queued, because the loads of one iteration are joined.
@@ -81,7 +81,8 @@ export class Admission {
   #arrived = 0;
   #waitingBytes = 0;
   readonly #usual = new LoadLimit<QueuedWork>();
-  readonly #large = new LoadLimit<QueuedWork>();
+  /** of each key with large hotels whose loads run or wait */
+  readonly #large = new Map<string, LoadLimit<QueuedWork>>();
   readonly #isLarge: (owner: string) => boolean;
   /** share of recent batches that needed no load */
   #localShare = 1;
@@ -95,7 +96,9 @@ export class Admission {
   }
 
   get waiting(): number {
-    return this.#arrived + this.#usual.waiting.length + this.#large.waiting.length;
+    let waiting = this.#arrived + this.#usual.waiting.length;
+    for (const limit of this.#large.values()) waiting += limit.waiting.length;
+    return waiting;
   }
 
   /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
@@ -104,7 +107,7 @@ export class Admission {
     const nowMs = monotonicMs();
     if (this.#isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
-    const { waiting } = this.#limitOf(owner);
+    const { waiting } = this.#large.get(owner) ?? this.#usual;
     if (!waiting.has(owner) || !this.#isFull(waiting, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
@@ -152,7 +155,11 @@ export class Admission {
   }
 
   #limitOf(owner: string): LoadLimit<QueuedWork> {
-    return this.#isLarge(owner) ? this.#large : this.#usual;
+    const own = this.#large.get(owner);
+    if (own || !this.#isLarge(owner)) return own ?? this.#usual;
+    const limit = new LoadLimit<QueuedWork>();
+    this.#large.set(owner, limit);
+    return limit;
   }
 
   /** Continues with the batches that wait for the limit, one in each turn. If the limit blocks them, the end of a load does. */
@@ -184,6 +191,7 @@ export class Admission {
       if (!running) limit.adapt(bytes, beganMs);
       limit.end(bytes);
       this.#continue(limit);
+      if (limit.isIdle && this.#large.get(work.client.owner) === limit) this.#large.delete(work.client.owner);
     });
     running = false;
     this.#note(done);

@@ -23,6 +23,10 @@ export class LoadLimit<Item> {
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
 
+  get isIdle(): boolean {
+    return this.#loadingBytes === 0 && this.waiting.length === 0;
+  }
+
   get hasRoom(): boolean {
     return this.#loadingBytes < this.#limitBytes;
   }
