@@ -69,9 +69,9 @@ export class HotelReader {
     return this.#batcher.load(namespace, keys, owner, collection, joins);
   }
 
-  /** Returns true if an API key is known to have large hotels: its lookups wait in a queue of their own. */
-  hasLargeHotels(owner: string): boolean {
-    return this.#batcher.hasLargeHotels(owner);
+  /** Returns true if a new lookup of this API key would wait in the queue of large hotels. */
+  mustWait(owner: string): boolean {
+    return this.#batcher.mustWait(owner);
   }
 
   /** Returns the hotel if it is a member. If not, the members are found by an id that has gone to another hotel. */

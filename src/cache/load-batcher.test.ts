@@ -86,6 +86,7 @@ describe('hotels of 64 KiB', () => {
     void load(300, 'many');
     void load(1, 'other');
     expect(await iteration()).toEqual(['many 8', ' 1']);
+    expect(['many', 'few', 'other'].map((owner) => joined.mustWait(owner))).toEqual([true, true, false]);
     void load(1, 'few');
     expect(await iteration()).toEqual(['many 8', ' 1']);
     expect(await answerNext()).toEqual([' 1', 'few 1', 'many 8']);

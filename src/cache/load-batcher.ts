@@ -124,7 +124,7 @@ export class LoadBatcher {
       if (this.#open.get(name) === joined) this.#open.delete(name);
       const { keys, requests } = joined;
       const bytes = this.#bytesOf(joined);
-      const isKnownLarge = this.hasLargeHotels(owner);
+      const isKnownLarge = this.#isKnownLarge(owner);
       const lookUp = async (hold: (bytes: number) => void) => {
         const reading = this.#read(namespace, keys, owner, collection);
         reading.then(resolve, reject);
@@ -145,8 +145,12 @@ export class LoadBatcher {
     return joined;
   }
 
-  /** Returns true if the measured hotels of an owner are large. */
-  hasLargeHotels(owner: string): boolean {
+  /** Returns true if a new lookup of this owner would wait in the queue of large hotels. */
+  mustWait(owner: string): boolean {
+    return !this.#large.hasRoom && this.#isKnownLarge(owner);
+  }
+
+  #isKnownLarge(owner: string): boolean {
     return owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
   }
 

@@ -29,6 +29,11 @@ export class LookupQueue {
     return this.#waiting.length;
   }
 
+  /** Returns true if a new lookup would begin at once. */
+  get hasRoom(): boolean {
+    return this.#waiting.length === 0 && this.#begunBytes < this.#maxBytes;
+  }
+
   /** Returns the bytes of the lookups before a new one of this owner; other owners count by their shares. */
   bytesBefore(owner: string): number {
     return this.#waiting.sizeBefore(owner);

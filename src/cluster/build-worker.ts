@@ -134,7 +134,6 @@ export function buildWorker(
     config.COMPRESSION === 'on',
     usage,
     eventLoop,
-    (owner) => reader.hasLargeHotels(owner),
   );
   const warmUp = local.isEnabled
     ? new WarmUp({

@@ -50,7 +50,7 @@ let admission: Admission;
 beforeEach(() => {
   fakeTimers(() => spent);
   spent = 0;
-  admission = new Admission(new EventLoop(), (owner) => owner.startsWith('large'));
+  admission = new Admission(new EventLoop());
 });
 afterEach(realClocks);
 
@@ -187,22 +187,6 @@ describe('batches that must be loaded', () => {
     expect(await atOnceWhen(80)).toBeLessThanOrEqual(3);
     expect(await atOnceWhen(10)).toBeGreaterThan(12);
   });
-});
-
-it('batches of a key with large hotels, which wait for each other, do not delay those of others', async () => {
-  const large = many(100, { local: false, owner: 'large hotels' });
-  enter(large);
-  const begun = count(large, 'running');
-  expect(begun).toBeLessThan(20);
-  const others = ['other', 'large hotels too'].flatMap((owner) => many(10, { local: false, owner }));
-  for (const batch of others) {
-    vi.advanceTimersByTime(100);
-    enter([batch]);
-    expect(batch.state).toBe('running');
-    batch.finish();
-    await tick();
-  }
-  expect([count(large, 'running'), count(others, 'answered')]).toEqual([begun, 20]);
 });
 
 it('batches with large responses are made one at a time, and weigh in the share of their key', async () => {

@@ -1,8 +1,7 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import type { EventLoop } from '../lib/event-loop.ts';
-import type { WaitQueue } from '../lib/wait-queue.ts';
-import { LoadLimit } from './load-limit.ts';
+import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
 import { ResponseSizes } from './response-sizes.ts';
 
 /** A batch whose estimated wait exceeds this is rejected immediately. */
@@ -17,6 +16,13 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** Owner of the work that continues batches at the limit, which the batches' own owners share. */
 const LOADS = 'loads';
 
+/** Loads that take longer than this from start to response slow each other down. */
+const TARGET_LOAD_MS = 30;
+/** Limit of bytes of bodies whose batches load at once: 28 KiB are two batches of 1000, or 15 of 100. */
+const MIN_LIMIT_BYTES = 28 * 1024;
+const FIRST_LIMIT_BYTES = 4 * MIN_LIMIT_BYTES;
+const MAX_LIMIT_BYTES = 100 * MIN_LIMIT_BYTES;
+const LOWERED_TO = 0.8;
 /**
  * While loads are rejected, a new batch is looked up in the local cache if this share of recent batches was local.
  */
@@ -65,14 +71,15 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * paid.
  *
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
- * in a queue of its own, so locally cached batches without compression never wait for a dependency. Sizes are those of
- * bodies, scaled by the recent responses of their keys, so the limit bounds the bytes of responses that are made at once.
- * Each key with large hotels has a limit of its own: its loads also wait in the queue of large lookups meanwhile.
+ * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
+ * load time (AIMD, as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises
+ * slightly after faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the
+ * bytes of responses that are made at once.
  *
  * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
  * are not queued, because the loads of one iteration are joined.
  *
- * API keys share all queues fairly. A key is rejected because of its own waiting batches and the turns of other keys that
+ * API keys share both queues fairly. A key is rejected because of its own waiting batches and the turns of other keys that
  * wait, and may use everything while no other key waits.
  */
 export class Admission {
@@ -80,25 +87,23 @@ export class Admission {
   /** number of batches that wait for the event loop */
   #arrived = 0;
   #waitingBytes = 0;
-  readonly #usual = new LoadLimit<QueuedWork>();
-  /** of each key with large hotels whose loads run or wait */
-  readonly #large = new Map<string, LoadLimit<QueuedWork>>();
-  readonly #isLarge: (owner: string) => boolean;
+  /** batches that wait for the limit */
+  readonly #toLoad = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  #loadingBytes = 0;
+  #limitBytes = FIRST_LIMIT_BYTES;
+  #loweredAtMs = 0;
   /** share of recent batches that needed no load */
   #localShare = 1;
   #untried = 0;
+  #isContinuing = false;
   readonly #sizes = new ResponseSizes();
 
-  /** `isLarge` returns whether an API key is known to have large hotels. */
-  constructor(eventLoop: EventLoop, isLarge: (owner: string) => boolean) {
+  constructor(eventLoop: EventLoop) {
     this.#eventLoop = eventLoop;
-    this.#isLarge = isLarge;
   }
 
   get waiting(): number {
-    let waiting = this.#arrived + this.#usual.waiting.length;
-    for (const limit of this.#large.values()) waiting += limit.waiting.length;
-    return waiting;
+    return this.#arrived + this.#toLoad.length;
   }
 
   /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
@@ -107,8 +112,7 @@ export class Admission {
     const nowMs = monotonicMs();
     if (this.#isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
     // an owner without waiting batches may read cached hotels, whatever others load
-    const { waiting } = this.#large.get(owner) ?? this.#usual;
-    if (!waiting.has(owner) || !this.#isFull(waiting, owner, nowMs)) return false;
+    if (!this.#toLoad.has(owner) || !this.#isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
@@ -138,60 +142,53 @@ export class Admission {
 
   /** Answers what may be answered now, and queues batches that need a load. */
   #begin(work: Work, body: Uint8Array, nowMs: number): void {
-    const limit = this.#limitOf(work.client.owner);
-    if (limit.hasRoom && limit.waiting.length === 0) {
-      this.#run(limit, work, body, nowMs);
+    if (this.#mayLoad && this.#toLoad.length === 0) {
+      this.#run(work, body, nowMs);
       return;
     }
     const note = (bytes: number) => this.#sizes.note(work.client.owner, work.bytes, bytes);
     const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (work.reject && this.#isFull(limit.waiting, work.client.owner, nowMs)) work.reject();
+    if (work.reject && this.#isFull(this.#toLoad, work.client.owner, nowMs)) work.reject();
     else {
       const size = this.#sizes.weightOf(work.client.owner, work.bytes);
-      limit.waiting.append(work.client.owner, { work, body: this.#keep(body) }, size, nowMs);
+      this.#toLoad.append(work.client.owner, { work, body: this.#keep(body) }, size, nowMs);
     }
   }
 
-  #limitOf(owner: string): LoadLimit<QueuedWork> {
-    const own = this.#large.get(owner);
-    if (own || !this.#isLarge(owner)) return own ?? this.#usual;
-    const limit = new LoadLimit<QueuedWork>();
-    this.#large.set(owner, limit);
-    return limit;
+  get #mayLoad(): boolean {
+    return this.#loadingBytes < this.#limitBytes;
   }
 
   /** Continues with the batches that wait for the limit, one in each turn. If the limit blocks them, the end of a load does. */
-  #continue(limit: LoadLimit<QueuedWork>): void {
-    const { waiting } = limit;
-    if (limit.isContinuing || waiting.length === 0 || !limit.hasRoom) return;
-    limit.isContinuing = true;
-    this.#eventLoop.append(LOADS, waiting.size / waiting.length, (nowMs) => this.#loadNext(limit, nowMs));
+  #continue(): void {
+    if (this.#isContinuing || this.#toLoad.length === 0 || !this.#mayLoad) return;
+    this.#isContinuing = true;
+    this.#eventLoop.append(LOADS, this.#toLoad.size / this.#toLoad.length, this.#loadNext);
   }
 
-  #loadNext(limit: LoadLimit<QueuedWork>, nowMs: number): void {
-    limit.isContinuing = false;
-    if (!limit.hasRoom) return;
-    const { item, sinceMs } = limit.waiting.shift()!;
-    if (isInTime(item.work, nowMs - sinceMs)) this.#run(limit, item.work, item.body, nowMs);
+  readonly #loadNext = (nowMs: number): void => {
+    this.#isContinuing = false;
+    if (!this.#mayLoad) return;
+    const { item, sinceMs } = this.#toLoad.shift()!;
+    if (isInTime(item.work, nowMs - sinceMs)) this.#run(item.work, item.body, nowMs);
     this.#release(item.body);
-    this.#continue(limit);
-    if (!limit.isContinuing) limit.waiting.measure(monotonicMs());
-  }
+    this.#continue();
+    if (!this.#isContinuing) this.#toLoad.measure(monotonicMs());
+  };
 
-  #run(limit: LoadLimit<QueuedWork>, work: Work, body: Uint8Array, beganMs: number): void {
+  #run(work: Work, body: Uint8Array, beganMs: number): void {
     const bytes = this.#sizes.weightOf(work.client.owner, work.bytes);
-    limit.begin(bytes);
+    this.#loadingBytes += bytes;
     let running = true;
     let done = false;
     work.run(body, true, (responseBytes) => {
       done = true;
       this.#sizes.note(work.client.owner, work.bytes, responseBytes);
-      if (!running) limit.adapt(bytes, beganMs);
-      limit.end(bytes);
-      this.#continue(limit);
-      if (limit.isIdle && this.#large.get(work.client.owner) === limit) this.#large.delete(work.client.owner);
+      if (!running) this.#adapt(bytes, beganMs);
+      this.#loadingBytes -= bytes;
+      this.#continue();
     });
     running = false;
     this.#note(done);
@@ -213,6 +210,20 @@ export class Admission {
 
   #note(isLocal: boolean): void {
     this.#localShare += 0.05 * ((isLocal ? 1 : 0) - this.#localShare);
+  }
+
+  /** Adapts the limit to a finished load. */
+  #adapt(bytes: number, beganMs: number): void {
+    const nowMs = monotonicMs();
+    if (nowMs - beganMs > TARGET_LOAD_MS) {
+      // once for all loads that ran together
+      if (beganMs < this.#loweredAtMs) return;
+      this.#loweredAtMs = nowMs;
+      this.#limitBytes = Math.max(MIN_LIMIT_BYTES, LOWERED_TO * this.#limitBytes);
+    } else if (2 * this.#loadingBytes > this.#limitBytes) {
+      const raisedBytes = bytes * Math.min(1, bytes / this.#limitBytes);
+      this.#limitBytes = Math.min(MAX_LIMIT_BYTES, this.#limitBytes + raisedBytes);
+    }
   }
 }
 

@@ -41,7 +41,7 @@ export function batches(sources: HotelSources): SendBatch {
       const loading =
         isLarge || keys.length > maxHotels
           ? large.load(exchange, namespace, result)
-          : loadHotels(sources, exchange, namespace, keys);
+          : loadHotels(sources, exchange, namespace, keys, result.hitsBytes);
       return loading.then(
         (found) => {
           if (!found) return;

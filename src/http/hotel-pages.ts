@@ -87,7 +87,7 @@ export function hotelPages(
     const tags = lookup.tags(view);
     if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
     const partial = lookup.takePartial();
-    return loadHotels(sources, exchange, namespace, partial.keys).then((found) => {
+    return loadHotels(sources, exchange, namespace, partial.keys, partial.hitsBytes).then((found) => {
       if (!found) return;
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {

@@ -30,16 +30,19 @@ const JUDGED_AGAIN_MS = 600;
 
 /**
  * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request was answered,
- * because its key was revoked while they were read. Throws `Unavailable`.
+ * because its key was revoked while they were read. `hitsBytes` of the response are held meanwhile. Throws `Unavailable`.
  */
 export async function loadHotels(
-  { reader, access }: Pick<HotelSources, 'reader' | 'access'>,
+  { reader, access, large }: Pick<HotelSources, 'reader' | 'access' | 'large'>,
   exchange: Exchange,
   namespace: Namespace,
   keys: readonly string[],
+  hitsBytes = 0,
 ): Promise<Found[] | undefined> {
   const before = exchange.principal!;
-  const found = await reader.load(namespace, keys, before.keyId, before.collection);
+  const load = () => reader.load(namespace, keys, before.keyId, before.collection);
+  const isApart = exchange.releaseLoad && reader.mustWait(before.keyId);
+  const found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
   if (monotonicMs() - exchange.startedAtMs < JUDGED_AGAIN_MS) return found;
   if (!(await access.mayStillAnswer(exchange))) return undefined;
   if (!seesAlike(exchange.principal!, before))

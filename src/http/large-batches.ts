@@ -17,6 +17,8 @@ import type { Exchange } from './exchange.ts';
 const PART_BYTES = 2 * 1024 * 1024;
 /** Number of hotels of the maximum size, 64 KiB, that `PART_BYTES` hold. */
 const MIN_PART = 32;
+/** Bytes that are assumed of a large hotel before it is read. */
+const ASSUMED_BYTES = 32 * 1024;
 /** Maximum time of a batch, its wait included. */
 const MAX_MS = 5_000;
 /** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
@@ -59,8 +61,8 @@ export class LargeBatches {
     exchange.releaseLoad?.(MAX_OUTPUT_BYTES);
     const { owner } = exchange;
     if (this.#turns.mustWait) {
-      this.#requireRoom(owner, hitsBytes);
-      this.#hits.set(exchange, owner, hitsBytes);
+      if (this.#turns.waiting.sizeBefore(owner) >= MAX_BEFORE) throw tooLate();
+      this.#hold(exchange, hitsBytes);
     }
     return this.#turns.run(owner, 1, () => {
       this.#hits.delete(exchange);
@@ -68,14 +70,32 @@ export class LargeBatches {
     });
   }
 
-  #requireRoom(owner: string, hitsBytes: number): void {
+  /**
+   * Loads the missing hotels of a response whose lookup waits for others of large hotels. What it has found is held meanwhile,
+   * and nothing that other keys need. Throws `Unavailable`.
+   */
+  async loadApart(
+    exchange: Exchange,
+    hitsBytes: number,
+    missing: number,
+    load: () => Promise<Found[]>,
+  ): Promise<Found[]> {
+    exchange.releaseLoad?.(hitsBytes + missing * ASSUMED_BYTES);
+    this.#hold(exchange, hitsBytes);
+    try {
+      return await load();
+    } finally {
+      this.#hits.delete(exchange);
+    }
+  }
+
+  #hold(exchange: Exchange, hitsBytes: number): void {
+    const { owner } = exchange;
     const isBeyond =
       this.#hits.total + hitsBytes > MAX_HITS_BYTES ||
       this.#hits.bytesOf(owner) + hitsBytes > MAX_HITS_BYTES_OF_KEY;
-    if (isBeyond || this.#turns.waiting.sizeBefore(owner) >= MAX_BEFORE)
-      throw new Unavailable('more batches of large hotels wait than can be answered in time', {
-        rejection: 'overload',
-      });
+    if (isBeyond) throw tooLate();
+    this.#hits.set(exchange, owner, hitsBytes);
   }
 
   async #read(
@@ -113,4 +133,10 @@ export class LargeBatches {
     if (areKnown && !members) throw new Unavailable('the members of the collection have changed');
     return members ? found.map((hotel) => (hotel && members.has('id', hotel.id) ? hotel : null)) : found;
   }
+}
+
+function tooLate(): Unavailable {
+  return new Unavailable('more batches of large hotels wait than can be answered in time', {
+    rejection: 'overload',
+  });
 }

@@ -22,6 +22,5 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
     true,
     new UsageCounter(() => {}),
     new EventLoop(),
-    () => false,
   );
 }

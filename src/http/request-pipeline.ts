@@ -60,10 +60,9 @@ export class RequestPipeline implements Observer<Exchange> {
     compresses: boolean,
     usage: UsageCounter,
     eventLoop: EventLoop,
-    hasLargeHotels: (owner: string) => boolean,
   ) {
     this.eventLoop = eventLoop;
-    this.#admission = new Admission(eventLoop, hasLargeHotels);
+    this.#admission = new Admission(eventLoop);
     this.#turnover = turnover;
     this.compresses = compresses;
     this.access = new AccessControl(apiKeys, limiter, metrics);
