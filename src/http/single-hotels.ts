@@ -3,7 +3,6 @@ import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { AT_ONCE_MS } from './access-control.ts';
 import {
   compressNow,
   type Encoding,
@@ -69,11 +68,13 @@ export function singleHotels(sources: HotelSources): SendHotel {
     };
     if (!encoding || turn) return answer(turn);
     if (exchange.isKnown(tag)) return exchange.okEncoded(body, tag, encoding);
-    const foundAtMs = monotonicMs();
-    // Also a small one: thousands of requests may have waited for the same hotel. After a long wait it is looked up again: it
-    // may have changed, or left the collection.
+    const mayStillSee = () => {
+      const { collection } = exchange.principal!;
+      return collection === null || collections.members(collection)?.has('id', hotel.id);
+    };
+    // also a small one: thousands of requests may have waited for the same hotel
     return whenItsTurn(exchange, namespace, key, body.length, (at) =>
-      monotonicMs() - foundAtMs < AT_ONCE_MS ? answer(at) : send(exchange, namespace, key, at),
+      at === 'now' && mayStillSee() ? answer(at) : send(exchange, namespace, key, 'late'),
     );
   };
 
