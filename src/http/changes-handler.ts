@@ -55,7 +55,10 @@ export function changesOperation(
     });
     if (isKnown) return isKnown[0];
     const loaded = await apiKeys.load(key);
-    await reader.eventLoop.run(keyId, size, () => answer(loaded));
+    await reader.eventLoop.run(keyId, size, () => {
+      const now = apiKeys.find(key);
+      return answer(now === undefined ? loaded : now);
+    });
   };
   return {
     route: 'changes',
