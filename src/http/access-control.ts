@@ -1,6 +1,6 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { Principal } from '../auth/principal.ts';
-import { publicErrors } from '../errors.ts';
+import { type Principal, seesAlike } from '../auth/principal.ts';
+import { publicErrors, Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { rateLimitHeaders } from '../rate-limit/headers.ts';
@@ -9,6 +9,15 @@ import type { Exchange } from './exchange.ts';
 
 /** Time from the start of a request after which its key is judged again. Most bodies arrive earlier. */
 export const AT_ONCE_MS = 100;
+
+/** Time in which a response for a key of a collection must be compressed: hotels may have left the collection meanwhile. */
+const MAX_UNSENT_MS = 600;
+const CHANGED = new Unavailable(
+  'the key or its collection may have changed while a response was compressed',
+  {
+    rejection: 'overload',
+  },
+);
 
 /** Result for a valid key whose rate limit is used up. */
 const LIMIT_REACHED = Symbol('limit reached');
@@ -95,6 +104,18 @@ export class AccessControl {
 
   #judge(exchange: Exchange, principal: Principal | null): boolean {
     return this.accept(exchange, principal) && this.authorize(exchange, exchange.needsRegistry);
+  }
+
+  /**
+   * Judges a response that was made at this time for a key that was `before`, and was compressed since. Returns true if it may
+   * be sent; else responds. Throws `Unavailable`, also if the key sees other hotels now, or may.
+   */
+  async mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
+    if (!(await this.mayStillAnswer(exchange))) return false;
+    const { collection } = exchange.principal!;
+    const isLate = collection !== null && monotonicMs() - madeAtMs > MAX_UNSENT_MS;
+    if (isLate || !before || !seesAlike(exchange.principal!, before)) throw CHANGED;
+    return true;
   }
 
   /** Notes whether the request needs the scope `registry`. Responds with 403 and returns false if the key lacks it. */

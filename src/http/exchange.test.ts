@@ -77,6 +77,7 @@ beforeEach(() => {
     compresses: true,
     eventLoop: new EventLoop() as Mocked<EventLoop>,
     mayStillSend: vi.fn<Observer<Exchange>['mayStillSend']>(async () => true),
+    failed: vi.fn<Observer<Exchange>['failed']>((exchange) => exchange.fail(publicErrors.internal)),
     sending: vi.fn<Observer<Exchange>['sending']>(),
     finished: vi.fn<Observer<Exchange>['finished']>(),
   };

@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { type PublicError, publicErrors } from '../errors.ts';
+import type { PublicError } from '../errors.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { workOf } from '../lib/event-loop.ts';
@@ -176,16 +176,11 @@ export class Exchange extends ReceivedRequest {
         this.#compressing = false;
         if (this.over) this.#onMade?.(this.#bodyBytes);
       })
-      .then(
-        async (compressed) => {
-          const may = !this.over && (await this.#observer.mayStillSend(this, principal, madeAtMs));
-          if (may && !this.over) send(compressed);
-        },
-        (error) => {
-          this.fault = error;
-          this.fail(publicErrors.internal);
-        },
-      );
+      .then(async (compressed) => {
+        const may = !this.over && (await this.#observer.mayStillSend(this, principal, madeAtMs));
+        if (may && !this.over) send(compressed);
+      })
+      .catch((error) => this.#observer.failed(this, error));
   }
 
   #send(answer: Answer): void {

@@ -10,9 +10,11 @@ export interface Observer<Exchange> {
   readonly eventLoop: EventLoop;
   /**
    * Judges the key again for a response that was made at this time, and could not be sent at once; `before`: what the key was
-   * then. Returns true if it may be sent; else responds.
+   * then. Returns true if it may be sent; else responds. Throws `Unavailable`.
    */
   mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean>;
+  /** Answers a failure. */
+  failed(exchange: Exchange, error: unknown): void;
   /** Called if the client has not taken the whole response; `finished` follows. */
   sending(): void;
   /**

@@ -1,9 +1,8 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import { type Principal, seesAlike } from '../auth/principal.ts';
+import type { Principal } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
-import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -20,8 +19,6 @@ import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } fro
 import type { StaticPage } from './static-page.ts';
 
 const EMPTY_BODY = new Uint8Array(0);
-/** Time in which a response for a key of a collection must be compressed: hotels may have left the collection meanwhile. */
-const MAX_UNSENT_MS = 600;
 /** Usual length of an id in the body of a batch. */
 const ID_BYTES = 13;
 
@@ -48,7 +45,6 @@ export class RequestPipeline implements Observer<Exchange> {
   unfinished = 0;
   /** number of those whose response is made */
   #sending = 0;
-  /** number of requests that are over */
   finishedCount = 0;
 
   constructor(
@@ -120,7 +116,7 @@ export class RequestPipeline implements Observer<Exchange> {
             late: () => exchange.rejectAndClose(publicErrors.bodyTooSlow),
             full: () => {
               exchange.closesConnection = true;
-              this.#failed(exchange, OVERLOADED);
+              this.failed(exchange, OVERLOADED);
             },
             owner: () => exchange.principal?.keyId ?? '',
             isAnswered: () => exchange.over,
@@ -137,7 +133,7 @@ export class RequestPipeline implements Observer<Exchange> {
           if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
           if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
           else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
-          else if (this.#admission.isFull(authentication.keyId)) this.#failed(exchange, OVERLOADED);
+          else if (this.#admission.isFull(authentication.keyId)) this.failed(exchange, OVERLOADED);
           else return true;
           return false;
         };
@@ -205,17 +201,8 @@ export class RequestPipeline implements Observer<Exchange> {
     return this.closing || this.#turnover.isDue();
   }
 
-  async mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
-    try {
-      if (!(await this.access.mayStillAnswer(exchange))) return false;
-      const { collection } = exchange.principal!;
-      const isLate = collection !== null && monotonicMs() - madeAtMs > MAX_UNSENT_MS;
-      if (isLate || !before || !seesAlike(exchange.principal!, before)) throw CHANGED;
-      return true;
-    } catch (error) {
-      this.#failed(exchange, error);
-      return false;
-    }
+  mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
+    return this.access.mayStillSend(exchange, before, madeAtMs);
   }
 
   sending(): void {
@@ -269,7 +256,7 @@ export class RequestPipeline implements Observer<Exchange> {
         this.#guard(exchange, run, undefined, () => exchange.releaseLoad && exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
-      reject: hotels === undefined ? () => this.#failed(exchange, OVERLOADED) : undefined,
+      reject: hotels === undefined ? () => this.failed(exchange, OVERLOADED) : undefined,
       bytes: hotels === undefined ? body.length : ID_BYTES * hotels,
       client: exchange,
     });
@@ -286,16 +273,16 @@ export class RequestPipeline implements Observer<Exchange> {
       const pending = work(exchange, subject);
       if (pending) {
         exchange.defer();
-        pending.catch((error) => this.#failed(exchange, error)).then(after);
+        pending.catch((error) => this.failed(exchange, error)).then(after);
         return;
       }
     } catch (error) {
-      this.#failed(exchange, error);
+      this.failed(exchange, error);
     }
     after?.();
   }
 
-  #failed(exchange: Exchange, error: unknown): void {
+  failed(exchange: Exchange, error: unknown): void {
     exchange.fault = error;
     if (exchange.over) {
       this.#accessLog.failedUnreceived(exchange);
@@ -307,13 +294,7 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 }
 
-/** Shared errors: an error with its stack costs as much as the rest of a rejection. */
+/** One shared error: an error with its stack costs as much as the rest of a rejection. */
 const OVERLOADED = new Unavailable('more batches wait, or bytes of bodies, than can be answered in time', {
   rejection: 'overload',
 });
-const CHANGED = new Unavailable(
-  'the key or its collection may have changed while a response was compressed',
-  {
-    rejection: 'overload',
-  },
-);
