@@ -66,7 +66,7 @@ const MAX_TURN_BYTES = 2 * 1024 * 1024;
 const USUAL_SHARE = 1 / 6;
 const shares = new RecentMaximum(USUAL_SHARE);
 /** A body whose turn comes later is sent as it is. */
-export const MAX_TURN_WAIT_MS = 500;
+const MAX_TURN_WAIT_MS = 500;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
 const BODY_SIZE = 1_024;
 const BYTE_SIZE = 1 / 8;
@@ -162,14 +162,14 @@ export async function compress(
 ): Promise<Compressed> {
   const { length } = body;
   const { owner } = recipient;
-  const beganMs = monotonicMs();
   const kept = body instanceof LargeBody ? undefined : pool.copy(body);
-  const unlessLate = (work: () => Body | Promise<Body>) => async (): Promise<Compressed> => {
-    if (recipient.over) return { bytes: EMPTY, encoding };
-    if (monotonicMs() - beganMs > MAX_TURN_WAIT_MS)
-      return { bytes: kept ? Buffer.from(kept) : body, encoding: undefined };
-    return { bytes: await work(), encoding };
-  };
+  const unlessLate =
+    (work: () => Body | Promise<Body>) =>
+    async (isLate: boolean): Promise<Compressed> => {
+      if (recipient.over) return { bytes: EMPTY, encoding };
+      if (isLate) return { bytes: kept ? Buffer.from(kept) : body, encoding: undefined };
+      return { bytes: await work(), encoding };
+    };
   const compressing =
     kept && !takesThread(length, owner)
       ? inTurn(
@@ -192,15 +192,22 @@ export async function compress(
   }
 }
 
+/** Returns work that is told whether its turn comes too late for compression. */
+function timed<T>(work: (isLate: boolean) => T): () => T {
+  const beganMs = monotonicMs();
+  return () => work(monotonicMs() - beganMs > MAX_TURN_WAIT_MS);
+}
+
 /** Does work that compresses a body of so many bytes in a turn of the event loop. Settles as it does. */
 export function inTurn<T>(
   bytes: number,
   recipient: Recipient,
   eventLoop: EventLoop,
-  work: () => T | Promise<T>,
+  work: (isLate: boolean) => T | Promise<T>,
 ): Promise<T> {
   const { owner } = recipient;
-  return underWay(bytes, eventLoop.run(owner, BODY_SIZE + BYTE_SIZE * weightOf(bytes, owner), work));
+  const size = BODY_SIZE + BYTE_SIZE * weightOf(bytes, owner);
+  return underWay(bytes, eventLoop.run(owner, size, timed(work)));
 }
 
 /** Counts a body as under way until its compression settles. */
@@ -214,10 +221,14 @@ async function underWay<T>(bytes: number, compressing: Promise<T>): Promise<Awai
 }
 
 /** Begins work that compresses a body of so many bytes on another thread, when there is one for it. Settles as it does. */
-async function onThread<T>(bytes: number, { owner }: Recipient, work: () => T | Promise<T>): Promise<T> {
+async function onThread<T>(
+  bytes: number,
+  { owner }: Recipient,
+  work: (isLate: boolean) => T | Promise<T>,
+): Promise<T> {
   onThreadsBytes += bytes;
   try {
-    return await underWay(bytes, threads.run(owner, bytes, work));
+    return await underWay(bytes, threads.run(owner, bytes, timed(work)));
   } finally {
     onThreadsBytes -= bytes;
   }

@@ -2,13 +2,11 @@ import { seesAlike } from '../auth/principal.ts';
 import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs } from '../lib/clock.ts';
 import {
   compressNow,
   type Encoding,
   inTurn,
   isWorthwhile,
-  MAX_TURN_WAIT_MS,
   MIN_COMPRESSED_BYTES,
   mayCompress,
 } from './compression.ts';
@@ -39,14 +37,12 @@ export function singleHotels(sources: HotelSources): SendHotel {
     answer: (turn: Turn) => void | Promise<void>,
   ): void | Promise<void> => {
     if (!mayCompress(bytes, exchange.owner)) return answer('late');
-    const beganMs = monotonicMs();
     const before = exchange.principal!;
-    return inTurn(bytes, exchange, eventLoop, () => {
+    return inTurn(bytes, exchange, eventLoop, (isLate) => {
       if (exchange.over) return;
       const may = access.mayAnswerNow(exchange);
       if (may === false) return;
-      if (may && seesAlike(exchange.principal!, before))
-        return answer(monotonicMs() - beganMs > MAX_TURN_WAIT_MS ? 'late' : 'now');
+      if (may && seesAlike(exchange.principal!, before)) return answer(isLate ? 'late' : 'now');
       return Promise.resolve(access.mayStillAnswer(exchange)).then((still) =>
         still ? send(exchange, namespace, key, 'late') : undefined,
       );
