@@ -12,8 +12,9 @@ export const AT_ONCE_MS = 100;
 
 /** Time in which a response for a key of a collection must be compressed: hotels may have left the collection meanwhile. */
 const MAX_UNSENT_MS = 600;
+/** One shared error: see request-pipeline.ts. */
 const CHANGED = new Unavailable(
-  'the key or its collection may have changed while a response was compressed',
+  'the key has changed while its response was made, or its collection may have',
   {
     rejection: 'overload',
   },
@@ -107,14 +108,12 @@ export class AccessControl {
   }
 
   /**
-   * Judges a response that was made at this time for a key that was `before`, and was compressed since. Returns true if it may
-   * be sent; else responds. Throws `Unavailable`, also if the key sees other hotels now, or may.
+   * Judges as `mayStillSee` a response that was made at this time for a key that was `before`, and was compressed since. Throws
+   * `Unavailable` also if hotels may have left the collection of the key.
    */
   async mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
-    if (!(await this.mayStillAnswer(exchange))) return false;
-    const { collection } = exchange.principal!;
-    const isLate = collection !== null && monotonicMs() - madeAtMs > MAX_UNSENT_MS;
-    if (isLate || !before || !seesAlike(exchange.principal!, before)) throw CHANGED;
+    if (!(await mayStillSee(this, exchange, before))) return false;
+    if (exchange.principal!.collection !== null && monotonicMs() - madeAtMs > MAX_UNSENT_MS) throw CHANGED;
     return true;
   }
 
@@ -125,4 +124,18 @@ export class AccessControl {
     exchange.fail(publicErrors.forbidden);
     return false;
   }
+}
+
+/**
+ * Judges the key of a request again, for hotels that were read for what the key was `before`. Returns true if they may be sent;
+ * else responds. Throws `Unavailable` if the key sees other hotels now.
+ */
+export async function mayStillSee(
+  access: Pick<AccessControl, 'mayStillAnswer'>,
+  exchange: Exchange,
+  before: Principal | undefined,
+): Promise<boolean> {
+  if (!(await access.mayStillAnswer(exchange))) return false;
+  if (!before || !seesAlike(exchange.principal!, before)) throw CHANGED;
+  return true;
 }

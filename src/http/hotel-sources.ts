@@ -1,15 +1,13 @@
-import { seesAlike } from '../auth/principal.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
-import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import type { AccessControl } from './access-control.ts';
+import { type AccessControl, mayStillSee } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 import type { LargeBatches } from './large-batches.ts';
 
@@ -44,8 +42,5 @@ export async function loadHotels(
   const isApart = exchange.releaseLoad && reader.mustWait(before.keyId);
   const found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
   if (monotonicMs() - exchange.startedAtMs < JUDGED_AGAIN_MS) return found;
-  if (!(await access.mayStillAnswer(exchange))) return undefined;
-  if (!seesAlike(exchange.principal!, before))
-    throw new Unavailable('the key has changed while its hotels were read', { rejection: 'overload' });
-  return found;
+  return (await mayStillSee(access, exchange, before)) ? found : undefined;
 }

@@ -1,4 +1,3 @@
-import { seesAlike } from '../auth/principal.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
 import { MAX_OUTPUT_BYTES } from '../cache/memory.ts';
@@ -10,7 +9,7 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, nextIteration } from '../lib/clock.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { Turns } from '../lib/turns.ts';
-import type { AccessControl } from './access-control.ts';
+import { type AccessControl, mayStillSee } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Bytes of hotels that are read in one iteration of the event loop. */
@@ -114,11 +113,9 @@ export class LargeBatches {
     for (let count = MIN_PART; ; ) {
       // a part that caches hold is read at once
       await nextIteration();
-      if (exchange.over || !(await access.mayStillAnswer(exchange))) return undefined;
-      if (!seesAlike(exchange.principal!, before) || monotonicMs() > untilMs)
-        throw new Unavailable('a batch of large hotels took too long, or its key has changed meanwhile', {
-          rejection: 'overload',
-        });
+      if (exchange.over || !(await mayStillSee(access, exchange, before))) return undefined;
+      if (monotonicMs() > untilMs)
+        throw new Unavailable('a batch of large hotels took too long', { rejection: 'overload' });
       if (found.length === keys.length) break;
       const part = keys.slice(found.length, found.length + count);
       // they may wait for a slow client, and hold no memory of others
