@@ -8,7 +8,7 @@ import { needs } from '../support/needs.ts';
 import { addressOf } from '../support/postgres-client.ts';
 import { insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
-import { expectAnswered, SteadyLoad } from '../support/steady-load.ts';
+import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { DEADLINES, REQUESTS, ROWS } from './requests.ts';
 
 await needs('redis');
@@ -77,7 +77,7 @@ it('the password of the service at PostgreSQL is rotated by files without a rest
   await expect.poll(() => sessionsOf(next)).toContain('hotel-api follow');
   for (const load of loads) {
     await load.answers(100);
-    await expectAnswered(load);
+    expect(await load.stop()).toMatchObject(ALL_ANSWERED);
   }
   for (const instance of instances) expect(instance.logs().join('\n')).not.toContain(':second@');
 });

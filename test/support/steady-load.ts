@@ -91,8 +91,11 @@ export class SteadyLoad {
   }
 }
 
+/** What a load has when every request was answered as expected. */
+export const ALL_ANSWERED = { faults: [], rejected: 0, refused: 0 };
+
 /**
- * Stops a load. Every response was as expected, and hardly any was a rejection: while the machine pauses, the deadlines of a
+ * Stops a load under a fault or an overload. Every response was as expected, and hardly any was a rejection: while the machine pauses, the deadlines of a
  * request of each client may pass. That the service rejects none, the simulation proves in virtual time.
  */
 export async function expectAnswered(load: SteadyLoad): Promise<void> {
