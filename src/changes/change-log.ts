@@ -2,6 +2,7 @@ import { Unavailable } from '../errors.ts';
 import { encodeHotel, encodeInTurns } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { HotelRow } from '../hotels/row.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Postgres } from '../postgres/client.ts';
@@ -30,6 +31,8 @@ export interface LogSnapshot extends LogPlace {
   isOrphaned: boolean;
   /** transaction of the row with the position of the token; null: there is none */
   transactionOfToken: string | null;
+  /** monotonic time at which it had been received */
+  readAtMs: number;
 }
 
 /** A hotel in its present state; null: gone. */
@@ -178,6 +181,7 @@ export class ChangeLog {
       ...{ isListing: isListing!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
       isOrphaned: isOrphaned!,
       transactionOfToken: ofToken!,
+      readAtMs: monotonicMs(),
     };
     return { state, dayMs: Date.parse(day!) };
   }

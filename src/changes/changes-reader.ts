@@ -63,7 +63,8 @@ export class ChangesReader {
     collection,
   }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): ChangesPage | undefined {
     if (!token?.isWhole || token.view !== view || token.collection !== collection) return undefined;
-    return this.#watch.isLast(token) ? pageOf({ changes: [], next: token, more: false }) : undefined;
+    if (!this.#watch.isLast(token)) return undefined;
+    return pageOf({ changes: [], next: token, more: false, readAtMs: monotonicMs() });
   }
 
   /**

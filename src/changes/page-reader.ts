@@ -36,8 +36,10 @@ export interface ChangesPage {
   next: Token;
   /** `next` as it is in the body */
   written: string;
-  /** number of hotels in the body */
-  hotels: number;
+  /** ids of the hotels in the body */
+  ids: readonly string[];
+  /** as that of `ReadChanges` */
+  readAtMs: number;
 }
 
 /** Changes as they were read, before they are a page. */
@@ -45,6 +47,8 @@ interface ReadChanges {
   changes: Change[];
   next: Token;
   more: boolean;
+  /** monotonic time at which the last of them had been received */
+  readAtMs: number;
 }
 
 export type ReadPage = ChangesPage & ReadChanges;
@@ -114,7 +118,7 @@ export class PageReader {
     const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isListing);
     const more = !isLast || isBehind;
     const next = { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole: !more };
-    return { changes, next, more };
+    return { changes, next, more, readAtMs: state.readAtMs };
   }
 
   async #readChanges(token: Token, limit: number, owner: string): Promise<ReadChanges> {
@@ -148,6 +152,7 @@ export class PageReader {
       changes: removalsFirst(isWhole ? all : changes),
       next,
       more: !isWhole,
+      readAtMs: state.readAtMs,
     };
   }
 }
@@ -178,8 +183,8 @@ function check(token: Token, state: LogSnapshot): void {
 }
 
 /** Assembles a page. */
-export function pageOf({ changes, next, more }: ReadChanges): ChangesPage {
+export function pageOf({ changes, next, more, readAtMs }: ReadChanges): ChangesPage {
   const written = writeToken(next);
-  const hotels = changes.filter(({ hotel }) => hotel !== null).length;
-  return { body: writePage(changes, next.view, written, more), next, written, hotels };
+  const ids = changes.filter(({ hotel }) => hotel !== null).map(({ id }) => id);
+  return { body: writePage(changes, next.view, written, more), next, written, ids, readAtMs };
 }

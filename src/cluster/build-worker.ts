@@ -159,7 +159,7 @@ export function buildWorker(
       compressedPages,
       pipeline.answerPage,
     ),
-    changes: changesOperation(changesReader, publicAddress, apiKeys),
+    changes: changesOperation(changesReader, collections, publicAddress, apiKeys),
     key: keyOperation(origin),
   };
   const maxConnections = divideDescriptors(config).connections;

@@ -10,10 +10,10 @@ import type { Exchange } from './exchange.ts';
 /** Time from the start of a request after which its key is judged again. Most bodies arrive earlier. */
 export const AT_ONCE_MS = 100;
 
-/** Time in which a response for a key of a collection must be compressed: hotels may have left the collection meanwhile. */
-const MAX_UNSENT_MS = 600;
+/** Time in which a response for a key of a collection must be made or compressed: hotels may leave the collection meanwhile. */
+export const MAX_UNSENT_MS = 600;
 /** One shared error: see request-pipeline.ts. */
-const CHANGED = new Unavailable(
+export const CHANGED = new Unavailable(
   'the key has changed while its response was made, or its collection may have',
   {
     rejection: 'overload',

@@ -2,8 +2,11 @@ import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ChangesReader } from '../changes/changes-reader.ts';
 import type { ChangesPage } from '../changes/page-reader.ts';
+import type { Collections } from '../collections/collections.ts';
 import { publicErrors } from '../errors.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { workOf } from '../lib/event-loop.ts';
+import { CHANGED, MAX_UNSENT_MS } from './access-control.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
@@ -15,6 +18,7 @@ import type { GetRouteDefinition } from './routes.ts';
  */
 export function changesOperation(
   reader: ChangesReader,
+  collections: Pick<Collections, 'members'>,
   publicAddress: string,
   apiKeys: ApiKeyCache,
 ): GetRouteDefinition<string> {
@@ -23,11 +27,18 @@ export function changesOperation(
   const tags = new WeakMap<ChangesPage, string>();
   const send = (exchange: Exchange, page: ChangesPage, { limit, waitS }: ChangesQuery) => {
     const { body, written } = page;
-    exchange.hotels = page.hotels;
+    exchange.hotels = page.ids.length;
     const tag = tags.get(page) ?? tagOf(body);
     tags.set(page, tag);
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
     exchange.ok(body, tag, `\r\nlink: ${link}`);
+  };
+  /** Returns false if hotels of the page have left the collection while it waited for its turn. Throws `Unavailable` if they may have. */
+  const areMembers = ({ ids, readAtMs }: ChangesPage, collection: string | null): boolean => {
+    if (collection === null || ids.length === 0 || monotonicMs() - readAtMs < MAX_UNSENT_MS) return true;
+    const members = collections.members(collection);
+    if (!members) throw CHANGED;
+    return ids.every((id) => members.has('id', id));
   };
   const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
@@ -46,7 +57,8 @@ export function changesOperation(
       if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
       exchange.principal = now;
       // it may have got another view while the page waited for its turn
-      return now.view === page.next.view ? send(exchange, page, query) : load(exchange, query);
+      const isCurrent = now.view === page.next.view && areMembers(page, collection);
+      return isCurrent ? send(exchange, page, query) : load(exchange, query);
     };
     const size = workOf(page.body.length);
     const isKnown = await reader.eventLoop.run(keyId, size, () => {
