@@ -210,6 +210,17 @@ it('batches with large responses are made one at a time, and weigh in the share 
 });
 
 describe('batches of several keys', () => {
+  it('that are loaded take one limit for each key, and two in all', async () => {
+    const [a, b, c] = ['a', 'b', 'c'].map((owner) => many(100, { local: false, owner }));
+    for (const batches of [a!, b!, c!]) enter(batches);
+    expect([a!, b!, c!].map((batches) => count(batches, 'running'))).toEqual([9, 8, 0]);
+    for (const batch of b!.slice(0, 4)) batch.finish();
+    for (let i = 0; i < 10; i++) await tick();
+    // those of the third take turns with those of the second, not with those of the first
+    expect(count(a!, 'running')).toBe(9);
+    expect(count(c!, 'running')).toBeGreaterThanOrEqual(2);
+  });
+
   it('of a key with many misses do not cause cached ones of another to be rejected', () => {
     // its misses are never loaded, and it sends more and more
     const flood = many(2_000, { local: false, owner: 'flood' });

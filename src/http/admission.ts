@@ -1,6 +1,7 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { ResponseSizes } from './response-sizes.ts';
 
@@ -18,11 +19,13 @@ const LOADS = 'loads';
 
 /** Loads that take longer than this from start to response slow each other down. */
 const TARGET_LOAD_MS = 30;
-/** Limit of bytes of bodies whose batches load at once: 28 KiB are two batches of 1000, or 15 of 100. */
+/** Limit of bytes of bodies whose batches load at once for one API key: 28 KiB are two batches of 1000, or 15 of 100. */
 const MIN_LIMIT_BYTES = 28 * 1024;
 const FIRST_LIMIT_BYTES = 4 * MIN_LIMIT_BYTES;
 const MAX_LIMIT_BYTES = 100 * MIN_LIMIT_BYTES;
 const LOWERED_TO = 0.8;
+/** Multiple of the limit that the loads of all API keys may take together. Those of one key take the limit at most. */
+const LIMITS_OF_ALL = 2;
 /**
  * While loads are rejected, a new batch is looked up in the local cache if this share of recent batches was local.
  */
@@ -74,7 +77,8 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
  * load time (AIMD, as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises
  * slightly after faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the
- * bytes of responses that are made at once.
+ * bytes of responses that are made at once. One key may take one limit, and all together two: a key whose loads wait for one
+ * another leaves room for the others.
  *
  * Pages of the list wait like batches of as many hotels, but are not rejected: they hold nothing while they wait. Single hotels
  * are not queued, because the loads of one iteration are joined.
@@ -89,7 +93,7 @@ export class Admission {
   #waitingBytes = 0;
   /** batches that wait for the limit */
   readonly #toLoad = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
-  #loadingBytes = 0;
+  readonly #loading = new HeldBytes<Work>();
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
   /** share of recent batches that needed no load */
@@ -142,36 +146,37 @@ export class Admission {
 
   /** Answers what may be answered now, and queues batches that need a load. */
   #begin(work: Work, body: Uint8Array, nowMs: number): void {
-    if (this.#mayLoad && this.#toLoad.length === 0) {
+    const { owner } = work.client;
+    if (!this.#toLoad.has(owner) && this.#mayLoad(owner)) {
       this.#run(work, body, nowMs);
       return;
     }
-    const note = (bytes: number) => this.#sizes.note(work.client.owner, work.bytes, bytes);
+    const note = (bytes: number) => this.#sizes.note(owner, work.bytes, bytes);
     const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (work.reject && this.#isFull(this.#toLoad, work.client.owner, nowMs)) work.reject();
+    if (work.reject && this.#isFull(this.#toLoad, owner, nowMs)) work.reject();
     else {
-      const size = this.#sizes.weightOf(work.client.owner, work.bytes);
-      this.#toLoad.append(work.client.owner, { work, body: this.#keep(body) }, size, nowMs);
+      const size = this.#sizes.weightOf(owner, work.bytes);
+      this.#toLoad.append(owner, { work, body: this.#keep(body) }, size, nowMs);
     }
   }
 
-  get #mayLoad(): boolean {
-    return this.#loadingBytes < this.#limitBytes;
-  }
+  readonly #mayLoad = (owner: string): boolean =>
+    this.#loading.bytesOf(owner) < this.#limitBytes && this.#loading.total < LIMITS_OF_ALL * this.#limitBytes;
 
   /** Continues with the batches that wait for the limit, one in each turn. If the limit blocks them, the end of a load does. */
   #continue(): void {
-    if (this.#isContinuing || this.#toLoad.length === 0 || !this.#mayLoad) return;
+    if (this.#isContinuing || !this.#toLoad.some(this.#mayLoad)) return;
     this.#isContinuing = true;
     this.#eventLoop.append(LOADS, this.#toLoad.size / this.#toLoad.length, this.#loadNext);
   }
 
   readonly #loadNext = (nowMs: number): void => {
     this.#isContinuing = false;
-    if (!this.#mayLoad) return;
-    const { item, sinceMs } = this.#toLoad.shift()!;
+    const next = this.#toLoad.shift(this.#mayLoad);
+    if (!next) return;
+    const { item, sinceMs } = next;
     if (isInTime(item.work, nowMs - sinceMs)) this.#run(item.work, item.body, nowMs);
     this.#release(item.body);
     this.#continue();
@@ -180,14 +185,14 @@ export class Admission {
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
     const bytes = this.#sizes.weightOf(work.client.owner, work.bytes);
-    this.#loadingBytes += bytes;
+    this.#loading.set(work, work.client.owner, bytes);
     let running = true;
     let done = false;
     work.run(body, true, (responseBytes) => {
       done = true;
       this.#sizes.note(work.client.owner, work.bytes, responseBytes);
       if (!running) this.#adapt(bytes, beganMs);
-      this.#loadingBytes -= bytes;
+      this.#loading.delete(work);
       this.#continue();
     });
     running = false;
@@ -220,7 +225,7 @@ export class Admission {
       if (beganMs < this.#loweredAtMs) return;
       this.#loweredAtMs = nowMs;
       this.#limitBytes = Math.max(MIN_LIMIT_BYTES, LOWERED_TO * this.#limitBytes);
-    } else if (2 * this.#loadingBytes > this.#limitBytes) {
+    } else if (2 * this.#loading.total > this.#limitBytes) {
       const raisedBytes = bytes * Math.min(1, bytes / this.#limitBytes);
       this.#limitBytes = Math.min(MAX_LIMIT_BYTES, this.#limitBytes + raisedBytes);
     }

@@ -23,6 +23,18 @@ describe('a wait queue', () => {
     expect(queue.isFull('me', 310, 3_000)).toBe(false);
   });
 
+  it('serves only owners who may, and keeps the order of the others', () => {
+    const queue = new WaitQueue<string>(0, 1);
+    for (const item of ['a1', 'b1', 'a2', 'c1']) queue.append(item[0]!, item, 1, 0);
+    const next = (...owners: string[]) => queue.shift((owner) => owners.includes(owner))?.item;
+    expect([next('b'), next('b'), next('a', 'c'), next('c')]).toEqual(['b1', undefined, 'a1', 'c1']);
+    expect([queue.some((owner) => owner === 'c'), queue.some((owner) => owner === 'a')]).toEqual([
+      false,
+      true,
+    ]);
+    expect([next('a'), next('a'), queue.length]).toEqual(['a2', undefined, 0]);
+  });
+
   it('is full when the first item has waited too long, at any rate', () => {
     const queue = queueOf('a');
     expect(queue.isFull('me', 100, 100)).toBe(false);

@@ -72,9 +72,10 @@ export class WaitQueue<Item> {
     this.#size += size;
   }
 
-  /** Removes and returns the next item; undefined if the queue is empty. */
-  shift(): { item: Item; size: number; sinceMs: number } | undefined {
+  /** Removes and returns the next item, of the owners for whom `may` returns true; undefined if there is none. */
+  shift(may?: (owner: string) => boolean): { item: Item; size: number; sinceMs: number } | undefined {
     for (const [owner, flow] of this.#flows) {
+      if (may?.(owner) === false) continue;
       const place = flow.first;
       if (this.#flows.size > 1 && flow.deficit < place.size) {
         flow.deficit += this.#quantum;
@@ -105,6 +106,12 @@ export class WaitQueue<Item> {
 
   has(owner: string): boolean {
     return this.#flows.has(owner);
+  }
+
+  /** Returns true if `may` returns true for one of the owners. */
+  some(may: (owner: string) => boolean): boolean {
+    for (const owner of this.#flows.keys()) if (may(owner)) return true;
+    return false;
   }
 
   /**
