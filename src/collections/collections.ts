@@ -1,3 +1,4 @@
+import type { Found } from '../hotels/entry.ts';
 import { numberOf } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -49,6 +50,23 @@ export class Collections {
     }
     held.usedAtMs = nowMs;
     return held.isKnown ? held : undefined;
+  }
+
+  /** Returns those of these hotels that are members now. Throws `Unavailable`. */
+  async membersAmong(collection: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
+    const members = this.members(collection);
+    if (members) return new Set(ids.filter((id) => members.has('id', id)));
+    const states = await this.#options.repository.membershipOf(collection, ids);
+    return new Set(states.filter(({ is_member }) => is_member).map(({ id }) => id));
+  }
+
+  /** Returns the hotels that are members now, else null, in their order. Throws `Unavailable`. */
+  async onlyMembers(collection: string, found: readonly Found[]): Promise<Found[]> {
+    const among = await this.membersAmong(
+      collection,
+      found.flatMap((hotel) => hotel?.id ?? []),
+    );
+    return found.map((hotel) => (hotel && among.has(hotel.id) ? hotel : null));
   }
 
   /** Returns the list of a collection; while its members are not known, each page is read from PostgreSQL. */

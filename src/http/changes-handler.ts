@@ -6,7 +6,7 @@ import type { Collections } from '../collections/collections.ts';
 import { publicErrors } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { workOf } from '../lib/event-loop.ts';
-import { CHANGED, MAX_UNSENT_MS } from './access-control.ts';
+import { MAX_UNSENT_MS } from './access-control.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
@@ -18,7 +18,7 @@ import type { GetRouteDefinition } from './routes.ts';
  */
 export function changesOperation(
   reader: ChangesReader,
-  collections: Pick<Collections, 'members'>,
+  collections: Pick<Collections, 'membersAmong'>,
   publicAddress: string,
   apiKeys: ApiKeyCache,
 ): GetRouteDefinition<string> {
@@ -33,12 +33,11 @@ export function changesOperation(
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
     exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
-  /** Returns false if hotels of the page have left the collection while it waited for its turn. Throws `Unavailable` if they may have. */
-  const areMembers = ({ ids, readAtMs }: ChangesPage, collection: string | null): boolean => {
-    if (collection === null || ids.length === 0 || monotonicMs() - readAtMs < MAX_UNSENT_MS) return true;
-    const members = collections.members(collection);
-    if (!members) throw CHANGED;
-    return ids.every((id) => members.has('id', id));
+  /** Returns false if hotels of the page have left the collection while it waited for its turn. Throws `Unavailable`. */
+  const areMembers = async ({ ids, readAtMs }: ChangesPage, collection: string | null): Promise<boolean> => {
+    if (collection === null || monotonicMs() - readAtMs < MAX_UNSENT_MS) return true;
+    const among = await collections.membersAmong(collection, ids);
+    return ids.every((id) => among.has(id));
   };
   const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
@@ -52,12 +51,12 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    const answer = (now: Principal | null): void | Promise<void> => {
+    const answer = async (now: Principal | null): Promise<void> => {
       if (now === null) return exchange.fail(publicErrors.unauthorized);
       if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
       exchange.principal = now;
       // it may have got another view while the page waited for its turn
-      const isCurrent = now.view === page.next.view && areMembers(page, collection);
+      const isCurrent = now.view === page.next.view && (await areMembers(page, collection));
       return isCurrent ? send(exchange, page, query) : load(exchange, query);
     };
     const size = workOf(page.body.length);

@@ -3,11 +3,12 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Found } from '../hotels/entry.ts';
+import { EMPTY_ARRAY } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import { type AccessControl, mayStillSee } from './access-control.ts';
+import { type AccessControl, CHANGED, MAX_UNSENT_MS, mayStillSee } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 import type { LargeBatches } from './large-batches.ts';
 
@@ -23,15 +24,12 @@ export interface HotelSources {
   eventLoop: EventLoop;
 }
 
-/** Time since the start of a request after which its key is judged again: by the defaults, a load from the primary takes no longer. */
-const JUDGED_AGAIN_MS = 600;
-
 /**
  * Returns the hotels that have these keys and that the request's key may see, else null; undefined if the request was answered,
  * because its key was revoked while they were read. `hitsBytes` of the response are held meanwhile. Throws `Unavailable`.
  */
 export async function loadHotels(
-  { reader, access, large }: Pick<HotelSources, 'reader' | 'access' | 'large'>,
+  { reader, access, large, collections }: Pick<HotelSources, 'reader' | 'access' | 'large' | 'collections'>,
   exchange: Exchange,
   namespace: Namespace,
   keys: readonly string[],
@@ -41,6 +39,10 @@ export async function loadHotels(
   const load = () => reader.load(namespace, keys, before.keyId, before.collection);
   const isApart = exchange.releaseLoad && reader.mustWait(before.keyId);
   const found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
-  if (monotonicMs() - exchange.startedAtMs < JUDGED_AGAIN_MS) return found;
-  return (await mayStillSee(access, exchange, before)) ? found : undefined;
+  if (monotonicMs() - exchange.startedAtMs < MAX_UNSENT_MS) return found;
+  if (!(await mayStillSee(access, exchange, before))) return undefined;
+  if (before.collection === null) return found;
+  // the hits may have left the collection
+  if (hitsBytes > EMPTY_ARRAY.length) throw CHANGED;
+  return collections.onlyMembers(before.collection, found);
 }

@@ -24,7 +24,7 @@ const load = (exchange: Exchange, keys: string[], hitsBytes = 0) =>
   batches.load(exchange, 'id', { keys, hitsBytes });
 
 let parts: Part[];
-let members: Set<string> | undefined;
+let members: Set<string>;
 let mayAnswer: (exchange: Exchange) => boolean;
 let answersAtOnce: boolean;
 let batches: LargeBatches;
@@ -37,7 +37,7 @@ const requestOf = (owner: string, collection: string | null = null) => {
 
 beforeEach(() => {
   parts = [];
-  members = undefined;
+  members = new Set();
   mayAnswer = () => true;
   answersAtOnce = false;
   const load = (_: string, keys: string[]) => {
@@ -49,7 +49,10 @@ beforeEach(() => {
   };
   batches = new LargeBatches({
     reader: { load } as never,
-    collections: { members: () => members && { has: (_: string, id: string) => members!.has(id) } } as never,
+    collections: {
+      onlyMembers: async (_: string, found: (Entry | null)[]) =>
+        found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null)),
+    } as never,
     access: { mayStillAnswer: (exchange) => mayAnswer(exchange) },
   });
 });

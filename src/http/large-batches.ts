@@ -106,8 +106,6 @@ export class LargeBatches {
     const { reader, collections, access } = this.#options;
     const before = exchange.principal!;
     const { keyId, collection } = before;
-    const membersNow = () => (collection === null ? undefined : collections.members(collection));
-    const areKnown = membersNow() !== undefined;
     const found: Found[] = [];
     let bytes = 0;
     for (let count = MIN_PART; ; ) {
@@ -126,9 +124,7 @@ export class LargeBatches {
       count = Math.max(MIN_PART, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
     }
     // members may have left since their part was read
-    const members = membersNow();
-    if (areKnown && !members) throw new Unavailable('the members of the collection have changed');
-    return members ? found.map((hotel) => (hotel && members.has('id', hotel.id) ? hotel : null)) : found;
+    return collection === null ? found : collections.onlyMembers(collection, found);
   }
 }
 
