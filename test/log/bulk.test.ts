@@ -1,8 +1,9 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import {
   blocksOf,
+  freshLog,
   idsAfter,
   insertHotels,
   logAfter,
@@ -10,8 +11,7 @@ import {
   queueSingly,
   sequence,
   sequenceAll,
-  session,
-  smallDatabase,
+  smallLog,
   stateOf,
 } from './sequenced.ts';
 
@@ -35,8 +35,7 @@ async function queueMany(sql: Sql | TransactionSql, count = MANY, prefix = 'many
 }
 
 it('caches know of a large transaction by one row, and mirrors by pieces behind what has come since', async () => {
-  const { sql } = await smallDatabase();
-  const from = await sequence(sql);
+  const { sql, from } = await smallLog();
   const before = await stateOf(sql);
   await insertMany(sql);
   await sequence(sql);
@@ -74,7 +73,7 @@ it('caches know of a large transaction by one row, and mirrors by pieces behind 
 });
 
 it('a large update leaves the positions of the list, unless a hotel comes or goes beside it', async () => {
-  const { sql } = await smallDatabase();
+  const { sql } = await smallLog();
   await insertMany(sql, MAX_PIECE + 1);
   await sequenceAll(sql);
   let from = (await stateOf(sql)).position;
@@ -92,8 +91,7 @@ it('a large update leaves the positions of the list, unless a hotel comes or goe
 });
 
 it('small transactions beside a large one are listed at once, and medium ones behind it', async () => {
-  const { sql } = await smallDatabase();
-  const from = await sequence(sql);
+  const { sql, from } = await smallLog();
   await queueMany(sql, 2_000, 'medium-');
   await queueMany(sql);
   await insertHotels(sql, ['small']);
@@ -108,8 +106,7 @@ it('small transactions beside a large one are listed at once, and medium ones be
 });
 
 it('of a large transaction of single statements, which is listed too, the sequencer reads each row once', async () => {
-  const { sql } = await freshDatabase();
-  const from = await sequence(sql);
+  const { sql, from } = await freshLog();
   await queueSingly(sql, 61_000, 'single-');
   await sql`set enable_seqscan = off`;
   await sql`set enable_bitmapscan = off`;
@@ -126,9 +123,8 @@ it('of a large transaction of single statements, which is listed too, the sequen
 });
 
 it('what is pending survives sequencers that end in the middle', async () => {
-  const { sql, ownerUrl } = await smallDatabase();
-  const from = await sequence(sql);
-  const one = session(ownerUrl);
+  const { sql, ownerUrl, from } = await smallLog();
+  const one = postgresClient(ownerUrl);
   await queueMany(sql);
   let calls = 0;
   for (let last = -1; ; calls++) {
@@ -144,13 +140,12 @@ it('what is pending survives sequencers that end in the middle', async () => {
 });
 
 it('behind a TRUNCATE mirrors begin again, and what is reloaded with it is not listed', async () => {
-  const { sql, ownerUrl } = await smallDatabase();
-  await sequence(sql);
+  const { sql, ownerUrl } = await smallLog();
   await queueMany(sql);
   await sequence(sql);
   expect((await stateOf(sql)).pending).toHaveLength(1);
   const from = (await stateOf(sql)).position;
-  await session(ownerUrl)
+  await postgresClient(ownerUrl)
     .unsafe(`begin; truncate hotels; insert into hotels (id, name) values ('reloaded', 'Hotel'); commit`)
     .simple();
   await sequence(sql);
@@ -163,8 +158,7 @@ it('behind a TRUNCATE mirrors begin again, and what is reloaded with it is not l
 });
 
 it('more rows of the queue than the log remembers ids, as after a night without instances, let mirrors begin again', async () => {
-  const { sql } = await smallDatabase();
-  const from = await sequence(sql);
+  const { sql, from } = await smallLog();
   // the last of them may be of any kind, and no call reads so far
   await queueSingly(sql, 10_001, 'h');
   await sequence(sql);
@@ -186,8 +180,7 @@ it.each([
   'more %s than the log remembers ids are one row, and mirrors of them begin again',
   async (...kind) => {
     const [what, collection, oldest] = kind;
-    const { sql } = await smallDatabase();
-    const from = await sequence(sql);
+    const { sql, from } = await smallLog();
     const before = await stateOf(sql);
     await sql`insert into hotel_api_queue (kind, collection_id, ids, channel_ids, registry_ids, size)
     select ${collection ? 'members' : what}, ${collection}, array(select 'h' || n from generate_series(1, 1000) as n), '{}', '{}', 1000
@@ -206,8 +199,7 @@ it.each([
 );
 
 it('rows of the queue are deleted, those of a large transaction behind its last piece', async () => {
-  const { sql } = await smallDatabase();
-  await sequence(sql);
+  const { sql } = await smallLog();
   await queueMany(sql);
   await sequence(sql);
   await insertHotels(sql, ['behind']);

@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
-import { untilBlocked } from '../support/postgres-client.ts';
-import { idsAfter, insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
+import { postgresClient, untilBlocked } from '../support/postgres-client.ts';
+import { freshLog, idsAfter, insertHotels, logAfter, poll, sequence, stateOf } from './sequenced.ts';
 
 async function secretOf(sql: Sql): Promise<string | undefined> {
   const [row] = await sql`select encode(secret, 'hex') as secret from hotel_api_history()`;
@@ -11,8 +11,7 @@ async function secretOf(sql: Sql): Promise<string | undefined> {
 
 /** A log with a few changes. */
 async function withLog() {
-  const database = await freshDatabase();
-  await sequence(database.sql);
+  const database = await freshLog();
   for (const id of ['one', 'two', 'three']) {
     await insertHotels(database.sql, [id]);
     await sequence(database.sql);
@@ -52,7 +51,7 @@ it('a copy by template begins a history of its own before anything is read from 
   await original.sql.end();
   const { sql } = await freshDatabase(original.name);
   await expectAnother(sql, original.before, original.secret);
-  const again = session(original.ownerUrl);
+  const again = postgresClient(original.ownerUrl);
   expect(await stateOf(again)).toMatchObject({ history: original.before.history });
   expect(await poll(again)).toMatchObject({ isDue: false });
   await again.end();
@@ -127,9 +126,9 @@ it('another future has other numbers of transactions, also behind an older data 
 it('several instances that find the database gone back begin one history', async () => {
   const { sql, ownerUrl, before } = await withLog();
   await sql`delete from hotel_api_log where position > ${before.position - 2}`;
-  const holder = session(ownerUrl);
+  const holder = postgresClient(ownerUrl);
   await holder.unsafe('begin; lock table hotel_api_sequencer in exclusive mode').simple();
-  const all = Promise.all(Array.from({ length: 4 }, () => beginHistory(session(ownerUrl), before)));
+  const all = Promise.all(Array.from({ length: 4 }, () => beginHistory(postgresClient(ownerUrl), before)));
   await untilBlocked(sql);
   await holder`rollback`;
   await all;
@@ -139,7 +138,7 @@ it('several instances that find the database gone back begin one history', async
 
 it('what commits while a history begins is read in it', async () => {
   const { sql, ownerUrl, before } = await withLog();
-  const [one, two] = [session(ownerUrl), session(ownerUrl)];
+  const [one, two] = [postgresClient(ownerUrl), postgresClient(ownerUrl)];
   await sql`delete from hotel_api_log`;
   await one`begin`;
   await insertHotels(one, ['open']);

@@ -2,6 +2,7 @@ import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { freshDatabase } from '../support/database.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import {
   blocksOf,
   insertHotels,
@@ -9,7 +10,6 @@ import {
   queueSingly,
   sequence,
   sequenceAll,
-  session,
   stateOf,
 } from './sequenced.ts';
 
@@ -27,7 +27,7 @@ const PLANS = ['force_custom_plan', 'force_generic_plan'] as const;
 
 /** Opens a session with each of the plans. */
 async function planners(ownerUrl: string): Promise<Sql[]> {
-  const sessions = PLANS.map(() => session(ownerUrl));
+  const sessions = PLANS.map(() => postgresClient(ownerUrl));
   for (const [i, plans] of PLANS.entries()) await sessions[i]!.unsafe(`set plan_cache_mode = ${plans}`);
   return sessions;
 }
@@ -77,7 +77,7 @@ async function change(sql: Sql, i: number): Promise<void> {
 
 it('a snapshot held open for thousands of changes lets no query read more', async () => {
   const { sql, ownerUrl } = await freshDatabase();
-  const [both, holder] = [await planners(ownerUrl), session(ownerUrl)];
+  const [both, holder] = [await planners(ownerUrl), postgresClient(ownerUrl)];
   // a page of a table has room for changes, as autovacuum leaves it
   await sql`alter table hotels set (fillfactor = 50)`;
   await insertHotels(sql, IDS);
@@ -103,7 +103,7 @@ it('a snapshot held open for thousands of changes lets no query read more', asyn
 
 it('the rows of an open transaction are not read by polls, labels, changes and the sequencer', async () => {
   const { sql, ownerUrl } = await freshDatabase();
-  const [both, writer] = [await planners(ownerUrl), session(ownerUrl)];
+  const [both, writer] = [await planners(ownerUrl), postgresClient(ownerUrl)];
   await insertHotels(sql, IDS);
   for (let i = 0; i < 40; i++) await change(sql, i);
   await sql`vacuum analyze`;

@@ -1,16 +1,16 @@
 import { array, assert, asyncProperty, integer, option, record } from 'fast-check';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
 import {
   changeState,
+  freshLog,
   idsAfter,
   insertHotels,
   logAfter,
   poll,
   sequence,
   sequenceAll,
-  smallDatabase,
+  smallLog,
   stateOf,
 } from './sequenced.ts';
 
@@ -29,8 +29,7 @@ async function flipped(sql: Sql, days: number): Promise<string[]> {
 }
 
 it('hotels whose certification begins or ends between two days are listed, also behind skipped days and a clock that goes back', async () => {
-  const { sql } = await freshDatabase();
-  await sequence(sql);
+  const { sql } = await freshLog();
   const day = option(integer({ min: -6, max: 6 }));
   await assert(
     asyncProperty(
@@ -62,8 +61,7 @@ it('hotels whose certification begins or ends between two days are listed, also 
 });
 
 it('a midnight of many hotels is taken in pieces, behind what changes meanwhile, and survives another midnight', async () => {
-  const { sql } = await smallDatabase();
-  await sequence(sql);
+  const { sql } = await smallLog();
   await sql`insert into hotels (id, name, certified_from, certified_until)
     select 'h' || i, 'Hotel', ${sql.unsafe(TODAY)} - i % 3, ${sql.unsafe(TODAY)} + 30 from generate_series(1, ${MANY}::integer) as i`;
   await sequenceAll(sql);
@@ -88,8 +86,7 @@ it('a midnight of many hotels is taken in pieces, behind what changes meanwhile,
 });
 
 it('a midnight waits for a lock of the table, and other changes do not', async () => {
-  const { sql } = await freshDatabase();
-  await sequence(sql);
+  const { sql } = await freshLog();
   await sql.unsafe(
     `insert into hotels (id, name, certified_from, certified_until) values ('h', 'Hotel', ${TODAY}, ${TODAY})`,
   );

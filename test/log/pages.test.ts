@@ -1,12 +1,11 @@
 import { expect, it } from 'vitest';
 import { changesQuery } from '../../src/changes/log-queries.ts';
 import { LogConnection, MAX_LOG_ROWS } from '../../src/log/log-connection.ts';
-import { freshDatabase } from '../support/database.ts';
-import { insertHotels, sequence, session, stateOf } from './sequenced.ts';
+import { postgresClient } from '../support/postgres-client.ts';
+import { freshLog, insertHotels, sequence, stateOf } from './sequenced.ts';
 
 it('a page of changes whose snapshot has more rows in the queue than it reads is not the whole', async () => {
-  const { sql } = await freshDatabase();
-  const position = await sequence(sql);
+  const { sql, from: position } = await freshLog();
   const page = async () => {
     const rows = await sql.unsafe(changesQuery(null), [position, 100]);
     return { isCut: rows[0]!.is_cut, ids: rows.map(({ changed_id }) => changed_id).filter(Boolean) };
@@ -22,8 +21,7 @@ it('a page of changes whose snapshot has more rows in the queue than it reads is
 });
 
 it('a poll carries at most 20,000 ids: the longest ones arrive within its timeout', async () => {
-  const { sql, ownerUrl } = await freshDatabase();
-  await sequence(sql);
+  const { sql, ownerUrl } = await freshLog();
   const from = await stateOf(sql);
   for (let drain = 0; drain < 2; drain++) {
     await sql`insert into hotel_api_queue (kind, ids, channel_ids, registry_ids, size)
@@ -31,7 +29,7 @@ it('a poll carries at most 20,000 ids: the longest ones arrive within its timeou
       group by (i - 1) / 1000`;
     await sequence(sql);
   }
-  const { rows, cutAt } = await new LogConnection(session(ownerUrl)).poll(from);
+  const { rows, cutAt } = await new LogConnection(postgresClient(ownerUrl)).poll(from);
   expect(cutAt).toBeDefined();
   expect(rows).toHaveLength(MAX_LOG_ROWS);
   expect(rows.flatMap(({ ids }) => ids)).toHaveLength(20_000);

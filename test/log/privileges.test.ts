@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { addressOf, untilBlocked } from '../support/postgres-client.ts';
-import { insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
+import { addressOf, postgresClient, untilBlocked } from '../support/postgres-client.ts';
+import { freshLog, insertHotels, logAfter, poll, sequence, stateOf } from './sequenced.ts';
 
 /** Creates a login; returns its name and a session of it. */
 async function createLogin({ sql, ownerUrl }: FreshDatabase) {
   const username = `login_${randomBytes(4).toString('hex')}`;
   const password = randomBytes(8).toString('hex');
   await sql.unsafe(`create role ${username} login password '${password}'`);
-  const own = session(addressOf(ownerUrl, { username, password }));
+  const own = postgresClient(addressOf(ownerUrl, { username, password }));
   return {
     login: username,
     own,
@@ -55,9 +55,8 @@ it('a login that may connect and nothing else reads, locks and calls nothing', a
 });
 
 it('the serving login reads and sequences, but writes nothing, and neither sees nor replaces the secret', async () => {
-  const { sql, url } = await freshDatabase();
-  const service = session(url);
-  await sequence(sql);
+  const { url } = await freshLog();
+  const service = postgresClient(url);
   expect(await service`select from hotels`).toEqual([]);
   expect(await service`select from api_keys`).toEqual([]);
   expect((await service`select hotel_api_sequence()`).length).toBe(1);
@@ -91,9 +90,8 @@ it('the serving login reads and sequences, but writes nothing, and neither sees 
 });
 
 it('extreme arguments of the serving login end at worst in another history', async () => {
-  const { sql, url } = await freshDatabase();
-  const service = session(url);
-  const from = await sequence(sql);
+  const { sql, url, from } = await freshLog();
+  const service = postgresClient(url);
   const { history, transaction } = await stateOf(sql);
   const extremes = ['null', '-9223372036854775808', '-1', '0', '9223372036854775807'];
   for (const position of extremes)
@@ -129,9 +127,8 @@ it('extreme arguments of the serving login end at worst in another history', asy
 });
 
 it('the serving login can hold up the log at worst while its transaction lasts, and nothing is lost', async () => {
-  const { sql, url } = await freshDatabase();
-  const service = session(url);
-  const from = await sequence(sql);
+  const { sql, url, from } = await freshLog();
+  const service = postgresClient(url);
   const { history } = await stateOf(sql);
   await insertHotels(sql, ['h']);
   const [{ pid }] = await service<[{ pid: number }]>`select pg_backend_pid() as pid`;
@@ -146,11 +143,10 @@ it('the serving login can hold up the log at worst while its transaction lasts, 
 });
 
 it('a login that may write hotels changes and locks hotels, and nothing else', async () => {
-  const database = await freshDatabase();
-  const { sql } = database;
+  const database = await freshLog();
+  const { sql, from } = database;
   const { login, own: writer, drop } = await createLogin(database);
   await sql.unsafe(`grant select, insert, update, delete on hotels to ${login}`);
-  const from = await sequence(sql);
   await writer`insert into hotels (id, name) values ('h', 'H')`;
   await sequence(sql);
   expect(await logAfter(sql, from)).toMatchObject([{ kind: 'hotels', id: 'h' }]);
@@ -182,7 +178,7 @@ it('a login that may write hotels changes and locks hotels, and nothing else', a
 
 it('a session with settings of its own sequences durably, and in the order of commits', async () => {
   const { sql, ownerUrl } = await freshDatabase();
-  const one = session(ownerUrl);
+  const one = postgresClient(ownerUrl);
   for (const setting of [
     'synchronous_commit = off',
     `default_transaction_isolation = 'serializable'`,
@@ -209,7 +205,7 @@ it('a session with settings of its own sequences durably, and in the order of co
 
 it('the serving login counts the use of existing keys, and can neither take back nor read what was counted', async () => {
   const { sql, url } = await freshDatabase();
-  const service = session(url);
+  const service = postgresClient(url);
   await sql`insert into api_keys (id, name, key_sha256) values ('k', 'Key', sha256('k'))`;
   const [row] = await sql`select (now() at time zone 'UTC')::date::text as today`;
   const today = row!.today;

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
-import { idsAfter, insertHotels, logAfter, poll, sequence, session, stateOf } from './sequenced.ts';
+import { postgresClient } from '../support/postgres-client.ts';
+import { freshLog, idsAfter, insertHotels, logAfter, poll, sequence, stateOf } from './sequenced.ts';
 
 /** Makes all rows older. */
 async function age(sql: Sql, interval: string): Promise<void> {
@@ -21,8 +21,7 @@ async function change(sql: Sql, count: number) {
 }
 
 it('rows older than 30 days are deleted, and an instance at one of them begins anew in the same history', async () => {
-  const { sql } = await freshDatabase();
-  await sequence(sql);
+  const { sql } = await freshLog();
   await change(sql, 3);
   await age(sql, '29 days 23 hours');
   const old = await stateOf(sql);
@@ -39,8 +38,7 @@ it('rows older than 30 days are deleted, and an instance at one of them begins a
 });
 
 it('a transaction of many rows at the old end stops no pruning', async () => {
-  const { sql } = await freshDatabase();
-  await sequence(sql);
+  const { sql } = await freshLog();
   const first = await change(sql, 2);
   await sql`insert into collections select 'c' || i, 'Collection' from generate_series(1, 700) as i`;
   await sql`insert into collection_hotels select id, 'h' from collections`;
@@ -54,9 +52,8 @@ it('a transaction of many rows at the old end stops no pruning', async () => {
 });
 
 it('more ids than the log may have are deleted at its end, but for those of the last ten minutes', async () => {
-  const { sql } = await freshDatabase();
+  const { sql, from: begun } = await freshLog();
   // what lies before is older
-  const begun = await sequence(sql);
   const first = await change(sql, 3);
   await sql`update hotel_api_log set state.ids = -1000000 where kind = 'drained' and position < ${first.position}`;
   expect((await change(sql, 2)).log_from).toBeLessThanOrEqual(begun);
@@ -71,10 +68,9 @@ it('more ids than the log may have are deleted at its end, but for those of the 
 });
 
 it('what lies before a TRUNCATE is deleted after ten minutes, and a long log shrinks faster than it grows', async () => {
-  const { sql, ownerUrl } = await freshDatabase();
-  await sequence(sql);
+  const { sql, ownerUrl } = await freshLog();
   const before = await change(sql, 400);
-  await session(ownerUrl)`truncate hotels`;
+  await postgresClient(ownerUrl)`truncate hotels`;
   const truncated = await change(sql, 1);
   expect(truncated.log_from).toBeLessThan(before.position);
   expect(truncated.oldest).toBeGreaterThan(before.position);

@@ -1,6 +1,5 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { postgresClient } from '../support/postgres-client.ts';
 
 /** One id of the log, or a row without ids, with its position. */
 export interface Sequenced {
@@ -13,7 +12,7 @@ export interface Sequenced {
   collection: string | null;
 }
 
-/** Limits in the text of the sequencer, and those of `smallDatabase`. */
+/** Limits in the text of the sequencer, and those of `smallLog`. */
 const LIMITS = {
   'max_piece constant bigint := 20000;': 'max_piece constant bigint := 2000;',
   'max_keys constant bigint := 100000;': 'max_keys constant bigint := 10000;',
@@ -21,9 +20,15 @@ const LIMITS = {
   'greatest(1000000,': 'greatest(10000,',
 };
 
-/** Creates a database whose sequencer takes and scans a tenth at once, and remembers a hundredth of the ids. */
-export async function smallDatabase(): Promise<FreshDatabase> {
+/** Creates a database whose log has begun; `from` is its last position. */
+export async function freshLog(): Promise<FreshDatabase & { from: number }> {
   const database = await freshDatabase();
+  return { ...database, from: await sequence(database.sql) };
+}
+
+/** Does the same with a sequencer that takes and scans a tenth at once, and remembers a hundredth of the ids. */
+export async function smallLog(): ReturnType<typeof freshLog> {
+  const database = await freshLog();
   const [row] = await database.sql`select pg_get_functiondef('hotel_api_sequence'::regproc) as text`;
   let text: string = row!.text;
   for (const [limit, smaller] of Object.entries(LIMITS)) {
@@ -110,11 +115,6 @@ export async function blocksOf(sql: Sql, statement: string): Promise<number> {
   const [row] = await sql.unsafe(`explain (analyze, buffers, format json) ${statement}`);
   const [{ Plan: plan }] = row!['QUERY PLAN'] as [{ Plan: Record<string, number> }];
   return plan['Shared Hit Blocks']! + plan['Shared Read Blocks']!;
-}
-
-/** Opens a session of its own. */
-export function session(url: string): Sql {
-  return postgresClient(url);
 }
 
 /** Inserts hotels with these ids. */

@@ -1,17 +1,18 @@
 import { array, assert, asyncProperty, constantFrom, integer, record } from 'fast-check';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
 import { ownPostgres } from '../support/own-server.ts';
-import { idsAfter, insertHotels, logAfter, sequence, sequenceAll, session, stateOf } from './sequenced.ts';
+import { postgresClient } from '../support/postgres-client.ts';
+import { freshLog, idsAfter, insertHotels, logAfter, sequence, sequenceAll, stateOf } from './sequenced.ts';
 
 const WRITERS = 5;
 const RACED_TRANSACTIONS = 60;
 
 /** Server whose transactions can be prepared. */
 const { ownerUrl } = await ownPostgres(40, undefined, { max_prepared_transactions: '20' });
-const writers = Array.from({ length: WRITERS }, () => session(ownerUrl));
-const [first, second, reader] = [session(ownerUrl), session(ownerUrl), session(ownerUrl)];
+const session = () => postgresClient(ownerUrl);
+const writers = Array.from({ length: WRITERS }, session);
+const [first, second, reader] = [session(), session(), session()];
 
 /** Hotels and the newest position of one snapshot. */
 interface Load {
@@ -155,9 +156,8 @@ it('neither is lost nor given twice while writers, sequencers and loads race', a
 });
 
 it('a sequencer needs a read committed transaction of its own', async () => {
-  const { sql, ownerUrl: url } = await freshDatabase();
-  const one = session(url);
-  const from = await sequence(sql);
+  const { sql, ownerUrl: url, from } = await freshLog();
+  const one = postgresClient(url);
   const { history, transaction } = await stateOf(sql);
   const begin = () => one`select hotel_api_begin_history(${history}, 1000000, ${transaction}::bigint)`;
   for (const isolation of ['repeatable read', 'serializable']) {
@@ -183,9 +183,8 @@ it('a sequencer needs a read committed transaction of its own', async () => {
 });
 
 it('serializable writers are not failed by polls and sequencing', async () => {
-  const { sql, ownerUrl: url } = await freshDatabase();
-  const from = await sequence(sql);
-  const crew = Array.from({ length: 3 }, () => session(url));
+  const { sql, ownerUrl: url, from } = await freshLog();
+  const crew = Array.from({ length: 3 }, () => postgresClient(url));
   await Promise.all([
     ...crew.map(async (one, i) => {
       await one`set default_transaction_isolation = 'serializable'`;
@@ -200,10 +199,9 @@ it('serializable writers are not failed by polls and sequencing', async () => {
 });
 
 it('a transaction that has analyzed the database does not stop the sequencer', async () => {
-  const { sql, ownerUrl: url } = await freshDatabase();
-  const from = await sequence(sql);
+  const { sql, ownerUrl: url, from } = await freshLog();
   await insertHotels(sql, ['one']);
-  await session(url).unsafe('begin; analyze').simple();
+  await postgresClient(url).unsafe('begin; analyze').simple();
   await sql`set lock_timeout = '1s'`;
   await sequence(sql);
   expect(await idsAfter(sql, from)).toEqual(['one']);

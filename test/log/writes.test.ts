@@ -6,7 +6,7 @@ import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
-import { logAfter, poll, type Sequenced, sequence, session } from './sequenced.ts';
+import { logAfter, poll, type Sequenced, sequence } from './sequenced.ts';
 
 type Rows = Map<string, string>;
 
@@ -89,7 +89,7 @@ for (const role of ['origin', 'replica'])
   it(`the log names every row that a session with session_replication_role = ${role} changes`, async () => {
     const { sql, ownerUrl } = await freshDatabase();
     await sql.unsafe(SEED).simple();
-    const one = session(ownerUrl);
+    const one = postgresClient(ownerUrl);
     await one.unsafe(`set session_replication_role = ${role}`);
     for (const [what, statement] of Object.entries(WRITES)) {
       const from = await sequence(sql);
@@ -134,7 +134,7 @@ it.each(['migrate', 'select hotel_api_invalidate()'])(
     await requireSchema(service);
     const from = await sequence(sql);
     await sql`update hotels set name = 'once' where id = 'h1'`;
-    const one = session(ownerUrl);
+    const one = postgresClient(ownerUrl);
     await one`set session_replication_role = replica`;
     await one`update hotels set name = 'applied' where id = 'h2'`;
     await one`update api_keys set revoked_at = now() where id = 'k1'`;
@@ -146,7 +146,7 @@ it.each(['migrate', 'select hotel_api_invalidate()'])(
 
 it('correct triggers are left as they are, and nobody waits for it', async () => {
   const { ownerUrl } = await freshDatabase();
-  const writer = session(ownerUrl);
+  const writer = postgresClient(ownerUrl);
   await writer.unsafe(`begin; insert into hotels (id, name) values ('h', 'H')`).simple();
   const owner = postgresClient(ownerUrl, { connection: { lock_timeout: 5_000 } });
   await owner`select hotel_api_invalidate()`;
@@ -156,7 +156,7 @@ it('correct triggers are left as they are, and nobody waits for it', async () =>
 
 it('a rolled back statement and a rolled back transaction change nothing, and are not due', async () => {
   const { sql, ownerUrl } = await freshDatabase();
-  const one = session(ownerUrl);
+  const one = postgresClient(ownerUrl);
   await sql.unsafe(SEED).simple();
   const from = await sequence(sql);
   await one.unsafe(`begin; update hotels set name = 'undone'; rollback`).simple();
@@ -166,7 +166,7 @@ it('a rolled back statement and a rolled back transaction change nothing, and ar
 });
 
 it('a transaction that changes what caches hold is on disk before it is visible, whatever it sets', async () => {
-  const one = session((await freshDatabase()).ownerUrl);
+  const one = postgresClient((await freshDatabase()).ownerUrl);
   // deferred triggers fire at its end
   const results = await one
     .unsafe(`begin; insert into hotels (id, name) values ('h', 'H'); set local synchronous_commit = off;
