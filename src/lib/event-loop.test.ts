@@ -17,9 +17,7 @@ beforeEach(() => {
   fakeTimers(() => spent);
   loop = new EventLoop();
 });
-afterEach(() => {
-  realClocks();
-});
+afterEach(realClocks);
 
 describe('work', () => {
   let done: string[];
@@ -70,13 +68,11 @@ describe('work', () => {
   });
 });
 
-describe('responses', () => {
-  it('wait when those of their iteration have taken its budget', async () => {
-    for (let round = 0; round < 3; round++) {
-      expect(loop.isUsedUp(monotonicMs())).toBe(false);
-      spent += LONG_MS;
-      expect(loop.isUsedUp(monotonicMs())).toBe(true);
-      await nextIteration();
-    }
-  });
+it('responses wait when those of their iteration have taken its budget', async () => {
+  for (let round = 0; round < 3; round++) {
+    expect(loop.isUsedUp(monotonicMs())).toBe(false);
+    spent += LONG_MS;
+    expect(loop.isUsedUp(monotonicMs())).toBe(true);
+    await nextIteration();
+  }
 });

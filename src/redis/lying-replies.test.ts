@@ -57,23 +57,21 @@ function sendEndlessly(socket: Socket, before: string, unit: string): Promise<nu
   return new Promise((resolve) => socket.on('close', () => resolve(sent)));
 }
 
-describe('a reply to a read of two keys', () => {
-  it.each([
-    ['without values', '*0\r\n'],
-    ['of null', '*-1\r\n'],
-    ['of too few values', '*1\r\n$1\r\na\r\n'],
-    ['of too many values', '*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n'],
-    ['of a number of values that is none', '*x\r\n'],
-    ['of a length that is none', '*2\r\n$1x\r\na\r\n$-1\r\n'],
-    ['of a negative length', '*2\r\n$-2\r\n$-1\r\n'],
-    ['of values longer than said', '*2\r\n$1\r\nab\r\n$-1\r\n'],
-  ])('%s is a miss, and later reads use a new connection', async (_, bytes) => {
-    server.answer = (socket) => socket.write(bytes);
-    const before = server.connections;
-    expect(await readTwo()).toBeUndefined();
-    await expectAnswers();
-    expect(server.connections).toBe(before + 1);
-  });
+it.each([
+  ['without values', '*0\r\n'],
+  ['of null', '*-1\r\n'],
+  ['of too few values', '*1\r\n$1\r\na\r\n'],
+  ['of too many values', '*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n'],
+  ['of a number of values that is none', '*x\r\n'],
+  ['of a length that is none', '*2\r\n$1x\r\na\r\n$-1\r\n'],
+  ['of a negative length', '*2\r\n$-2\r\n$-1\r\n'],
+  ['of values longer than said', '*2\r\n$1\r\nab\r\n$-1\r\n'],
+])('a reply to a read of two keys %s is a miss, and later reads use a new connection', async (_, bytes) => {
+  server.answer = (socket) => socket.write(bytes);
+  const before = server.connections;
+  expect(await readTwo()).toBeUndefined();
+  await expectAnswers();
+  expect(server.connections).toBe(before + 1);
 });
 
 it.each([

@@ -54,24 +54,22 @@ describe('usage', () => {
   });
 });
 
-describe('health', () => {
-  test('requests the admin port, and requires only the port', async () => {
-    let status = 200;
-    const server = createServer((_, response) => response.writeHead(status).end('draining'));
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
-    const { code, stdout } = await hotelApi(['health', '--json'], env);
-    const url = `http://127.0.0.1:${env.ADMIN_PORT}/readyz`;
-    expect([code, JSON.parse(stdout)]).toEqual([0, { url, status: 200 }]);
-    status = 503;
-    expect(await hotelApi(['health'], env)).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('503 draining'),
-    });
-    server.close();
-    await once(server, 'close');
-    expect((await hotelApi(['health'], env)).code).toBe(1);
+test('health requests the admin port, and requires only the port', async () => {
+  let status = 200;
+  const server = createServer((_, response) => response.writeHead(status).end('draining'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
+  const { code, stdout } = await hotelApi(['health', '--json'], env);
+  const url = `http://127.0.0.1:${env.ADMIN_PORT}/readyz`;
+  expect([code, JSON.parse(stdout)]).toEqual([0, { url, status: 200 }]);
+  status = 503;
+  expect(await hotelApi(['health'], env)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('503 draining'),
   });
+  server.close();
+  await once(server, 'close');
+  expect((await hotelApi(['health'], env)).code).toBe(1);
 });
 
 describe('migrate', () => {

@@ -78,13 +78,11 @@ beforeAll(async () => {
   env = Object.fromEntries(config.Env.map((line) => line.split(/=(.*)/s) as [string, string]));
 }, BUILD_TIMEOUT_MS);
 
-describe('the Dockerfile', () => {
-  it('builds on Node 24 and Debian 13, in every stage', () => {
-    expect(tag).toMatch(/^24\.\d+\.\d+-trixie-slim$/);
-    const stages = dockerfile.match(/^FROM .*/gm)!;
-    expect(stages).toHaveLength(2);
-    for (const inProcess of stages) expect(inProcess).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
-  });
+it('the Dockerfile builds on Node 24 and Debian 13, in every stage', () => {
+  expect(tag).toMatch(/^24\.\d+\.\d+-trixie-slim$/);
+  const stages = dockerfile.match(/^FROM .*/gm)!;
+  expect(stages).toHaveLength(2);
+  for (const inProcess of stages) expect(inProcess).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
 });
 
 describe('the image', () => {

@@ -80,51 +80,47 @@ describe('the workers', () => {
   });
 });
 
-describe('a worker that cannot start', () => {
-  it('is restarted after growing pauses, with the reason in the log, and starts when it can', async () => {
-    const service = await startService({ redis: false, hotels: HOTELS });
-    const [worker] = await service.workerPids();
-    // no new worker takes the port before the thief
-    process.kill(service.pid, 'SIGSTOP');
-    process.kill(worker!, 'SIGKILL');
-    const thief = createServer();
-    const taken = () =>
-      new Promise<boolean>((resolve) => {
-        thief.once('error', () => resolve(false));
-        thief.listen({ port: service.port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
-      });
-    await expect.poll(taken, { interval: 2 }).toBe(true);
-    process.kill(service.pid, 'SIGCONT');
+it('a worker that cannot start is restarted after growing pauses, with the reason in the log, and starts when it can', async () => {
+  const service = await startService({ redis: false, hotels: HOTELS });
+  const [worker] = await service.workerPids();
+  // no new worker takes the port before the thief
+  process.kill(service.pid, 'SIGSTOP');
+  process.kill(worker!, 'SIGKILL');
+  const thief = createServer();
+  const taken = () =>
+    new Promise<boolean>((resolve) => {
+      thief.once('error', () => resolve(false));
+      thief.listen({ port: service.port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
+    });
+  await expect.poll(taken, { interval: 2 }).toBe(true);
+  process.kill(service.pid, 'SIGCONT');
 
-    const ends = () => linesOf(service.logs(), 'worker exited').slice(0, 5);
-    await expect.poll(() => ends().length).toBe(5);
-    expect(ends().map(({ restartInMs }) => restartInMs)).toEqual([0, 100, 200, 400, 800]);
-    const times = ends().map(({ time }) => Date.parse(time));
-    for (const [i, { restartInMs }] of ends().entries()) {
-      if (i < 4) expect(times[i + 1]! - times[i]!).toBeGreaterThanOrEqual(restartInMs! - 5);
-    }
-    const failures = linesOf(service.logs(), 'worker failed').slice(0, 4);
-    expect(failures).toHaveLength(4);
-    for (const { reason } of failures) {
-      expect(reason).toBe(`cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`);
-    }
-    expect((await service.admin('/readyz')).status).toBe(503);
-    expect((await service.admin('/livez')).status).toBe(200);
+  const ends = () => linesOf(service.logs(), 'worker exited').slice(0, 5);
+  await expect.poll(() => ends().length).toBe(5);
+  expect(ends().map(({ restartInMs }) => restartInMs)).toEqual([0, 100, 200, 400, 800]);
+  const times = ends().map(({ time }) => Date.parse(time));
+  for (const [i, { restartInMs }] of ends().entries()) {
+    if (i < 4) expect(times[i + 1]! - times[i]!).toBeGreaterThanOrEqual(restartInMs! - 5);
+  }
+  const failures = linesOf(service.logs(), 'worker failed').slice(0, 4);
+  expect(failures).toHaveLength(4);
+  for (const { reason } of failures) {
+    expect(reason).toBe(`cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`);
+  }
+  expect((await service.admin('/readyz')).status).toBe(503);
+  expect((await service.admin('/livez')).status).toBe(200);
 
-    await new Promise((resolve) => thief.close(resolve));
-    await expect.poll(async () => (await service.admin('/readyz')).status).toBe(200);
-    expect((await service.get('/hotels/a')).status).toBe(200);
-  });
+  await new Promise((resolve) => thief.close(resolve));
+  await expect.poll(async () => (await service.admin('/readyz')).status).toBe(200);
+  expect((await service.get('/hotels/a')).status).toBe(200);
 });
 
-describe('a service in a folder of any name', () => {
-  it('starts its workers', async () => {
-    const program = await makeRelease({}, 'hotel api, 100% #1 ');
-    const command: [string, ...string[]] = [process.execPath, program, 'serve'];
-    const service = await startService({ redis: false, hotels: HOTELS, command });
-    expect((await service.get('/hotels/a')).status).toBe(200);
-    await service.stop();
-  });
+it('a service in a folder of any name starts its workers', async () => {
+  const program = await makeRelease({}, 'hotel api, 100% #1 ');
+  const command: [string, ...string[]] = [process.execPath, program, 'serve'];
+  const service = await startService({ redis: false, hotels: HOTELS, command });
+  expect((await service.get('/hotels/a')).status).toBe(200);
+  await service.stop();
 });
 
 describe('the exit', () => {

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { type Fault, type FaultySystem, faultsOf, faultySystem } from '../support/faulty-system.ts';
 import { hotelBody, hotelRow, requestsOf } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
@@ -102,43 +102,42 @@ function noConnection(): Fault {
 const ofRedis = () => ({ service: bare, workers: 2, tier: 'redis' });
 const ofLocal = () => ({ service: local, workers: 1, tier: 'local' });
 
-describe('cached hotels are served, and other requests rejected at once, while', () => {
-  const both = (): Fault => {
-    const faults = [system.redis, system.postgres].map((server) => faultsOf(server)['is frozen']);
-    return {
-      begin: () => Promise.all(faults.map(({ begin }) => begin())),
-      end: () => Promise.all(faults.map(({ end }) => end())),
-    };
+const both = (): Fault => {
+  const faults = [system.redis, system.postgres].map((server) => faultsOf(server)['is frozen']);
+  return {
+    begin: () => Promise.all(faults.map(({ begin }) => begin())),
+    end: () => Promise.all(faults.map(({ end }) => end())),
   };
-  it.each<readonly [string, () => Fault, typeof ofRedis]>([
-    ...LASTING.map((kind) => [`PostgreSQL ${kind}`, faultOf('postgres', kind), ofRedis] as const),
-    ['PostgreSQL has no free connection', noConnection, ofRedis],
-    ['both servers are frozen', both, ofLocal],
-  ])('%s', async (_, make, from) => {
-    const { service, workers, tier } = from();
-    await follows(service, workers);
-    await filled(service, tier);
-    const fault = make();
-    await fault.begin();
-    try {
-      await expect.poll(() => statusOfCold(service)).toBe(503);
-      const load = new SteadyLoad(service, REQUESTS);
-      await load.answers(REQUESTS.length);
-      await expectAnswered(load);
-      expect(await statusOfCold(service)).toBe(503);
-    } finally {
-      await fault.end();
-    }
-    await expect.poll(() => statusOfCold(service)).toBe(200);
-    await follows(service, workers);
-  });
+};
+it.each<readonly [string, () => Fault, typeof ofRedis]>([
+  ...LASTING.map((kind) => [`PostgreSQL ${kind}`, faultOf('postgres', kind), ofRedis] as const),
+  ['PostgreSQL has no free connection', noConnection, ofRedis],
+  ['both servers are frozen', both, ofLocal],
+])('cached hotels are served, and other requests rejected at once, while %s', async (_, make, from) => {
+  const { service, workers, tier } = from();
+  await follows(service, workers);
+  await filled(service, tier);
+  const fault = make();
+  await fault.begin();
+  try {
+    await expect.poll(() => statusOfCold(service)).toBe(503);
+    const load = new SteadyLoad(service, REQUESTS);
+    await load.answers(REQUESTS.length);
+    await expectAnswered(load);
+    expect(await statusOfCold(service)).toBe(503);
+  } finally {
+    await fault.end();
+  }
+  await expect.poll(() => statusOfCold(service)).toBe(200);
+  await follows(service, workers);
 });
 
-describe('every request is answered, or rejected until connections are replaced, when PostgreSQL', () => {
-  it.each<[string, () => unknown]>([
-    ['has lost the far end of every connection', () => system.postgres.proxy.halfOpen()],
-    ['has terminated every backend', terminate],
-  ])('%s', async (_, begin) => {
+it.each<[string, () => unknown]>([
+  ['has lost the far end of every connection', () => system.postgres.proxy.halfOpen()],
+  ['has terminated every backend', terminate],
+])(
+  'every request is answered, or rejected until connections are replaced, when PostgreSQL %s',
+  async (_, begin) => {
     await follows(bare, 2);
     const load = new SteadyLoad(bare, REQUESTS);
     await begin();
@@ -146,8 +145,8 @@ describe('every request is answered, or rejected until connections are replaced,
     await expect.poll(() => statusOfCold(bare)).toBe(200);
     await follows(bare, 2);
     expect((await load.stop()).faults).toEqual([]);
-  });
-});
+  },
+);
 
 /** Redis that loads a snapshot of many keys, and says LOADING meanwhile. */
 const loading = (): Fault => ({
@@ -175,26 +174,24 @@ const full = (): Fault => ({
   end: () => system.redis.client.config('SET', 'maxmemory', '0'),
 });
 
-describe('no request fails while Redis', () => {
-  const opening: Kind[] = [...LASTING, 'responds late'];
-  const passing: Kind[] = ['has lost the far end of every connection', 'has reset every connection'];
-  it.each<readonly [string, () => Fault, string]>([
-    ...opening.map((kind) => [kind, faultOf('redis', kind), 'opens'] as const),
-    ...passing.map((kind) => [kind, faultOf('redis', kind), ''] as const),
-    ['replies LOADING', loading, 'opens'],
-    ['replies OOM to writes', full, ''],
-  ])('%s', async (_, make, breaker) => {
-    const fault = make();
-    const load = new SteadyLoad(bare, REQUESTS);
-    await load.answers(SOME);
-    await fault.begin();
-    if (breaker === 'opens') await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
-    await load.answers(SOME);
-    await fault.end();
-    await expect.poll(() => isOpen('redis')).toBe(0);
-    const hits = () => bare.metric('hotel_api_cache_lookups_total', REDIS_HITS);
-    const before = await hits();
-    await expect.poll(hits).toBeGreaterThan(before);
-    await expectAnswered(load);
-  });
+const opening: Kind[] = [...LASTING, 'responds late'];
+const passing: Kind[] = ['has lost the far end of every connection', 'has reset every connection'];
+it.each<readonly [string, () => Fault, string]>([
+  ...opening.map((kind) => [kind, faultOf('redis', kind), 'opens'] as const),
+  ...passing.map((kind) => [kind, faultOf('redis', kind), ''] as const),
+  ['replies LOADING', loading, 'opens'],
+  ['replies OOM to writes', full, ''],
+])('no request fails while Redis %s', async (_, make, breaker) => {
+  const fault = make();
+  const load = new SteadyLoad(bare, REQUESTS);
+  await load.answers(SOME);
+  await fault.begin();
+  if (breaker === 'opens') await expect.poll(() => isOpen('redis')).toBeGreaterThan(0);
+  await load.answers(SOME);
+  await fault.end();
+  await expect.poll(() => isOpen('redis')).toBe(0);
+  const hits = () => bare.metric('hotel_api_cache_lookups_total', REDIS_HITS);
+  const before = await hits();
+  await expect.poll(hits).toBeGreaterThan(before);
+  await expectAnswered(load);
 });

@@ -109,88 +109,85 @@ describe('a service that samples nothing', () => {
   });
 });
 
-describe('a service that samples all', () => {
-  it('writes one line for each request, without data of the client', async () => {
-    const service = await startService({
-      redis: false,
-      workers: 2,
-      hotels: HOTELS,
-      env: { ACCESS_LOG_SAMPLE: '1', ...NONE_SLOW },
-    });
-    const requested: [path: string, status: number, route: string, key?: 'none'][] = [
-      ['/hotels?limit=5&offset=0&registry_id=70707070', 200, 'list'],
-      ['/hotels/channel/PRIVATE-CHANNEL', 200, 'hotel_by_channel'],
-      ['/private/path?limit', 404, 'other'],
-      ['/hotels/private-id', 401, 'hotel', 'none'],
-    ];
-    for (const [path, status, , key] of requested)
-      expect((await service.get(path, { key: key ?? 'full' })).status).toBe(status);
-    const batch = { channel_ids: ['PRIVATE-CHANNEL'] };
-    const response = await service.post('/hotels/channel/batch', batch, { key: 'narrow' });
-    await expect.poll(() => requestLines(service).length).toBe(requested.length + 1);
-    const lines = requestLines(service);
-    expect(lines.map(({ msg, level, route, status }) => `${msg} ${level} ${route} ${status}`).sort()).toEqual(
-      [
-        ...requested.map(([, status, route]) => `request info ${route} ${status}`),
-        'request info batch_by_channel 200',
-      ].sort(),
-    );
-    const line = lines.find(({ method }) => method === 'POST')!;
-    expect(line).toMatchObject({ requestId: response.headers['x-request-id'], bytes: response.body.length });
-    const ids = await keyIds(service);
-    for (const { status, keyId } of lines)
-      if (status === 200) expect(ids).toContain(keyId);
-      else expect(keyId).toBeUndefined();
-    // a random request id may hold any few characters
-    const printed = JSON.stringify(lines.map((line) => ({ ...line, requestId: undefined })));
-    expect(printed).not.toMatch(PRIVATE);
-    expect(printed).not.toContain('hk_');
+it('a service that samples all writes one line for each request, without data of the client', async () => {
+  const service = await startService({
+    redis: false,
+    workers: 2,
+    hotels: HOTELS,
+    env: { ACCESS_LOG_SAMPLE: '1', ...NONE_SLOW },
   });
+  const requested: [path: string, status: number, route: string, key?: 'none'][] = [
+    ['/hotels?limit=5&offset=0&registry_id=70707070', 200, 'list'],
+    ['/hotels/channel/PRIVATE-CHANNEL', 200, 'hotel_by_channel'],
+    ['/private/path?limit', 404, 'other'],
+    ['/hotels/private-id', 401, 'hotel', 'none'],
+  ];
+  for (const [path, status, , key] of requested)
+    expect((await service.get(path, { key: key ?? 'full' })).status).toBe(status);
+  const batch = { channel_ids: ['PRIVATE-CHANNEL'] };
+  const response = await service.post('/hotels/channel/batch', batch, { key: 'narrow' });
+  await expect.poll(() => requestLines(service).length).toBe(requested.length + 1);
+  const lines = requestLines(service);
+  expect(lines.map(({ msg, level, route, status }) => `${msg} ${level} ${route} ${status}`).sort()).toEqual(
+    [
+      ...requested.map(([, status, route]) => `request info ${route} ${status}`),
+      'request info batch_by_channel 200',
+    ].sort(),
+  );
+  const line = lines.find(({ method }) => method === 'POST')!;
+  expect(line).toMatchObject({ requestId: response.headers['x-request-id'], bytes: response.body.length });
+  const ids = await keyIds(service);
+  for (const { status, keyId } of lines)
+    if (status === 200) expect(ids).toContain(keyId);
+    else expect(keyId).toBeUndefined();
+  // a random request id may hold any few characters
+  const printed = JSON.stringify(lines.map((line) => ({ ...line, requestId: undefined })));
+  expect(printed).not.toMatch(PRIVATE);
+  expect(printed).not.toContain('hk_');
 });
 
-describe('a request', () => {
-  it('logs a slow request, and the reason of a rejected one', async () => {
-    const { service, proxy } = await startBehindProxy({
-      redis: false,
-      hotels: HOTELS,
-      env: { ACCESS_LOG_SAMPLE: '0', ACCESS_LOG_SLOW_MS: '100' },
-    });
-    // the first request may be slow itself
-    await service.get('/hotels/private-id');
-    const send = async (id: string, requestId: string) => {
-      const { status } = await service.get(`/hotels/${id}`, { headers: { 'x-request-id': requestId } });
-      const find = () => requestLines(service).find((line) => line.requestId === requestId);
-      await expect.poll(find).toMatchObject({ status });
-      return find()!;
-    };
-    proxy.delay(60);
-    const slow = await send('private-cold', 'slow-1');
-    proxy.blackout();
-    const rejected = await send('private-colder', 'rejected-1');
-    expect(slow).toMatchObject({ level: 'warn', msg: 'slow request', status: 404, route: 'hotel' });
-    expect(slow.durationMs).toBeGreaterThan(100);
-    expect(rejected).toMatchObject({ level: 'warn', msg: 'request rejected', status: 503 });
-    expect(rejected.reason).toMatch(/^PostgreSQL: not done within \d+ ms$/);
-    expect(await service.metric('hotel_api_requests_rejected_total', { reason: 'postgres_timeout' })).toBe(1);
-    await proxy.heal();
+it('a slow request is logged, and the reason of a rejected one', async () => {
+  const { service, proxy } = await startBehindProxy({
+    redis: false,
+    hotels: HOTELS,
+    env: { ACCESS_LOG_SAMPLE: '0', ACCESS_LOG_SLOW_MS: '100' },
   });
+  // the first request may be slow itself
+  await service.get('/hotels/private-id');
+  const send = async (id: string, requestId: string) => {
+    const { status } = await service.get(`/hotels/${id}`, { headers: { 'x-request-id': requestId } });
+    const find = () => requestLines(service).find((line) => line.requestId === requestId);
+    await expect.poll(find).toMatchObject({ status });
+    return find()!;
+  };
+  proxy.delay(60);
+  const slow = await send('private-cold', 'slow-1');
+  proxy.blackout();
+  const rejected = await send('private-colder', 'rejected-1');
+  expect(slow).toMatchObject({ level: 'warn', msg: 'slow request', status: 404, route: 'hotel' });
+  expect(slow.durationMs).toBeGreaterThan(100);
+  expect(rejected).toMatchObject({ level: 'warn', msg: 'request rejected', status: 503 });
+  expect(rejected.reason).toMatch(/^PostgreSQL: not done within \d+ ms$/);
+  expect(await service.metric('hotel_api_requests_rejected_total', { reason: 'postgres_timeout' })).toBe(1);
+  await proxy.heal();
 });
 
-describe('a log without a reader', () => {
-  const LINES = 20_000;
-  const log = new URL('../../src/observability/log.ts', import.meta.url).href;
+const LINES = 20_000;
+const log = new URL('../../src/observability/log.ts', import.meta.url).href;
 
-  it.each([
-    ['goes on is bounded', 'process.stdin.resume();', 'SIGKILL'],
-    ['exits is complete', 'process.exit(0);', 0],
-  ] as const)('blocks no process, and counts what it drops: of one that %s', async (_, rest, exit) => {
+it.each([
+  ['goes on is bounded', 'process.stdin.resume();', 'SIGKILL'],
+  ['exits is complete', 'process.exit(0);', 0],
+] as const)(
+  'a log without a reader blocks no process, and counts what it drops: of one that %s',
+  async (_, rest, exit) => {
     // about 5 MB
     const program = `
-      import { openLog } from '${log}';
-      const log = openLog('info', 'test');
-      for (let i = 0; i < ${LINES}; i++) log.info({ i, padding: 'x'.repeat(160) }, 'a line');
-      process.stderr.write('logged');
-      ${rest}`;
+    import { openLog } from '${log}';
+    const log = openLog('info', 'test');
+    for (let i = 0; i < ${LINES}; i++) log.info({ i, padding: 'x'.repeat(160) }, 'a line');
+    process.stderr.write('logged');
+    ${rest}`;
     const child = spawn(process.execPath, ['--input-type=module', '--eval', program]);
     closeAtEnd('a process that logs', async () => void child.kill('SIGKILL'));
     const closed = once(child, 'close');
@@ -210,5 +207,5 @@ describe('a log without a reader', () => {
     expect(lines.length - dropped.length + counted).toBe(LINES);
     // the buffered lines, and the content of the pipe
     expect(printed.length).toBeGreaterThan(1024 ** 2);
-  });
-});
+  },
+);

@@ -62,21 +62,19 @@ const queries = [...shown, ...rules.map((rule): [string, string] => [rule.alert 
 await needs('prometheus', 'promtool');
 const [prometheus, promtool] = await Promise.all([pathOf('prometheus'), pathOf('promtool')]);
 
-describe('the dashboard', () => {
-  it('is filtered in every panel by its variables', () => {
-    const variables = dashboard.templating.list.map(({ name }) => name);
-    expect(variables).toEqual(['datasource', 'namespace', 'instance']);
-    for (const { title, targets } of panels) {
-      for (const { expr } of targets!)
-        for (const text of parseQuery(expr.replaceAll('$__rate_interval', '4s')).selectors)
-          expect(text, title).toContain(
-            // recorded series cover all instances
-            text.startsWith('job:')
-              ? 'namespace=~"$namespace"'
-              : 'namespace=~"$namespace", instance=~"$instance"',
-          );
-    }
-  });
+it('the dashboard is filtered in every panel by its variables', () => {
+  const variables = dashboard.templating.list.map(({ name }) => name);
+  expect(variables).toEqual(['datasource', 'namespace', 'instance']);
+  for (const { title, targets } of panels) {
+    for (const { expr } of targets!)
+      for (const text of parseQuery(expr.replaceAll('$__rate_interval', '4s')).selectors)
+        expect(text, title).toContain(
+          // recorded series cover all instances
+          text.startsWith('job:')
+            ? 'namespace=~"$namespace"'
+            : 'namespace=~"$namespace", instance=~"$instance"',
+        );
+  }
 });
 
 describe('the alerts', () => {

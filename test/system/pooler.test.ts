@@ -281,23 +281,24 @@ describe('behind a pooler is rejected', () => {
   });
 });
 
-describe('migrate --serving-login', () => {
-  it.each([
-    ['insert on hotels to LOGIN', 'revoke insert on table public.hotels from LOGIN'],
-    ['update (name) on hotels to public', 'revoke update (name) on table public.hotels from public'],
-    ['delete on hotel_api_secrets to LOGIN', 'revoke delete on table public.hotel_api_secrets from LOGIN'],
-    ['temporary on database DATABASE to public', 'revoke temporary on database DATABASE from public'],
-    [
-      'temporary on database DATABASE to hotel_api_serve',
-      'revoke temporary on database DATABASE from hotel_api_serve',
-    ],
-    ['create on database DATABASE to LOGIN', 'revoke create on database DATABASE from LOGIN'],
-    ['create on schema public to public', 'revoke create on schema public from public'],
-    ['GROUP to LOGIN', 'revoke GROUP from LOGIN'],
-    ['GROUP to hotel_api_serve', 'revoke GROUP from hotel_api_serve'],
-    ['insert on schema_migrations to LOGIN', 'revoke insert on table public.schema_migrations from LOGIN'],
-    ['pg_write_all_data to LOGIN', 'revoke pg_write_all_data from LOGIN'],
-  ])('rejects a login after a grant of %s, with the statement that helps', async (grant, cure) => {
+it.each([
+  ['insert on hotels to LOGIN', 'revoke insert on table public.hotels from LOGIN'],
+  ['update (name) on hotels to public', 'revoke update (name) on table public.hotels from public'],
+  ['delete on hotel_api_secrets to LOGIN', 'revoke delete on table public.hotel_api_secrets from LOGIN'],
+  ['temporary on database DATABASE to public', 'revoke temporary on database DATABASE from public'],
+  [
+    'temporary on database DATABASE to hotel_api_serve',
+    'revoke temporary on database DATABASE from hotel_api_serve',
+  ],
+  ['create on database DATABASE to LOGIN', 'revoke create on database DATABASE from LOGIN'],
+  ['create on schema public to public', 'revoke create on schema public from public'],
+  ['GROUP to LOGIN', 'revoke GROUP from LOGIN'],
+  ['GROUP to hotel_api_serve', 'revoke GROUP from hotel_api_serve'],
+  ['insert on schema_migrations to LOGIN', 'revoke insert on table public.schema_migrations from LOGIN'],
+  ['pg_write_all_data to LOGIN', 'revoke pg_write_all_data from LOGIN'],
+])(
+  'migrate --serving-login rejects a login after a grant of %s, with the statement that helps',
+  async (grant, cure) => {
     const { login } = await newLogin();
     const group = await newLogin();
     const named = (text: string) =>
@@ -310,5 +311,5 @@ describe('migrate --serving-login', () => {
     expect(row!.rolconfig).toBeNull();
     await sql.unsafe(`revoke trigger on collections from ${group.login}; ${named(cure)}`).simple();
     await makeServingLogin(sql, login);
-  });
-});
+  },
+);
