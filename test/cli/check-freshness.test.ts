@@ -1,20 +1,17 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Checker, requester } from '../../src/cli/check-freshness.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { type Outcome, startProgram } from './program.ts';
 
 /** A bound that no busy machine exceeds: the tests of the command judge what it reports. */
 const BOUND_MS = 60_000;
-let service: Service;
-
-beforeAll(async () => {
-  const hotels = Array.from({ length: 100 }, (_, i) => ({ id: `h${i}`, registry_id: i + 1 }));
-  service = await startService({ hotels });
+const service = await startService({
+  hotels: Array.from({ length: 100 }, (_, i) => ({ id: `h${i}`, registry_id: i + 1 })),
 });
 
 /** Runs the command for a second, by default against the service. */

@@ -2,23 +2,15 @@ import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Sql } from 'postgres';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { hashOf, isWellFormed } from '../../src/auth/key.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { requireSchema } from '../../src/postgres/migrate.ts';
-import type { FreshDatabase } from '../support/database.ts';
 import { Program } from './program.ts';
 
-let program: Program;
-let database: FreshDatabase;
-let sql: Sql;
-
-beforeAll(async () => {
-  program = await Program.set();
-  ({ database } = program);
-  ({ sql } = database);
-});
+const program = await Program.set();
+const { database } = program;
+const { sql } = database;
 
 const hotelApi = (args: string[], env?: NodeJS.ProcessEnv) => program.run(args, '', env);
 const here = (args: string[]) => program.here(args);

@@ -1,15 +1,13 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { insertHotels } from '../support/rows.ts';
 import { Program, put } from './program.ts';
 
-let program: Program;
+const program = await Program.set();
+const { sql } = program.database;
+await insertHotels(sql, [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: '{odd' }]);
 
-beforeAll(async () => {
-  program = await Program.set();
-  await insertHotels(program.database.sql, [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: '{odd' }]);
-});
 beforeEach(async () => {
-  await program.database.sql`delete from collections`;
+  await sql`delete from collections`;
   expect(await program.jsonHere(['collections', 'create', 'acme', '--name', 'Acme'])).toEqual({
     code: 0,
     id: 'acme',
@@ -21,8 +19,7 @@ const change = (action: string) => async (lines: string) =>
   program.jsonHere(['collections', action, 'acme', await put(program, 'ids', lines)]);
 const [add, remove] = [change('add'), change('remove')];
 const members = async () => {
-  const rows = await program.database
-    .sql`select hotel_id from collection_hotels order by hotel_id collate "C"`;
+  const rows = await sql`select hotel_id from collection_hotels order by hotel_id collate "C"`;
   return rows.map(({ hotel_id }) => hotel_id);
 };
 const none = { id: 'acme', unchanged: 0, unknown: 0, rejected: 0, code: 0 };
@@ -76,7 +73,7 @@ describe('collections', () => {
     expect(await program.jsonHere(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
     expect(await members()).toEqual([]);
     // the keys do not become unrestricted
-    const [row] = await program.database.sql`select count(*)::int from api_keys where collection_id = 'acme'`;
+    const [row] = await sql`select count(*)::int from api_keys where collection_id = 'acme'`;
     expect(row!.count).toBe(2);
   });
 

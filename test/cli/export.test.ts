@@ -1,24 +1,21 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
 import { waitingForHotels } from '../support/postgres-client.ts';
 import { counts, importHere, type Outcome, Program } from './program.ts';
 
 const HOTELS = 4;
-let program: Program;
-const sql = () => program.database.sql;
+const program = await Program.set();
+const { sql } = program.database;
+// values that other systems may store and the importer would reject
+await sql`
+  insert into hotels (id, name, images, latitude, certified_from, registry_id) values
+  ('Ä" \\ \t', 'x', '[{"url":"https://a/b"},{"url":"https://a/c","caption":"c","size":7}]', 1e-7, '0001-01-01', null),
+  ('z', 'y', '[{"caption":null,"url":"https://a/b"}]', -0.0, null, 9007199254740991),
+  ('b', 'B', '[]', null, null, 7), ('a', 'A', '[]', null, null, null)`;
 const read = (name: string) => readFile(join(program.folder, name));
-beforeAll(async () => {
-  program = await Program.set();
-  // values that other systems may store and the importer would reject
-  await sql()`
-    insert into hotels (id, name, images, latitude, certified_from, registry_id) values
-    ('Ä" \\ \t', 'x', '[{"url":"https://a/b"},{"url":"https://a/c","caption":"c","size":7}]', 1e-7, '0001-01-01', null),
-    ('z', 'y', '[{"caption":null,"url":"https://a/b"}]', -0.0, null, 9007199254740991),
-    ('b', 'B', '[]', null, null, 7), ('a', 'A', '[]', null, null, null)`;
-});
 
 describe('export', () => {
   test('can be imported again without a change', async () => {
@@ -36,7 +33,7 @@ describe('export', () => {
     expect(lines.join()).toContain('"registry_id":9007199254740991}');
     const whole = counts({ unchanged: HOTELS });
     expect(await importHere(program, file, exported, '--delete-missing')).toEqual(whole);
-    await sql()`truncate hotels`;
+    await sql`truncate hotels`;
     expect(await importHere(program, file, exported)).toEqual(counts({ inserted: HOTELS }));
   });
 
@@ -49,7 +46,7 @@ describe('export', () => {
   test('two at once to the same file leave one complete file, and nothing beside it', async () => {
     const before = await readdir(program.folder);
     const both: Promise<Outcome>[] = [];
-    await sql().begin(async (transaction) => {
+    await sql.begin(async (transaction) => {
       await transaction`lock table hotels in access exclusive mode`;
       both.push(program.run(['export', 'both.ndjson']), program.run(['export', 'both.ndjson']));
       // each has opened its file and waits for its first hotel

@@ -6,11 +6,8 @@ import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, importHere, Program, put } from './program.ts';
 
-let program: Program;
-const sql = () => program.database.sql;
-beforeAll(async () => {
-  program = await Program.set();
-});
+const program = await Program.set();
+const { sql } = program.database;
 const run = (...args: [name: string, content: string | Buffer, ...options: string[]]) =>
   importHere(program, ...args);
 const read = (name: string) => readFile(join(program.folder, name), 'utf8');
@@ -34,15 +31,15 @@ describe('every format', () => {
       .map((cells) => cells.join(delimiter) + newline)
       .join('');
   const ndjson = linesOf(made);
-  const rows = () => sql()`select ${sql()(IMPORTED_COLUMNS)} from hotels order by id`;
+  const rows = () => sql`select ${sql(IMPORTED_COLUMNS)} from hotels order by id`;
   let imported: Awaited<ReturnType<typeof rows>>;
   beforeAll(async () => {
-    await sql()`truncate hotels`;
+    await sql`truncate hotels`;
     expect(await run('hotels.ndjson', ndjson)).toEqual(counts({ inserted: HOTELS }));
     imported = await rows();
   });
   beforeEach(async () => {
-    await sql()`truncate hotels`;
+    await sql`truncate hotels`;
   });
 
   test.each([
@@ -60,11 +57,10 @@ describe('every format', () => {
   });
 
   test('is read from standard input too, and statistics of the hotels are left', async () => {
-    await sql()`delete from pg_statistic where starelid = 'hotels'::regclass`;
+    await sql`delete from pg_statistic where starelid = 'hotels'::regclass`;
     const all = counts({ inserted: HOTELS, multiline });
     expect(await program.json(['import', '-'], gzipSync(csv()))).toEqual(all);
-    const [found] =
-      await sql()`select n_distinct from pg_stats where tablename = 'hotels' and attname = 'id'`;
+    const [found] = await sql`select n_distinct from pg_stats where tablename = 'hotels' and attname = 'id'`;
     expect(found).toEqual({ n_distinct: -1 });
   });
 
@@ -72,7 +68,7 @@ describe('every format', () => {
     await run('hotels.ndjson', ndjson);
     const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
     const noted = () =>
-      sql()`select (select last_value from hotel_api_queue_number_seq) as drawn, (select count(*) from hotels) as hotels`;
+      sql`select (select last_value from hotel_api_queue_number_seq) as drawn, (select count(*) from hotels) as hotels`;
     const before = await noted();
     const content =
       linesOf([
@@ -80,7 +76,7 @@ describe('every format', () => {
         { id: 'new', name: 'N' },
       ]) + wrong;
     const options = ['--dry-run', '--delete-missing', '--delete-at-most', '100%'];
-    await sql().begin(async (holder) => {
+    await sql.begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       expect(await run('dry.ndjson', content, ...options)).toEqual(
         counts({ inserted: 1, updated: 1, deleted: HOTELS - 1, rejected: 30 }),
@@ -104,7 +100,7 @@ test('invalid rows of CSV are reported by line and reason, and written as CSV th
     'g,G"G,',
     'h,H,4.5',
   ];
-  await sql()`truncate hotels`;
+  await sql`truncate hotels`;
   expect(await run('wrong.csv.gz', gzipSync(`${[header, ...rows].join('\n')}\n`))).toEqual(
     counts({ inserted: 2, rejected: 3, multiline: 1 }),
   );
@@ -123,11 +119,11 @@ describe('with few hotels', () => {
   const C = { id: 'c', name: 'C', channel_id: 'three', registry_id: '0003' };
   const take = (hotels: object[], ...options: string[]) => run('few.ndjson', linesOf(hotels), ...options);
   beforeEach(async () => {
-    await sql()`truncate hotels`;
-    await sql()`insert into hotels ${sql()([A, B, C])}`;
+    await sql`truncate hotels`;
+    await sql`insert into hotels ${sql([A, B, C])}`;
   });
   const channels = async () => {
-    const rows = await sql()`select id, channel_id from hotels order by id`;
+    const rows = await sql`select id, channel_id from hotels order by id`;
     return Object.fromEntries(rows.map((row) => [row.id, row.channel_id]));
   };
   const rejected = () => read('few.ndjson.rejected.ndjson');
@@ -245,7 +241,7 @@ describe('with few hotels', () => {
 });
 
 test('a person and --json get the same summary, with every counter', async () => {
-  await sql()`truncate hotels`;
+  await sql`truncate hotels`;
   const path = await put(program, 'all.csv', 'id,name,city\na,"A\n1",NULL\na,A,\nb,B,\n,C,\n');
   const args = ['import', path, '--dry-run'];
   const printed = await program.json(args);

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { BUNDLED } from '../support/bundle.ts';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
@@ -14,12 +14,9 @@ import { MAIN, Program } from './program.ts';
 const HOTELS = 8_000;
 const ESC = '\x1b';
 
-let program: Program;
-beforeAll(async () => {
-  program = await Program.set();
-  const lines = Array.from({ length: HOTELS }, (_, i) => `{"id":"h${i}","name":"${'Hotel '.repeat(40)}"}\n`);
-  await writeFile(join(program.folder, 'hotels.ndjson'), lines.join(''));
-});
+const program = await Program.set();
+const lines = Array.from({ length: HOTELS }, (_, i) => `{"id":"h${i}","name":"${'Hotel '.repeat(40)}"}\n`);
+await writeFile(join(program.folder, 'hotels.ndjson'), lines.join(''));
 
 /** Program that gives another one a terminal: of util-linux, and on Debian 13 of bsdutils. */
 const script = await pathOf('script');

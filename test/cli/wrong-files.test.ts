@@ -3,21 +3,18 @@ import { once } from 'node:events';
 import { appendFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { waitingForHotels } from '../support/postgres-client.ts';
 import { counts, importHere, Program, put } from './program.ts';
 
 /** Hotels of the table before each import: `h1` … */
 const HOTELS = 1_000;
 
-let program: Program;
-const sql = () => program.database.sql;
-beforeAll(async () => {
-  program = await Program.set();
-});
+const program = await Program.set();
+const { sql } = program.database;
 beforeEach(async () => {
-  await sql()`truncate hotels`;
-  await sql()`insert into hotels (id, name) select 'h' || i, 'Hotel ' || i from generate_series(1, ${HOTELS}) as i`;
+  await sql`truncate hotels`;
+  await sql`insert into hotels (id, name) select 'h' || i, 'Hotel ' || i from generate_series(1, ${HOTELS}) as i`;
 });
 
 /** Returns a line for each hotel of these numbers. */
@@ -30,13 +27,13 @@ const HEADER = 'id,name,city\n';
 const DELETE = '--delete-missing';
 const run = (...args: [name: string, content: string | Buffer, ...options: string[]]) =>
   importHere(program, ...args);
-const hotel = async (id: string) => (await sql()`select * from hotels where id = ${id}`)[0];
+const hotel = async (id: string) => (await sql`select * from hotels where id = ${id}`)[0];
 
 /** Expects that an import failed with this sentence, and changed no hotel. */
 async function expectNothing(importing: ReturnType<typeof run>, sentence: string | RegExp, code = 1) {
   expect(await importing).toEqual({ code, failure: expect.any(String) });
   expect((await importing).failure).toMatch(sentence);
-  const [all] = await sql()`select count(*)::int as count from hotels where name = 'Hotel ' || substr(id, 2)`;
+  const [all] = await sql`select count(*)::int as count from hotels where name = 'Hotel ' || substr(id, 2)`;
   expect(all!.count).toBe(HOTELS);
 }
 
@@ -45,10 +42,10 @@ describe('a file that is still being written', () => {
     ['grows', (path) => appendFile(path, json(901, 1_000))],
     ['is replaced', async (path) => rename(await put(program, 'whole.ndjson', json(1, 900)), path)],
   ])('imports nothing if it %s', async (_, change) => {
-    const { importing } = await sql().begin(async (holder) => {
+    const { importing } = await sql.begin(async (holder) => {
       await holder`lock table hotels in row exclusive mode`;
       const importing = run('growing.ndjson', json(1, 900), DELETE);
-      await expect.poll(() => waitingForHotels(sql())).toHaveLength(1);
+      await expect.poll(() => waitingForHotels(sql)).toHaveLength(1);
       await change(join(program.folder, 'growing.ndjson'));
       return { importing };
     });
@@ -151,10 +148,10 @@ describe('the wrong kind of file', () => {
 
 /** Runs `work` while an import, in a process of its own, holds its turn and waits for the hotels. */
 const whileWaiting = <T>(path: string, work: (started: ReturnType<Program['start']>) => Promise<T>) =>
-  sql().begin(async (holder) => {
+  sql.begin(async (holder) => {
     await holder`lock table hotels in row exclusive mode`;
     const started = program.start(['import', path]);
-    await expect.poll(() => waitingForHotels(sql())).toHaveLength(1);
+    await expect.poll(() => waitingForHotels(sql)).toHaveLength(1);
     return { started, result: await work(started) };
   });
 
@@ -165,7 +162,7 @@ test.each<
   ['SIGKILL', (child) => child.kill('SIGKILL'), null, ''],
   [
     'a lost connection',
-    () => sql()`
+    () => sql`
       select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`,
     1,
@@ -176,7 +173,7 @@ test.each<
   const { started } = await whileWaiting(await put(program, 'new.ndjson', content), async ({ child }) => {
     await end(child);
     // the server looks for its client every second
-    await expect.poll(() => waitingForHotels(sql())).toHaveLength(0);
+    await expect.poll(() => waitingForHotels(sql)).toHaveLength(0);
     expect((await run('new.ndjson', content, '--no-wait', '--dry-run')).code).toBe(0);
   });
   const outcome = await started.outcome;
