@@ -2,27 +2,22 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { KeyDetails } from '../../src/auth/key-details.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { DECODERS } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { exampleRows, insertKey } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const withoutKey = { key: 'none' } as const;
 
 /** Tokens of changes differ between databases. */
 const withoutToken = (text: string) => text.replace(/"next":"[\w-]+"/, '');
 
-let service: Service;
-let document: ApiDocument;
-
-beforeAll(async () => {
-  service = await startService({ hotels: exampleRows() });
-  document = new ApiDocument((await service.get('/openapi.json', withoutKey)).text);
-});
+const service = await startService({ hotels: exampleRows() });
+const document = new ApiDocument((await service.get('/openapi.json', withoutKey)).text);
 
 describe('the document', () => {
   it('is OpenAPI 3.1 of interface version 1.0.0, without errors or warnings of the linter', async () => {

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { untilApplied } from '../support/log-state.ts';
 import { Mirror } from '../support/mirror.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -10,7 +10,7 @@ import {
   insertKey,
   removeFromCollection,
 } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const HOTELS = Array.from({ length: 25 }, (_, i) => ({
   id: `h${i}`,
@@ -19,11 +19,7 @@ const HOTELS = Array.from({ length: 25 }, (_, i) => ({
 }));
 const NO_TOKEN = 'after must be a token that this API gave';
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({ hotels: HOTELS });
-});
+const service = await startService({ hotels: HOTELS });
 
 type View = 'full' | 'narrow';
 

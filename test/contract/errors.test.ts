@@ -1,9 +1,9 @@
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { publicErrors } from '../../src/errors.ts';
 import { CODINGS, type HttpResponse, type RequestOptions } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { changeKey, exampleRows, insertKey } from '../support/rows.ts';
-import { type Service, startBeside, startService } from '../support/service.ts';
+import { startBeside, startService } from '../support/service.ts';
 
 const BATCH = '/hotels/batch';
 const CHANNEL = '/hotels/channel/batch';
@@ -48,30 +48,23 @@ type Code = keyof typeof ERRORS;
 
 type Sent = [method: string, path: string, body?: string | Buffer | object];
 
-let service: Service;
-let document: ApiDocument;
 const seen = new Set<string>();
-/** responses to bodies that do not end */
-let slow: Promise<HttpResponse[]>;
-
-beforeAll(async () => {
-  const full = {
-    ...{ id: 'full', star_rating: 4.5, email: 'reception@example.com', channel_id: 'x'.repeat(255) },
-    registry_id: '9007199254740991',
-    images: [1, 2, 3].map((at) => ({ url: `https://cdn.example.com/${at}.jpg`, caption: 'A view' })),
-    description: 'Ein Haus am See. '.repeat(200),
-  };
-  service = await startService({
-    // every request requires PostgreSQL, so every request is affected when it is unavailable
-    redis: false,
-    env: { L1_MAX_BYTES: '0' },
-    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, ...exampleRows(), full],
-  });
-  document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
-  const cutShort = { headers: { 'content-length': 100 } };
-  // the service waits for 7 s
-  slow = Promise.all(POSTS.map((path) => send(['POST', path, '{}'], cutShort)));
+const full = {
+  ...{ id: 'full', star_rating: 4.5, email: 'reception@example.com', channel_id: 'x'.repeat(255) },
+  registry_id: '9007199254740991',
+  images: [1, 2, 3].map((at) => ({ url: `https://cdn.example.com/${at}.jpg`, caption: 'A view' })),
+  description: 'Ein Haus am See. '.repeat(200),
+};
+let service = await startService({
+  // every request requires PostgreSQL, so every request is affected when it is unavailable
+  redis: false,
+  env: { L1_MAX_BYTES: '0' },
+  hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, ...exampleRows(), full],
 });
+const document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
+const cutShort = { headers: { 'content-length': 100 } };
+/** Responses to bodies that do not end, for which the service waits for 7 s. */
+const slow = Promise.all(POSTS.map((path) => send(['POST', path, '{}'], cutShort)));
 
 /** Compares every response with the document of the API. */
 async function send([method, path, body]: Sent, options: RequestOptions = {}): Promise<HttpResponse> {

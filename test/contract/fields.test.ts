@@ -1,8 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { FIELDS } from '../../src/hotels/entry.fixture.ts';
 import type { HttpResponse } from '../support/client.ts';
 import type { HotelRow } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;
 const complete: Partial<HotelRow> = {
@@ -43,11 +43,7 @@ const odd: Partial<HotelRow> = {
   registry_id: 500002,
 };
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({ hotels: [complete, { id: 'empty', name: 'Empty' }, odd] });
-});
+const service = await startService({ hotels: [complete, { id: 'empty', name: 'Empty' }, odd] });
 
 async function one(id: string, key = 'full'): Promise<HttpResponse> {
   const response = await service.get(`/hotels/${id}`, { key });

@@ -1,26 +1,22 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { CODINGS, type Coding, DECODERS, type HttpResponse, type RequestOptions } from '../support/client.ts';
 import { comparableHeaders } from '../support/responses.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const KIB = 1024;
 const LONG = 'Ein Haus am See. é😀 '.repeat(200);
 const BATCH = '/hotels/channel/batch';
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({
-    hotels: [
-      { id: 'small', channel_id: 'CH-small', registry_id: 500001 },
-      { id: 'large', channel_id: 'CH-large', registry_id: 500002, description: LONG },
-      { id: 'unmapped', channel_id: 'CH-unmapped' },
-      { id: '#first', registry_id: 500003 },
-      // found by trial: the tag of its JSON ends in "-br"
-      { id: 'suffix', name: 'N275569' },
-      ...Array.from({ length: 40 }, (_, i) => ({ id: `x${i}`, registry_id: 600_000 + i })),
-    ],
-  });
+const service = await startService({
+  hotels: [
+    { id: 'small', channel_id: 'CH-small', registry_id: 500001 },
+    { id: 'large', channel_id: 'CH-large', registry_id: 500002, description: LONG },
+    { id: 'unmapped', channel_id: 'CH-unmapped' },
+    { id: '#first', registry_id: 500003 },
+    // found by trial: the tag of its JSON ends in "-br"
+    { id: 'suffix', name: 'N275569' },
+    ...Array.from({ length: 40 }, (_, i) => ({ id: `x${i}`, registry_id: 600_000 + i })),
+  ],
 });
 
 /** Every GET of the contract, over and under 1 KiB. */

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { createKey } from '../../src/cli/keys.ts';
 import { AllWorkers, status as hasStatus } from '../support/all-workers.ts';
@@ -12,19 +12,14 @@ const noRedis = await lacks('redis');
 
 const SHARED_LIMITS: Record<string, string> = noRedis ? {} : { RATE_LIMIT_SCOPE: 'redis' };
 
-let service: Service;
-let allWorkers: AllWorkers;
-
-beforeAll(async () => {
-  // two workers, because a change must be effective in both
-  service = await startService({
-    workers: 2,
-    env: SHARED_LIMITS,
-    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
-  });
-  allWorkers = await AllWorkers.of(service);
-  await insertCollection(service.sql, 'alps');
+// two workers, because a change must be effective in both
+const service = await startService({
+  workers: 2,
+  env: SHARED_LIMITS,
+  hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
 });
+const allWorkers = await AllWorkers.of(service);
+await insertCollection(service.sql, 'alps');
 
 it('a key is accepted until it expires, and rejected then', async () => {
   const key = await insertKey(service.sql, []);

@@ -10,18 +10,13 @@ const LIMIT = /limit.*\b1\b.*\b100\b/;
 const OFFSET = /offset.*\b0\b/;
 const NOT_INTEGER = 'registry_id must be an integer';
 
-let service: Service;
-let ids: string[];
-
-beforeAll(async () => {
-  const hotels = [
-    ...ODD_IDS.map((id) => ({ id })),
-    ...Array.from({ length: 110 }, (_, i) => ({ id: `hotel-${i}`, registry_id: 500_000 + i })),
-    { id: 'minus', registry_id: -5 },
-  ];
-  ids = hotels.map(({ id }) => id).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-  service = await startService({ hotels });
-});
+const hotels = [
+  ...ODD_IDS.map((id) => ({ id })),
+  ...Array.from({ length: 110 }, (_, i) => ({ id: `hotel-${i}`, registry_id: 500_000 + i })),
+  { id: 'minus', registry_id: -5 },
+];
+const ids = hotels.map(({ id }) => id).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+const service = await startService({ hotels });
 
 const list = async (query: string) => idsOf(await service.get(`/hotels${query}`));
 const expectRejected = async (query: string, sentence: string | RegExp) =>

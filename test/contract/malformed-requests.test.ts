@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { AllWorkers } from '../support/all-workers.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const SEED = 20_260_401;
 const REQUESTS = 1_000;
@@ -12,17 +12,11 @@ const AT_ONCE = 50;
 /** A connection silent for this long is checked with a probe of its worker. */
 const SILENCE_MS = 100;
 
-let service: Service;
-let allWorkers: AllWorkers;
-let pidsBefore: number[];
-
-beforeAll(async () => {
-  const hotels = Array.from({ length: 200 }, (_, i) => ({ id: `x${i}`, description: 'x'.repeat(500) }));
-  const h1 = { id: 'h1', channel_id: 'CH-1', registry_id: 500001 };
-  service = await startService({ workers: 2, hotels: [h1, ...hotels] });
-  allWorkers = await AllWorkers.of(service);
-  pidsBefore = (await service.workerPids()).sort();
-});
+const hotels = Array.from({ length: 200 }, (_, i) => ({ id: `x${i}`, description: 'x'.repeat(500) }));
+const h1 = { id: 'h1', channel_id: 'CH-1', registry_id: 500001 };
+const service = await startService({ workers: 2, hotels: [h1, ...hotels] });
+const allWorkers = await AllWorkers.of(service);
+const pidsBefore = (await service.workerPids()).sort();
 
 let probed = 0;
 /** the running probe and the one after it */
@@ -54,155 +48,146 @@ async function send(request: string, silenceMs = SILENCE_MS): Promise<{ text: st
   return { text: connection.unread, closed };
 }
 
-const key = () => `x-api-key: ${service.fullKey}\r\n`;
-const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${key()}${headers}\r\n`;
+const key = `x-api-key: ${service.fullKey}\r\n`;
+const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${key}${headers}\r\n`;
 const post = (headers: string, body: string) =>
-  `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\n${key()}${headers}\r\n${body}`;
+  `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\n${key}${headers}\r\n${body}`;
 const BODY = '{"channel_ids":["CH-1"]}';
-const inChunks = () =>
-  post('Transfer-Encoding: Chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`);
+const length = `Content-Length: ${BODY.length}\r\n`;
+const chunked = 'Transfer-Encoding: chunked\r\n';
+const chunk = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
+const whole = `${chunk}0\r\n\r\n`;
+const inChunks = post('Transfer-Encoding: Chunked\r\n', whole);
+const toHost = (host: string) => get('/hotels/h1').replace('Host: a', `Host:${host}`);
 
-/** Returns requests with a known fault, by what is received for them. */
-function wrong() {
-  const length = `Content-Length: ${BODY.length}\r\n`;
-  const chunked = 'Transfer-Encoding: chunked\r\n';
-  const chunk = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
-  const whole = `${chunk}0\r\n\r\n`;
-  const toHost = (host: string) => get('/hotels/h1').replace('Host: a', `Host:${host}`);
-  return {
-    /**
-     * 200: correct requests, and two that the HTTP library should reject. The latter are harmless here: they concern only
-     * the connection of their client, who could have sent the same in two requests. Proxies, where clients share
-     * connections, reject or rewrite them (test/hostile/parser-gaps.test.ts).
-     */
-    answered: {
-      'chunks with bare line feeds': post(chunked, `18\n${BODY}\n0\n\n`),
-      'a header without a name': get('/hotels/h1', ': b\r\n'),
-      'a GET of length 0': get('/hotels/h1', 'Content-Length: 0\r\n'),
-      'ninety-eight headers': get('/hotels/h1', 'x: y\r\n'.repeat(96)),
-      'an upgrade': get(
-        '/hotels/h1',
-        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n',
-      ),
-      'an expectation': post(`${length}Expect: 100-continue\r\n`, BODY),
-      'a query of nothing but marks': get(`/hotels?${'&=?'.repeat(300)}`),
-    },
-    /** If two readers could find different ends, the response is 400 and the connection closes. */
-    closed: {
-      'two lengths that differ': post(`${length}Content-Length: 3\r\n`, BODY),
-      'two lengths, the shorter first': post(`Content-Length: 3\r\n${length}`, BODY),
-      'two lengths, both right': post(length + length, BODY),
-      'an empty framing and a length': post(`Transfer-Encoding: \r\n${length}`, BODY),
-      'two framings': post(chunked + chunked, whole),
-      'another coding before the chunks': post('Transfer-Encoding: gzip, chunked\r\n', whole),
-      'a length behind a header without a name': post(`: b\r\n${length}`, BODY),
-      'two lengths to GET, the first of 0': `${get('/hotels/h1', 'Content-Length: 0\r\nContent-Length: 5\r\n')}hello`,
-      'an empty length to GET': get('/hotels/h1', 'Content-Length:\r\n'),
-      'two lengths to GET, the first empty': `${get('/hotels/h1', 'Content-Length:\r\nContent-Length: 5\r\n')}hello`,
-      'two framings to GET, the first empty': get('/hotels/h1', `Transfer-Encoding:\r\n${chunked}`) + chunk,
-      'two framings to a page, the first empty': get('/docs', `Transfer-Encoding:\r\n${chunked}`) + chunk,
-      'two lengths in one': post(`Content-Length: ${BODY.length}, 3\r\n`, BODY),
-      'a length below zero': post('Content-Length: -1\r\n', BODY),
-      'a length with a plus': post(`Content-Length: +${BODY.length}\r\n`, BODY),
-      'a length in hexadecimal': post('Content-Length: 0x18\r\n', BODY),
-      'an empty length': post('Content-Length: \r\n', BODY),
-      'no length': post('', BODY),
-      'both framings': post(length + chunked, chunk),
-      'both framings, the length last': post(chunked + length, chunk),
-      'both framings, a length of 0': post(`Content-Length: 0\r\n${chunked}`, whole),
-      'an unknown framing': post('Transfer-Encoding: gzip\r\n', BODY),
-      'a non-numeric chunk size': post(chunked, 'zz\r\nx\r\n0\r\n\r\n'),
-      'a chunk size beyond 64 bits': post(chunked, 'fffffffffffffffff\r\nx\r\n0\r\n\r\n'),
-      'a chunk that is longer than its size': post(chunked, `3\r\n${BODY}\r\n0\r\n\r\n`),
-      'a request within a body':
-        get('/hotels/h1', `Content-Length: ${get('/hotels/x1').length}\r\n`) + get('/hotels/x1'),
-      // src/http/host.test.ts has every form of a host
-      'two hosts': get('/hotels/h1', 'Host: b\r\n'),
-      'two hosts to POST': post(`${length}Host: a\r\n`, BODY),
-      'an empty host': toHost(''),
-      'an empty host to POST': post(length, BODY).replace('Host: a', 'Host: '),
-      'a host of a port alone': toHost(':80'),
-      'a host with a blank': toHost('a b'),
-    },
-    /** Any other response, or none. */
-    'not answered': {
-      'a length beyond 64 bits': post('Content-Length: 18446744073709551640\r\n', BODY),
-      'a length of 4 GiB': post('Content-Length: 4294967320\r\n', BODY),
-      'a framing of chunks and more': post('Transfer-Encoding: chunked, gzip\r\n', chunk),
-      'a framing of xchunked': post('Transfer-Encoding: xchunked\r\n', chunk),
-      'a chunk size of all bits': post(chunked, 'ffffffffffffffff\r\nx\r\n0\r\n\r\n'),
-      'a chunk that is shorter than its size': post(chunked, `ff\r\n${BODY}\r\n0\r\n\r\n`),
-      'chunks with trailers': post(chunked, `${chunk}0\r\nx-api-key: nonsense\r\n\r\n`),
-      'a carriage return in a header value': get('/hotels/h1', 'x-request-id: a\rb\r\n'),
-      'a request behind a body that was not announced':
-        post('Content-Length: 0\r\n', BODY) + get('/hotels/h1'),
-    },
-  };
-}
+/** Requests with a known fault, by what is received for them. */
+const wrong = {
+  /**
+   * 200: correct requests, and two that the HTTP library should reject. The latter are harmless here: they concern only
+   * the connection of their client, who could have sent the same in two requests. Proxies, where clients share
+   * connections, reject or rewrite them (test/hostile/parser-gaps.test.ts).
+   */
+  answered: {
+    'chunks with bare line feeds': post(chunked, `18\n${BODY}\n0\n\n`),
+    'a header without a name': get('/hotels/h1', ': b\r\n'),
+    'a GET of length 0': get('/hotels/h1', 'Content-Length: 0\r\n'),
+    'ninety-eight headers': get('/hotels/h1', 'x: y\r\n'.repeat(96)),
+    'an upgrade': get(
+      '/hotels/h1',
+      'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n',
+    ),
+    'an expectation': post(`${length}Expect: 100-continue\r\n`, BODY),
+    'a query of nothing but marks': get(`/hotels?${'&=?'.repeat(300)}`),
+  },
+  /** If two readers could find different ends, the response is 400 and the connection closes. */
+  closed: {
+    'two lengths that differ': post(`${length}Content-Length: 3\r\n`, BODY),
+    'two lengths, the shorter first': post(`Content-Length: 3\r\n${length}`, BODY),
+    'two lengths, both right': post(length + length, BODY),
+    'an empty framing and a length': post(`Transfer-Encoding: \r\n${length}`, BODY),
+    'two framings': post(chunked + chunked, whole),
+    'another coding before the chunks': post('Transfer-Encoding: gzip, chunked\r\n', whole),
+    'a length behind a header without a name': post(`: b\r\n${length}`, BODY),
+    'two lengths to GET, the first of 0': `${get('/hotels/h1', 'Content-Length: 0\r\nContent-Length: 5\r\n')}hello`,
+    'an empty length to GET': get('/hotels/h1', 'Content-Length:\r\n'),
+    'two lengths to GET, the first empty': `${get('/hotels/h1', 'Content-Length:\r\nContent-Length: 5\r\n')}hello`,
+    'two framings to GET, the first empty': get('/hotels/h1', `Transfer-Encoding:\r\n${chunked}`) + chunk,
+    'two framings to a page, the first empty': get('/docs', `Transfer-Encoding:\r\n${chunked}`) + chunk,
+    'two lengths in one': post(`Content-Length: ${BODY.length}, 3\r\n`, BODY),
+    'a length below zero': post('Content-Length: -1\r\n', BODY),
+    'a length with a plus': post(`Content-Length: +${BODY.length}\r\n`, BODY),
+    'a length in hexadecimal': post('Content-Length: 0x18\r\n', BODY),
+    'an empty length': post('Content-Length: \r\n', BODY),
+    'no length': post('', BODY),
+    'both framings': post(length + chunked, chunk),
+    'both framings, the length last': post(chunked + length, chunk),
+    'both framings, a length of 0': post(`Content-Length: 0\r\n${chunked}`, whole),
+    'an unknown framing': post('Transfer-Encoding: gzip\r\n', BODY),
+    'a non-numeric chunk size': post(chunked, 'zz\r\nx\r\n0\r\n\r\n'),
+    'a chunk size beyond 64 bits': post(chunked, 'fffffffffffffffff\r\nx\r\n0\r\n\r\n'),
+    'a chunk that is longer than its size': post(chunked, `3\r\n${BODY}\r\n0\r\n\r\n`),
+    'a request within a body':
+      get('/hotels/h1', `Content-Length: ${get('/hotels/x1').length}\r\n`) + get('/hotels/x1'),
+    // src/http/host.test.ts has every form of a host
+    'two hosts': get('/hotels/h1', 'Host: b\r\n'),
+    'two hosts to POST': post(`${length}Host: a\r\n`, BODY),
+    'an empty host': toHost(''),
+    'an empty host to POST': post(length, BODY).replace('Host: a', 'Host: '),
+    'a host of a port alone': toHost(':80'),
+    'a host with a blank': toHost('a b'),
+  },
+  /** Any other response, or none. */
+  'not answered': {
+    'a length beyond 64 bits': post('Content-Length: 18446744073709551640\r\n', BODY),
+    'a length of 4 GiB': post('Content-Length: 4294967320\r\n', BODY),
+    'a framing of chunks and more': post('Transfer-Encoding: chunked, gzip\r\n', chunk),
+    'a framing of xchunked': post('Transfer-Encoding: xchunked\r\n', chunk),
+    'a chunk size of all bits': post(chunked, 'ffffffffffffffff\r\nx\r\n0\r\n\r\n'),
+    'a chunk that is shorter than its size': post(chunked, `ff\r\n${BODY}\r\n0\r\n\r\n`),
+    'chunks with trailers': post(chunked, `${chunk}0\r\nx-api-key: nonsense\r\n\r\n`),
+    'a carriage return in a header value': get('/hotels/h1', 'x-request-id: a\rb\r\n'),
+    'a request behind a body that was not announced': post('Content-Length: 0\r\n', BODY) + get('/hotels/h1'),
+  },
+};
 
-/** Returns requests by the cause, as docs/errors.md states it, for which the HTTP library answers them, or does not. */
-function ofLibrary(): Record<string, Record<string, string>> {
-  const toHost = (host: string) => get('/hotels/h1').replace('Host: a', `Host:${host}`);
-  const chunks = (size: string) => post('Transfer-Encoding: chunked\r\n', `${size}\r\nx\r\n0\r\n\r\n`);
-  return {
-    'other headers, but no `Host`': { 'no host': `GET /hotels/h1 HTTP/1.1\r\n${key()}\r\n` },
-    'a `Content-Length` that is neither empty nor a number': {
-      'a length of letters': post('Content-Length: many\r\n', BODY),
-      'a length that ends in letters': post('Content-Length: 1x\r\n', BODY),
-    },
-    'a chunk whose size is no number': { 'a chunk size of letters': chunks('zz') },
-    'more than 4 KiB of request line and headers, or more than 98 headers': {
-      'headers over 4 KiB': get('/hotels/h1', `x-long: ${'a'.repeat(5_000)}\r\n`),
-      'a target over 4 KiB': get(`/${'a'.repeat(5_000)}`),
-      'ninety-nine headers': get('/hotels/h1', 'x: y\r\n'.repeat(97)),
-    },
-    'HTTP/1.0, HTTP/2 without an upgrade, and TLS at the port of plain HTTP': {
-      'HTTP/1.0': `GET /hotels/h1 HTTP/1.0\r\nHost: a\r\n${key()}\r\n`,
-      'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-      TLS: '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03',
-    },
-    'a target in absolute form (`GET http://host/hotels`), as for a forward proxy, or without a leading `/`':
-      {
-        'the absolute form': get('http://a/hotels/h1'),
-        'the authority form': 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n',
-        'a path of a star': 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n',
-        'a path without a slash': get('hotels/h1'),
-      },
-    'a control character or a blank in the target': {
-      'a control character in the path': get('/hotels\x01'),
-      'a NUL in the path': get('/hotels/h\x001'),
-      'a tab before the path': get('/hotels/h1').replaceAll(' /', '\t/'),
-      'a blank in the path': get('/hotels/h1 x'),
-    },
-    'a request line that ends without a carriage return': {
-      'a request line with a bare line feed': get('/hotels/h1').replace('\r\n', '\n'),
-      'bare line feeds': get('/hotels/h1').replaceAll('\r\n', '\n'),
-    },
-    'no header at all': { 'a request line alone': 'GET /hotels/h1 HTTP/1.1\r\n\r\n' },
-    'a control character in a header, or a character that no header name has in its name': {
-      'a NUL in a header value': get('/hotels/h1', 'x-request-id: a\0b\r\n'),
-      'a control character in a header value': get('/hotels/h1', 'x-request-id: a\x01b\r\n'),
-      'a NUL in the host': toHost('a\0b'),
-      'a NUL in a header name': get('/hotels/h1', 'x\0a: b\r\n'),
-      'a header with a blank in its name': get('/hotels/h1', 'x a: b\r\n'),
-      'a header with a blank before the colon': get('/hotels/h1', 'x-a : b\r\n'),
-      'a framing with a blank before the colon': post('Transfer-Encoding : chunked\r\n', '0\r\n\r\n'),
-    },
-    'a header line without a colon, with a blank before it, or without a carriage return': {
-      'a header without a colon': get('/hotels/h1', 'nonsense\r\n'),
-      'a header behind a blank': get('/hotels/h1', ' x-a: b\r\n'),
-      'a header with a bare line feed': get('/hotels/h1', 'x-a: b\n'),
-    },
-    'a header over two lines': {
-      'a folded header of the API': `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key:\r\n ${service.fullKey}\r\n\r\n`,
-      'a folded header': get('/hotels/h1', 'x-a: b\r\n c\r\n'),
-    },
-    'an empty line before the request': {
-      'a request behind an empty line': `\r\n${get('/hotels/h1')}`,
-      'nothing but line ends': '\r\n'.repeat(1_000),
-    },
-  };
-}
+/** Requests by the cause, as docs/errors.md states it, for which the HTTP library answers them, or does not. */
+const ofLibrary: Record<string, Record<string, string>> = {
+  'other headers, but no `Host`': { 'no host': `GET /hotels/h1 HTTP/1.1\r\n${key}\r\n` },
+  'a `Content-Length` that is neither empty nor a number': {
+    'a length of letters': post('Content-Length: many\r\n', BODY),
+    'a length that ends in letters': post('Content-Length: 1x\r\n', BODY),
+  },
+  'a chunk whose size is no number': { 'a chunk size of letters': post(chunked, 'zz\r\nx\r\n0\r\n\r\n') },
+  'more than 4 KiB of request line and headers, or more than 98 headers': {
+    'headers over 4 KiB': get('/hotels/h1', `x-long: ${'a'.repeat(5_000)}\r\n`),
+    'a target over 4 KiB': get(`/${'a'.repeat(5_000)}`),
+    'ninety-nine headers': get('/hotels/h1', 'x: y\r\n'.repeat(97)),
+  },
+  'HTTP/1.0, HTTP/2 without an upgrade, and TLS at the port of plain HTTP': {
+    'HTTP/1.0': `GET /hotels/h1 HTTP/1.0\r\nHost: a\r\n${key}\r\n`,
+    'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    TLS: '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03',
+  },
+  'a target in absolute form (`GET http://host/hotels`), as for a forward proxy, or without a leading `/`': {
+    'the absolute form': get('http://a/hotels/h1'),
+    'the authority form': 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n',
+    'a path of a star': 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n',
+    'a path without a slash': get('hotels/h1'),
+  },
+  'a control character or a blank in the target': {
+    'a control character in the path': get('/hotels\x01'),
+    'a NUL in the path': get('/hotels/h\x001'),
+    'a tab before the path': get('/hotels/h1').replaceAll(' /', '\t/'),
+    'a blank in the path': get('/hotels/h1 x'),
+  },
+  'a request line that ends without a carriage return': {
+    'a request line with a bare line feed': get('/hotels/h1').replace('\r\n', '\n'),
+    'bare line feeds': get('/hotels/h1').replaceAll('\r\n', '\n'),
+  },
+  'no header at all': { 'a request line alone': 'GET /hotels/h1 HTTP/1.1\r\n\r\n' },
+  'a control character in a header, or a character that no header name has in its name': {
+    'a NUL in a header value': get('/hotels/h1', 'x-request-id: a\0b\r\n'),
+    'a control character in a header value': get('/hotels/h1', 'x-request-id: a\x01b\r\n'),
+    'a NUL in the host': toHost('a\0b'),
+    'a NUL in a header name': get('/hotels/h1', 'x\0a: b\r\n'),
+    'a header with a blank in its name': get('/hotels/h1', 'x a: b\r\n'),
+    'a header with a blank before the colon': get('/hotels/h1', 'x-a : b\r\n'),
+    'a framing with a blank before the colon': post('Transfer-Encoding : chunked\r\n', '0\r\n\r\n'),
+  },
+  'a header line without a colon, with a blank before it, or without a carriage return': {
+    'a header without a colon': get('/hotels/h1', 'nonsense\r\n'),
+    'a header behind a blank': get('/hotels/h1', ' x-a: b\r\n'),
+    'a header with a bare line feed': get('/hotels/h1', 'x-a: b\n'),
+  },
+  'a header over two lines': {
+    'a folded header of the API': `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key:\r\n ${service.fullKey}\r\n\r\n`,
+    'a folded header': get('/hotels/h1', 'x-a: b\r\n c\r\n'),
+  },
+  'an empty line before the request': {
+    'a request behind an empty line': `\r\n${get('/hotels/h1')}`,
+    'nothing but line ends': '\r\n'.repeat(1_000),
+  },
+};
 
 /** Returns the statuses of the HTTP library in docs/errors.md by cause; `none`: the connection closes without a response. */
 function documentedStatuses(): Record<string, string> {
@@ -214,16 +199,14 @@ function documentedStatuses(): Record<string, string> {
 }
 
 /** Correct requests, for mutations. */
-const right = () => [
+const right = [
   get('/hotels?limit=5&offset=3'),
   get('/hotels/h1'),
   get('/hotels/channel/CH-1', 'If-None-Match: "a", W/"b"\r\nAccept-Encoding: gzip;q=0.5, br\r\n'),
   get('/hotels/registry/500001'),
-  post(`Content-Length: ${BODY.length}\r\n`, BODY),
-  inChunks(),
-  get('/hotels') +
-    post(`Content-Length: ${BODY.length}\r\n`, BODY) +
-    get('/hotels?limit=100', 'Accept-Encoding: br\r\n'),
+  post(length, BODY),
+  inChunks,
+  get('/hotels') + post(length, BODY) + get('/hotels?limit=100', 'Accept-Encoding: br\r\n'),
 ];
 
 const TOKENS = [
@@ -268,7 +251,7 @@ async function expectWell(): Promise<void> {
 
 describe('a malformed request', () => {
   it('of a known kind does not affect others', async () => {
-    for (const [group, requests] of Object.entries(wrong())) {
+    for (const [group, requests] of Object.entries(wrong)) {
       const answers = await Promise.all(Object.values(requests).map((request) => send(request)));
       for (const [i, [what, request]] of Object.entries(requests).entries()) {
         const { text, closed } = answers[i]!;
@@ -284,7 +267,7 @@ describe('a malformed request', () => {
 
   it('that the HTTP library answers gets the status that the documents state for its cause', async () => {
     const documented = documentedStatuses();
-    const causes = Object.entries(ofLibrary());
+    const causes = Object.entries(ofLibrary);
     expect(causes.map(([cause]) => cause).sort()).toEqual(Object.keys(documented).sort());
     const received = causes.flatMap(([cause, requests]) =>
       Object.entries(requests).map(async ([what, request]) => {
@@ -301,18 +284,18 @@ describe('a malformed request', () => {
   });
 
   it.each([
-    ['hotels', () => get('/hotels/h1')],
-    ['batches', () => post(`Content-Length: ${BODY.length}\r\n`, BODY)],
+    ['hotels', get('/hotels/h1')],
+    ['batches', post(length, BODY)],
   ])('is none of ten %s at once: they are answered if one iteration suffices', async (_, request) => {
-    const answers = async () => (await send(request().repeat(10))).text.split('HTTP/1.1 200 ').length - 1;
+    const answers = async () => (await send(request.repeat(10))).text.split('HTTP/1.1 200 ').length - 1;
     await expect.poll(answers).toBe(10);
   });
 
   it('of any of a thousand kinds does not affect the workers', async () => {
     const random = randomFrom(SEED);
-    const known = [wrong(), ofLibrary()].flatMap((of) => Object.values(of).flatMap(Object.values<string>));
+    const known = [wrong, ofLibrary].flatMap((of) => Object.values(of).flatMap(Object.values<string>));
     const requests = Array.from({ length: REQUESTS }, () => {
-      const from = random() < 0.7 ? right() : known;
+      const from = random() < 0.7 ? right : known;
       return mutated(from[Math.floor(random() * from.length)]!, random);
     });
     for (let start = 0; start < requests.length; start += AT_ONCE) {
@@ -325,22 +308,22 @@ describe('a malformed request', () => {
   });
 });
 
-const smuggled = () => get('/hotels/x7');
+const smuggled = get('/hotels/x7');
 const withBody = (framing: string, body: string) => get('/hotels/h1', `${framing}\r\n`) + body;
-const withLength = () => withBody(`Content-Length: ${smuggled().length}`, smuggled());
+const withLength = withBody(`Content-Length: ${smuggled.length}`, smuggled);
 const NO_BODY = '{"error":"GET requests must not carry a body"}';
 
-it.each<[what: string, request: () => string, status: number, body: string]>([
+it.each<[what: string, request: string, status: number, body: string]>([
   ['a GET with a length', withLength, 400, NO_BODY],
-  ['a HEAD with a length', () => withLength().replace('GET', 'HEAD'), 400, ''],
-  ['a GET with chunks', () => withBody('Transfer-Encoding: chunked', '1\r\nx\r\n0\r\n\r\n'), 400, NO_BODY],
-  ['a GET with endless chunks', () => withBody('Transfer-Encoding: chunked', '1\r\nx\r\n'), 400, NO_BODY],
-  ['a GET with an unknown framing', () => withBody('Transfer-Encoding: x', '0\r\n\r\n'), 400, NO_BODY],
-  ['a GET with a length that is not kept', () => withBody('Content-Length: 9', 'hello'), 400, NO_BODY],
+  ['a HEAD with a length', withLength.replace('GET', 'HEAD'), 400, ''],
+  ['a GET with chunks', withBody('Transfer-Encoding: chunked', '1\r\nx\r\n0\r\n\r\n'), 400, NO_BODY],
+  ['a GET with endless chunks', withBody('Transfer-Encoding: chunked', '1\r\nx\r\n'), 400, NO_BODY],
+  ['a GET with an unknown framing', withBody('Transfer-Encoding: x', '0\r\n\r\n'), 400, NO_BODY],
+  ['a GET with a length that is not kept', withBody('Content-Length: 9', 'hello'), 400, NO_BODY],
   ['a batch in chunks', inChunks, 200, '[{"id":"h1",'],
-  ['a batch in chunks without a key', () => inChunks().replace(key(), ''), 401, '{"error":"Unauthorized"}'],
+  ['a batch in chunks without a key', inChunks.replace(key, ''), 401, '{"error":"Unauthorized"}'],
 ])('%s has one response, and its connection closes', async (_, request, status, body) => {
-  const { text, closed } = await send(request(), 2_000);
+  const { text, closed } = await send(request, 2_000);
   const [head, content] = text.split('\r\n\r\n');
   expect(head).toContain(`HTTP/1.1 ${status} `);
   expect([content!.slice(0, body.length || 1), closed]).toEqual([body, true]);
@@ -357,7 +340,7 @@ it.each([
 ])(
   'a request %s has no response beside that of a batch in chunks, whose connection closes',
   async (_, end) => {
-    const { text, closed } = await send(inChunks().slice(0, -2) + end + smuggled(), 2_000);
+    const { text, closed } = await send(inChunks.slice(0, -2) + end + smuggled, 2_000);
     expect(closed).toBe(true);
     expect(text.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(1);
   },

@@ -1,7 +1,7 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { errorsIn } from '../support/log-lines.ts';
 import { expectError } from '../support/responses.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 /** Ids that require encoding, and ids with a meaning elsewhere. */
 const ODD_IDS = [
@@ -12,19 +12,15 @@ const ODD_IDS = [
   ...['x'.repeat(255), '😀'.repeat(255)],
 ];
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({
-    hotels: [
-      { id: 'plain', channel_id: 'CH-1', registry_id: 500001 },
-      { id: 'minus', registry_id: -5 },
-      { id: 'zero', registry_id: 0 },
-      { id: 'lower', channel_id: 'mixed' },
-      { id: 'upper', channel_id: 'MIXED' },
-      ...ODD_IDS.map((id) => ({ id, channel_id: id })),
-    ],
-  });
+const service = await startService({
+  hotels: [
+    { id: 'plain', channel_id: 'CH-1', registry_id: 500001 },
+    { id: 'minus', registry_id: -5 },
+    { id: 'zero', registry_id: 0 },
+    { id: 'lower', channel_id: 'mixed' },
+    { id: 'upper', channel_id: 'MIXED' },
+    ...ODD_IDS.map((id) => ({ id, channel_id: id })),
+  ],
 });
 
 const expectNotFound = async (path: string) => expectError(await service.get(path), 404, 'Hotel not found');

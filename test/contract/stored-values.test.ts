@@ -1,10 +1,10 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readHotel } from '../../src/cli/import/hotel.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { insertHotels } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const MAX_URI = 2048;
 const MAX_EMAIL = 254;
@@ -38,20 +38,14 @@ const BAD_EMAILS = [
   ...[`a@${'b'.repeat(64)}.c`, emailOf(MAX_EMAIL + 1)],
 ];
 
-let service: Service;
-let document: ApiDocument;
+const service = await startService();
+const document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
+const ajv = new Ajv2020({ allowUnionTypes: true });
+(addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+const { Hotel, Image } = document.json.components.schemas;
 /** Returns true if the document's schema of this property accepts the value. */
-let schemaAccepts: (property: string, value: unknown) => boolean;
-
-beforeAll(async () => {
-  service = await startService();
-  document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
-  const ajv = new Ajv2020({ allowUnionTypes: true });
-  (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
-  const { Hotel, Image } = document.json.components.schemas;
-  schemaAccepts = (property, value) =>
-    ajv.validate(property === 'images' ? Image.properties.url : Hotel.properties[property], value);
-});
+const schemaAccepts = (property: string, value: unknown): boolean =>
+  ajv.validate(property === 'images' ? Image.properties.url : Hotel.properties[property], value);
 
 /** Fields with a URI in each place. */
 const withUri = (uri: string): object[] => [
