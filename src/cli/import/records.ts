@@ -93,15 +93,8 @@ export async function* readRecords(source: Source, header?: Header): AsyncGenera
 /** Parses a line of NDJSON; an `Error` is its fault. */
 export function parseHotel(line: string): unknown {
   try {
-    return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);
+    return JSON.parse(line);
   } catch (error) {
     return new Error(`not valid JSON: ${(error as Error).message}`);
   }
-}
-
-/** Leaves large registry ids as text, so that one beyond the bounds is rejected instead of rounded. */
-function keepDigits(this: unknown, name: string, value: unknown, context?: { source?: string }): unknown {
-  return name === 'registry_id' && typeof value === 'number' && !Number.isSafeInteger(value)
-    ? context?.source
-    : value;
 }
