@@ -4,18 +4,14 @@ import { isUtf8 } from 'node:buffer';
 export const LINE_LIMIT_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 
-/** Range of the source in bytes of its unpacked content; `end` is exclusive. */
-export interface ByteRange {
-  start: number;
-  end: number;
-}
-
-/** Line of the source without its newline, and its range; or a row of several lines. */
-export interface Line extends ByteRange {
+/** Line of the source without its newline; or a row of several lines. */
+export interface Line {
   /** line number from 1; of a row, the first */
   number: number;
   /** number of lines; more than 1 for a row of several */
   lines: number;
+  /** the line as it is stored, of one that is too long the first MiB */
+  bytes: Buffer;
   /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
   fault: string;
@@ -29,17 +25,15 @@ export interface Line extends ByteRange {
  */
 export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let number = 0;
-  let start = 0;
   let begun: Buffer[] = [];
   let begunBytes = 0;
   const finish = (rest: Buffer, isUnfinished = false): Line => {
-    const end = start + begunBytes + rest.length;
-    const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
-    const line = { number: ++number, lines: 1, start, end, ...readText(bytes, end - start), isUnfinished };
-    start = end + 1;
+    const stored = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
+    const isLong = begunBytes + rest.length > LINE_LIMIT_BYTES;
+    const bytes = stored.subarray(0, LINE_LIMIT_BYTES);
     begun = [];
     begunBytes = 0;
-    return line;
+    return { number: ++number, lines: 1, bytes, ...readText(bytes, isLong), isUnfinished };
   };
   for await (const piece of pieces) {
     const lines: Line[] = [];
@@ -49,7 +43,7 @@ export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<
       from = to + 1;
     }
     const rest = piece.subarray(from);
-    // of a line that is too long only the length is kept
+    // of a line that is too long only the beginning and the length are kept
     if (begunBytes <= LINE_LIMIT_BYTES) begun.push(rest);
     begunBytes += rest.length;
     yield lines;
@@ -57,8 +51,8 @@ export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<
   if (begunBytes > 0) yield [finish(Buffer.alloc(0), true)];
 }
 
-function readText(bytes: Buffer, sizeBytes: number): Pick<Line, 'text' | 'fault'> {
-  if (sizeBytes > LINE_LIMIT_BYTES) return { text: undefined, fault: 'the line is longer than 1 MiB' };
+function readText(bytes: Buffer, isLong: boolean): Pick<Line, 'text' | 'fault'> {
+  if (isLong) return { text: undefined, fault: 'the line is longer than 1 MiB' };
   if (!isUtf8(bytes)) return { text: undefined, fault: 'the line is not UTF-8' };
   const isMarked = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   return { text: bytes.toString('utf8', isMarked ? 3 : 0), fault: '' };

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { type Line, readLines } from '../common/lines.ts';
-import { joinRows, readHeader, readRows } from './csv.ts';
+import { joinRows, parseRows, readHeader } from './csv.ts';
 
 const MIB = 1024 * 1024;
 const headerOf = (text: string) => readHeader({ number: 1, text });
-const read = (header: string, rows: string[]) => readRows(rows, headerOf(header)!);
+const read = (header: string, rows: string[]) => parseRows(rows, headerOf(header)!);
 
 test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
   const [row, wrong] = read('id,name,latitude,room_count,images,registry_id,channel_id', [
@@ -53,7 +53,7 @@ describe('rows over several lines', () => {
       [6, 1, '"c"'],
     ]);
     const [first] = await join(content);
-    expect(`id,name\n${content}`.slice(first!.start, first!.end)).toBe(first!.text);
+    expect(String(first!.bytes)).toBe(first!.text);
   });
 
   test('do not depend on the boundaries of the chunks', async () => {

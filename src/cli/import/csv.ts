@@ -51,19 +51,25 @@ export async function* joinRows(
         rows.push(first);
         continue;
       }
-      const fits = (line: Line) => line.text !== undefined && line.end - first.start <= LINE_LIMIT_BYTES;
-      let last = at + 1;
+      let rowBytes = first.bytes.length;
+      let last = at;
+      let end: Line | undefined;
+      let fits: boolean;
       // a quote that is not closed ends at the next one, so no line is followed twice
-      while (last < held.length && fits(held[last]!) && !hasOddQuotes(held[last]!)) last++;
-      const end = held[last];
+      do {
+        end = held[++last];
+        rowBytes += 1 + (end?.bytes.length ?? 0);
+        fits = end?.text !== undefined && rowBytes <= LINE_LIMIT_BYTES;
+      } while (fits && !hasOddQuotes(end!));
       if (!end && !isEnd) {
         held = held.slice(at);
         return rows;
       }
       const lines = held.slice(at, last + 1);
-      const text = end && fits(end) ? lines.map((line) => line.text).join('\n') : undefined;
-      if (end && text !== undefined && cellsOf([text], delimiter)?.length === 1) {
-        rows.push({ ...end, number: first.number, start: first.start, lines: lines.length, text });
+      const text = lines.map((line) => line.text).join('\n');
+      if (fits && cellsOf([text], delimiter)?.length === 1) {
+        const bytes = Buffer.from(text);
+        rows.push({ ...end!, number: first.number, lines: lines.length, bytes, text });
         at = last;
       } else {
         const others = lines.length - 1;
@@ -84,12 +90,12 @@ export async function* joinRows(
 const hasOddQuotes = ({ text = '' }: Line) => text.split('"').length % 2 === 0;
 
 /** Reads each row as an object, an `Error` with its fault, or undefined if it repeats the header. */
-export function readRows(texts: string[], header: Header): unknown[] {
+export function parseRows(texts: string[], header: Header): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
   const rows = cellsOf(texts, header.delimiter);
   if (rows?.length === texts.length) return rows.map((row) => readRow(row, header.columns));
   if (texts.length === 1) return [new Error('not valid CSV: check its quotes')];
-  return texts.flatMap((text) => readRows([text], header));
+  return texts.flatMap((text) => parseRows([text], header));
 }
 
 /** Reads numbers and images in their own type, the rest as trimmed text. Omits empty cells; a text for null becomes empty. */

@@ -134,8 +134,7 @@ export class Importer {
   async #stage(transaction: TransactionSql): Promise<void> {
     await transaction.unsafe(`
       create temporary table staged on commit drop as
-      select 0::bigint as line, 0::float8 as starts_at, 0::float8 as ends_at, null::text as fault,
-        ${IMPORTED_COLUMNS.join(', ')} from hotels with no data`);
+      select 0::bigint as line, null::text as fault, ${IMPORTED_COLUMNS.join(', ')} from hotels with no data`);
     await copyIn(transaction, 'copy staged from stdin', () => this.#rows());
     await transaction`create unique index on staged (line)`;
     await transaction`analyze staged`;
@@ -152,13 +151,7 @@ export class Importer {
         if (fault === undefined) read.nulls += nulls;
         if (fault === undefined) read.converted_uris += convertedUris;
         if (at.isUnfinished && this.#header) this.#mayBeCut = true;
-        rows += copyRow([
-          at.number,
-          at.start,
-          at.end,
-          fault,
-          ...IMPORTED_COLUMNS.map((column) => hotel[column]),
-        ]);
+        rows += copyRow([at.number, fault, ...IMPORTED_COLUMNS.map((column) => hotel[column])]);
       }
       this.#progress.at(this.#source.positionBytes);
       if (rows !== '') yield rows;

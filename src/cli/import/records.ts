@@ -2,7 +2,7 @@ import { Failure } from '../../lib/failure.ts';
 import { type Line, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
 import type { Source } from '../common/source.ts';
-import { type Header, joinRows, readHeader, readRows } from './csv.ts';
+import { type Header, joinRows, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
@@ -74,13 +74,18 @@ async function firstLine(source: Source): Promise<Line | undefined> {
   return undefined;
 }
 
+/** Reads the lines of NDJSON or the rows of CSV; yields an array for each chunk of the source. */
+export function readRows(source: Source, header: Header | undefined): AsyncGenerator<Line[]> {
+  const lines = readLines(source.read());
+  return header ? joinRows(lines, header) : lines;
+}
+
 /** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and repeated header rows. */
 export async function* readRecords(source: Source, header?: Header): AsyncGenerator<ImportRecord[], void> {
-  const lines = readLines(source.read());
-  for await (const chunk of header ? joinRows(lines, header) : lines) {
+  for await (const chunk of readRows(source, header)) {
     const rows = chunk.filter(({ text }) => text?.trim() !== '');
     const texts = rows.flatMap(({ text }) => text ?? []);
-    const contents = (header ? readRows(texts, header) : texts.map(parseHotel)).values();
+    const contents = (header ? parseRows(texts, header) : texts.map(parseHotel)).values();
     yield rows.flatMap((at) => {
       const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
       if (content === undefined) return [];
