@@ -25,18 +25,14 @@ export function addCommand(program: CliCommand): void {
       'hotel-api export hotels.ndjson.gz',
       'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
     )
-    .action(async (file, options, command: CliCommand) => {
-      if (file === '-' && options.json)
-        command.error('error: --json needs a file, because standard output carries the hotels', {
-          exitCode: 2,
-        });
-      await exportHotels(file, options);
-    });
+    .action(exportHotels);
 }
 
 /** Runs `export [FILE]` (`-`: standard output, without `json`): writes one snapshot of all hotels as NDJSON, ordered by id. */
 async function exportHotels(file: string, { json }: { json?: boolean }): Promise<void> {
   const toOutput = file === '-';
+  if (toOutput && json)
+    throw new Failure('--json needs a file, because standard output carries the hotels.', 2);
   // unique to this run: another may export to the same file
   const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
   const sink = toOutput ? process.stdout : createWriteStream(partial, { flags: 'wx' });
@@ -56,11 +52,10 @@ async function exportHotels(file: string, { json }: { json?: boolean }): Promise
   }
 }
 
-/** Returns a hotel as a line: the fields of the API except the derived `certified`; registry ids keep all digits. */
-function lineOf({ registry_id: registryId, images, ...fields }: HotelRow): string {
-  const shown = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
-  const text = JSON.stringify({ ...fields, images: shown });
-  return `${text.slice(0, -1)},"registry_id":${registryId}}\n`;
+/** Returns a hotel as a line: the fields of the API except the derived `certified`. */
+function lineOf({ registry_id, ...hotel }: HotelRow): string {
+  const images = hotel.images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
+  return `${JSON.stringify({ ...hotel, images, registry_id: registry_id && Number(registry_id) })}\n`;
 }
 
 async function writeHotels(sql: Sql, packer: NodeJS.ReadWriteStream, sink: Writable): Promise<number> {
