@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { readConfig } from '../config/config.ts';
@@ -34,9 +35,8 @@ async function health({ json }: { json?: boolean }): Promise<void> {
   let body: string;
   try {
     // not fetch, because it rejects the ports that browsers block, such as 6000 and 10080
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    get({ host, port, path: '/readyz', signal, agent: false }).on('response', resolve).on('error', reject);
-    const response = await promise;
+    const request = get({ host, port, path: '/readyz', signal, agent: false });
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
     status = response.statusCode;
     body = (await text(response)).trim();
   } catch (error) {
