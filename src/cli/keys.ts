@@ -6,14 +6,7 @@ import { Failure } from '../lib/failure.ts';
 import { isoTime } from '../lib/iso-time.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { requireCollection } from './collections.ts';
-import {
-  collectScope,
-  parseDuration,
-  parseExpiry,
-  parseRateLimit,
-  parseText,
-  parseWhole,
-} from './common/arguments.ts';
+import { parseDuration, parseExpiry, parseRateLimit, parseText, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
@@ -22,19 +15,6 @@ const DAY_S = 86_400;
 /** Days for which the use of keys is kept. */
 const MAX_DAYS = 90;
 const SHOWN_ONCE = 'The key is shown only now: only its hash is stored.';
-
-/** New key as printed once. `expires_at` is an ISO time in UTC or null. */
-interface NewKey {
-  id: string;
-  name: string;
-  key: string;
-  scopes: string[];
-  expires_at: string | null;
-  /** such as 200/s; absent without a limit */
-  rate_limit?: string;
-  /** absent if the key sees all hotels */
-  collection?: string;
-}
 
 /** Properties of a key that is created. */
 interface KeyOptions {
@@ -57,19 +37,9 @@ export function addCommand(program: CliCommand): void {
     .command('create')
     .description('create a key and print it once; only its hash is stored')
     .requiredOption('--name <name>', 'name of the key holder', parseText(200))
-    .addOption(
-      new Option('--scope <scope>', 'additional scope: registry; may be repeated')
-        .argParser(collectScope)
-        .default([], 'none'),
-    )
-    .option('--expires <time>', 'a date (00:00 UTC) or an ISO time (default: never)', (text) =>
-      parseExpiry(text),
-    )
-    .addOption(
-      new Option('--rate-limit <rate>', 'rate limit: 200/s, 6000/m, 100000/h')
-        .argParser(parseRateLimit)
-        .default(null, 'none'),
-    )
+    .addOption(new Option('--scope <scope>', 'additional scope (default: none)').choices(['registry']))
+    .option('--expires <time>', 'a date (00:00 UTC) or an ISO time (default: never)', parseExpiry)
+    .option('--rate-limit <rate>', 'rate limit: 200/s, 6000/m, 100000/h (default: none)', parseRateLimit)
     .option('--collection <id>', 'collection whose hotels the key sees (default: all hotels)')
     .option('--note <text>', 'a note that keys list --json shows', parseText(500))
     .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
@@ -112,10 +82,10 @@ export function addCommand(program: CliCommand): void {
       'create a successor with the same name, scopes, rate limit, collection and expiry; the old key works until the grace time ends',
     )
     .argument('<id>', 'the id of the old key')
-    .addOption(
-      new Option('--grace <duration>', 'how long the old key remains valid at most: 90s, 15m, 24h, 7d')
-        .argParser(parseDuration)
-        .default(DAY_S, '24h'),
+    .option(
+      '--grace <duration>',
+      'how long the old key remains valid at most: 90s, 15m, 24h, 7d (default: 24h)',
+      parseDuration,
     )
     .option('--note <text>', 'a note about the new key that keys list --json shows', parseText(500))
     .option('--json', 'print one JSON document about the new key, as create does')
@@ -143,19 +113,22 @@ async function create({
   expires,
   json,
   ...options
-}: KeyOptions & { scope: string[]; expires?: string; json?: boolean }): Promise<void> {
+}: KeyOptions & { scope?: string; expires?: string; json?: boolean }): Promise<void> {
   const key = await withDatabase(async (sql) => {
     if (options.collection) await requireCollection(sql, options.collection);
-    return createKey(sql, { ...options, scopes: scope, expiresAt: expires ?? null });
+    return createKey(sql, { ...options, scopes: scope ? [scope] : [], expiresAt: expires });
   });
   print(json, key, SHOWN_ONCE);
 }
 
-/** Creates a key and stores its hash. Only the return value contains the key itself. */
+/**
+ * Creates a key and stores its hash. Only the return value contains the key itself. It has `rate_limit` (such as 200/s) and
+ * `collection` only if there is one; `expires_at` is an ISO time in UTC or null.
+ */
 export async function createKey(
   sql: Sql | TransactionSql,
   { name, scopes = [], expiresAt = null, rateLimit = null, collection = null, note = null }: KeyOptions,
-): Promise<NewKey> {
+) {
   const key = makeKey();
   const id = `key_${randomBytes(9).toString('base64url')}`;
   const [row] = await sql`
@@ -225,7 +198,7 @@ async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?:
  */
 async function rotate(
   id: string,
-  { grace: graceS, note, json }: { grace: number; note?: string; json?: boolean },
+  { grace: graceS = DAY_S, note, json }: { grace?: number; note?: string; json?: boolean },
 ): Promise<void> {
   const [created, validUntil] = await withDatabase((sql) =>
     sql.begin(async (transaction) => {

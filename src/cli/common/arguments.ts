@@ -6,7 +6,7 @@ const LONGEST_GRACE_S = 3650 * UNIT_S.d;
 const MAX_REQUESTS = 1_000_000;
 
 /** Parses a future date (its first moment, UTC) or ISO time (UTC without an offset); returns an ISO time in UTC. */
-export function parseExpiry(text: string, nowMs = Date.now()): string {
+export function parseExpiry(text: string): string {
   const parts =
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:\d{2})?)?$/i.exec(text);
   const [, day, time = '00:00', zone = 'Z'] = parts ?? [];
@@ -15,7 +15,7 @@ export function parseExpiry(text: string, nowMs = Date.now()): string {
   const isRealDay = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day!);
   if (!parts || Number.isNaN(at.getTime()) || !isRealDay)
     throw new InvalidArgumentError('Give a date or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z.');
-  if (at.getTime() <= nowMs) throw new InvalidArgumentError('The time must be in the future.');
+  if (at.getTime() <= Date.now()) throw new InvalidArgumentError('The time must be in the future.');
   return at.toISOString();
 }
 
@@ -70,10 +70,4 @@ export function parseText(maximum: number): (text: string) => string {
       throw new InvalidArgumentError(`Give 1 to ${maximum} characters.`);
     return text;
   };
-}
-
-/** Collects the scopes of a repeated option. */
-export function collectScope(text: string, before: string[]): string[] {
-  if (text !== 'registry') throw new InvalidArgumentError('The only scope is registry.');
-  return before.includes(text) ? before : [...before, text];
 }
