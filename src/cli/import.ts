@@ -4,7 +4,7 @@ import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
-import { Importer, type ImportOptions, type Summary } from './import/importer.ts';
+import { Importer, type ImportOptions } from './import/importer.ts';
 import { detectHeader } from './import/records.ts';
 
 export function addCommand(program: CliCommand): void {
@@ -49,16 +49,13 @@ async function run(path: string, { json, ...options }: ImportOptions & { json?: 
   const source = await Source.open(path);
   try {
     const importer = new Importer(source, await detectHeader(source), options);
-    show(await withDatabase((sql) => importer.run(sql)), options.dryRun, json);
+    const summary = await withDatabase((sql) => importer.run(sql));
+    const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
+    const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
+    const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
+    print(json, summary, [beginning + counts, ...notes].join('\n'), null);
+    if (summary.failed) process.exitCode = 1;
   } finally {
     await source.close();
   }
-}
-
-function show(summary: Summary, isDryRun = false, json = false): void {
-  const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
-  const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
-  const beginning = isDryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
-  print(json, summary, [beginning + counts, ...notes].join('\n'), null);
-  if (summary.failed) process.exitCode = 1;
 }
