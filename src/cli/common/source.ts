@@ -11,10 +11,8 @@ const CHUNK_BYTES = 256 * 1024;
 
 /** Source of an import: bytes that can be read several times; gzip is unpacked. */
 export class Source {
-  /** name in messages */
+  /** path of a plain file, else a name; also the beginning of the name of the file of its rejected lines */
   readonly name: string;
-  /** prefix of the names of files created for it */
-  readonly path: string;
   /** stored size: compressed if it is gzip */
   readonly sizeBytes: number;
   /** position of reading in the stored bytes */
@@ -23,10 +21,9 @@ export class Source {
   /** facts before it was read, of a plain file */
   readonly #before: BigIntStats | undefined;
 
-  private constructor(handle: FileHandle, name: string, path: string, size: number, before?: BigIntStats) {
+  private constructor(handle: FileHandle, name: string, size: number, before?: BigIntStats) {
     this.#handle = handle;
     this.name = name;
-    this.path = path;
     this.sizeBytes = size;
     this.#before = before;
   }
@@ -39,10 +36,9 @@ export class Source {
     try {
       const given = path === '-' ? undefined : await open(path);
       const facts = await given?.stat({ bigint: true });
-      if (given && facts?.isFile()) return new Source(given, path, path, Number(facts.size), facts);
+      if (given && facts?.isFile()) return new Source(given, path, Number(facts.size), facts);
       const copy = await spool(given?.createReadStream() ?? process.stdin);
-      const [name, prefix] = given ? [path, basename(path)] : ['standard input', 'stdin'];
-      return new Source(copy, name, prefix, (await copy.stat()).size);
+      return new Source(copy, given ? basename(path) : 'stdin', (await copy.stat()).size);
     } catch (error) {
       throw new Failure(
         `cannot read ${path}: ${(error as Error).message}. Name an NDJSON or CSV file, or - for standard input.`,
@@ -53,7 +49,7 @@ export class Source {
   /** Returns false for a file that was written or replaced since it was opened: it may not be whole. */
   async isUnchanged(): Promise<boolean> {
     const before = this.#before;
-    const now = before && (await stat(this.path, { bigint: true }).catch(() => undefined));
+    const now = before && (await stat(this.name, { bigint: true }).catch(() => undefined));
     return now?.ino === before?.ino && now?.size === before?.size && now?.mtimeNs === before?.mtimeNs;
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { TransactionSql } from 'postgres';
@@ -9,7 +10,7 @@ import type { Header } from './csv.ts';
 import { readRows } from './records.ts';
 
 /** Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`. */
-const rejectedPath = (source: Source, ending: string) => `${source.path}.rejected.${ending}`;
+const rejectedPath = (source: Source, ending: string) => `${source.name}.rejected.${ending}`;
 
 /** Removes the files of rejected lines that an earlier import of this source left. */
 export async function removeRejected(source: Source): Promise<void> {
@@ -46,8 +47,7 @@ export async function writeRejected(
   }
   const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
   try {
-    const file = await open(unfinished, 'wx', 0o600);
-    await pipeline(lines, file.createWriteStream());
+    await pipeline(lines, createWriteStream(unfinished, { flags: 'wx', mode: 0o600 }));
     await rename(unfinished, path);
     return path;
   } catch (error) {
