@@ -1,4 +1,4 @@
-import { oneLine, printable } from './printable.ts';
+import { printable } from './printable.ts';
 
 /**
  * Prints the result of a command on standard output. With `asJson` that is one JSON document; for a person it is `shown` as a
@@ -25,7 +25,7 @@ export function rowsOf(result: object): string {
 /** Returns rows of cells as a table for a terminal; empty cells are dashes. */
 export function inColumns(rows: unknown[][]): string {
   const textOf = (value: unknown) => String(value instanceof Date ? value.toISOString() : (value ?? ''));
-  const cells = rows.map((row) => row.map((value) => oneLine(textOf(value)) || '-'));
+  const cells = rows.map((row) => row.map((value) => textOf(value).replace(/\s/g, ' ') || '-'));
   const widths = cells[0]!.map(() => 0);
   for (const row of cells)
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column]!, cell.length);

@@ -5,8 +5,3 @@ const COMMANDS = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u206
 export function printable(text: string): string {
   return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
-
-/** Replaces control characters by spaces, so that a text takes one line of a terminal. */
-export function oneLine(text: string): string {
-  return text.replace(/\p{Cc}/gu, ' ');
-}
