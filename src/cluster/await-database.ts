@@ -39,12 +39,17 @@ export async function awaitDatabase(
 }
 
 async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }> {
-  const { sql, pooled } = await openDetected((pooled) => {
+  const open = (pooled: boolean) => {
     const options = { kind: 'serve', deadlineMs: ATTEMPT_DEADLINE_MS, pooled } as const;
     const sql = openDatabase(config.DATABASE_URL, 1, options);
     opened.push(sql);
     return sql;
-  }, requireSchema);
+  };
+  const { sql, pooled } = await openDetected(open).catch(async (error) => {
+    // it may throw an error that says what to do
+    await requireSchema(open(false));
+    throw error;
+  });
   await requireSchema(sql);
   if (pooled) await requireServingLogin(sql, config.DATABASE_TIMEOUT_MS);
   return { pooled };

@@ -13,26 +13,18 @@ const settingsFor = (timeoutMs: number) => ({
 
 /**
  * Opens a database, and again for a pooler if the settings of the first connection did not reach the server: PgBouncer in
- * transaction mode rejects most of them, or drops them (`ignore_startup_parameters`). The caller closes `sql`. After an error
- * it is unknown whether they arrive, so it is thrown; `explain` is called first, and may throw one that says what to do.
+ * transaction mode rejects most of them, or drops them (`ignore_startup_parameters`). The caller closes `sql`. Throws another
+ * error of the server: it is unknown then whether they arrive.
  */
-export async function openDetected(
-  open: (pooled: boolean) => Sql,
-  explain?: (sql: Sql) => Promise<void>,
-): Promise<{ sql: Sql; pooled: boolean }> {
+export async function openDetected(open: (pooled: boolean) => Sql): Promise<{ sql: Sql; pooled: boolean }> {
   const sql = open(false);
+  let arrived = false;
   try {
-    if (await settingsArrive(sql)) return { sql, pooled: false };
-  } catch (error) {
-    try {
-      await explain?.(sql);
-    } finally {
-      sql.end({ timeout: 0 }).catch(() => {});
-    }
-    throw error;
+    arrived = await settingsArrive(sql);
+  } finally {
+    if (!arrived) sql.end({ timeout: 0 }).catch(() => {});
   }
-  sql.end({ timeout: 0 }).catch(() => {});
-  return { sql: open(true), pooled: true };
+  return arrived ? { sql, pooled: false } : { sql: open(true), pooled: true };
 }
 
 async function settingsArrive(sql: Sql): Promise<boolean> {
