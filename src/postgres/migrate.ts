@@ -15,16 +15,17 @@ const MIGRATION_ATTEMPTS = 20;
  */
 const WORKS_FROM = /\.from-(\d{3})\.sql$/;
 
+/** Row of `schema_migrations`. */
 interface AppliedMigration {
   version: number;
   /** file name */
   name: string;
+  /** hexadecimal */
+  sha256: string;
 }
 
 interface Migration extends AppliedMigration {
   text: string;
-  /** hexadecimal */
-  sha256: string;
 }
 
 /**
@@ -61,8 +62,8 @@ function lastOf(migrations: AppliedMigration[]): number {
 }
 
 /** Reads the applied migrations in order of version. */
-function readApplied(sql: Sql | TransactionSql): PromiseLike<(AppliedMigration & { sha256: string })[]> {
-  return sql<(AppliedMigration & { sha256: string })[]>`
+function readApplied(sql: Sql | TransactionSql): PromiseLike<AppliedMigration[]> {
+  return sql<AppliedMigration[]>`
     select version, name, sha256 from schema_migrations order by version`;
 }
 
@@ -101,8 +102,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   // of two branches, the migration with the smaller number may be applied later
   const lacking = migrations.find((migration) => !applied.some((row) => row.version === migration.version));
   if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);
-  const newer = applied.filter((row) => row.version > expected);
-  const breaking = newer.find((migration) => !worksWith(expected, migration));
+  const breaking = applied.find((row) => row.version > expected && !worksWith(expected, row));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
   await requireTriggers(sql);
 }
@@ -187,8 +187,7 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
       );
     }
   }
-  const present = new Set(rows.map(({ version }) => version));
-  const next = migrations.find(({ version }) => !present.has(version));
+  const next = migrations.find(({ version }) => !rows.some((row) => row.version === version));
   if (!next) return undefined;
   // functions that the file creates keep this path (`set search_path from current`)
   await transaction`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
