@@ -23,13 +23,8 @@ export function copyRow(values: readonly unknown[]): string {
 
 function copyField(value: unknown): string {
   if (value === null || value === undefined) return '\\N';
-  if (typeof value === 'string') return escapeText(value);
-  return typeof value === 'object' ? escapeText(JSON.stringify(value)) : String(value);
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return text.replace(/[\\\t\n\r]/g, (character) => ESCAPES[character]!);
 }
 
-const SPECIAL = /[\\\t\n\r]/;
 const ESCAPES: Record<string, string> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' };
-
-function escapeText(text: string): string {
-  return SPECIAL.test(text) ? text.replace(/[\\\t\n\r]/g, (character) => ESCAPES[character]!) : text;
-}
