@@ -10,7 +10,6 @@
     for (const place of document.querySelectorAll('[data-address]'))
       place.textContent = location.origin + document.body.dataset.base;
     for (const figure of document.querySelectorAll('figure.code')) addCopyButton(figure);
-    for (const tabs of document.querySelectorAll('[data-tabs]')) wireTabs(tabs);
     followContents();
     showReference();
   });
@@ -26,24 +25,6 @@
       setTimeout(() => (button.textContent = 'Copy'), 1500);
     });
     figure.querySelector('figcaption').append(button);
-  }
-
-  function wireTabs(tabs) {
-    const all = [...tabs.querySelectorAll('[role=tab]')];
-    const select = (tab) => {
-      for (const each of all) {
-        each.setAttribute('aria-selected', String(each === tab));
-        each.tabIndex = each === tab ? 0 : -1;
-        document.getElementById(each.getAttribute('aria-controls')).hidden = each !== tab;
-      }
-      tab.focus();
-    };
-    for (const [at, tab] of all.entries()) {
-      tab.addEventListener('click', () => select(tab));
-      tab.addEventListener('keydown', ({ key }) => {
-        if (key === 'ArrowRight' || key === 'ArrowLeft') select(all[(at + 1) % all.length]);
-      });
-    }
   }
 
   function followContents() {
