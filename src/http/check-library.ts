@@ -2,10 +2,8 @@ import * as uws from 'uWebSockets.js';
 import { connect } from 'node:net';
 import { App, us_listen_socket_close } from './library.ts';
 
-export type Names = Record<'module' | 'app' | 'response' | 'request', readonly string[]>;
-
 /** Names of uWebSockets.js that the service uses. Builds of the library differ, and its types omit some. */
-export const USED_NAMES: Names = {
+export const USED_NAMES = {
   module: ['App', '_cfg', 'us_listen_socket_close'],
   app: ['any', 'close', 'filter', 'get', 'head', 'listen', 'post'],
   response: [
@@ -15,24 +13,22 @@ export const USED_NAMES: Names = {
   request: ['forEach', 'getCaseSensitiveMethod', 'getParameter', 'getQuery', 'getUrl'],
 };
 
-/** Returns the names that are missing in a build of the library. */
-export function missingIn(names: Names): string[] {
-  return (Object.keys(USED_NAMES) as (keyof Names)[]).flatMap((part) =>
-    USED_NAMES[part].filter((name) => !names[part].includes(name)).map((name) => `${part}.${name}`),
-  );
-}
-
-/** Returns the names of the functions of the installed build, which answers one request on the loopback for it. */
-export function readNames(): Promise<Names> {
-  const { promise, resolve, reject } = Promise.withResolvers<Names>();
+/** Returns the names that the installed build lacks, which answers one request on the loopback for it. */
+export function missingNames(): Promise<string[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<string[]>();
   const app = App();
   app.any('/*', (response, request) => {
-    resolve({
-      module: functionsOf({ ...uws, ...(uws as { default?: object }).default }),
-      app: functionsOf(app),
-      response: functionsOf(response),
-      request: functionsOf(request),
-    });
+    const module = { ...uws, ...(uws as { default?: object }).default };
+    const lacking = (part: keyof typeof USED_NAMES, subject: object) =>
+      USED_NAMES[part]
+        .filter((name) => typeof Reflect.get(subject, name) !== 'function')
+        .map((name) => `${part}.${name}`);
+    resolve([
+      ...lacking('module', module),
+      ...lacking('app', app),
+      ...lacking('response', response),
+      ...lacking('request', request),
+    ]);
     response.end();
   });
   app.listen('127.0.0.1', 0, (socket) => {
@@ -47,14 +43,7 @@ export function readNames(): Promise<Names> {
   return promise;
 }
 
-function functionsOf(subject: object): string[] {
-  const names = Object.getOwnPropertyNames(subject);
-  const parent = Object.getPrototypeOf(subject);
-  if (parent && parent !== Object.prototype) names.push(...functionsOf(parent));
-  return [...new Set(names)].filter((name) => typeof Reflect.get(subject, name) === 'function').sort();
-}
-
 if (import.meta.main) {
-  const missing = missingIn(await readNames());
+  const missing = await missingNames();
   if (missing.length > 0) throw new Error(`uWebSockets.js lacks ${missing.join(', ')}`);
 }
