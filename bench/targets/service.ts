@@ -14,7 +14,6 @@ export async function startService(
   },
 ): Promise<Target> {
   const [port, adminPort] = [await freePort(), await freePort()];
-  const lines: string[] = [];
   const order = serviceOrder(
     { databaseUrl, redisUrl, port, adminPort },
     {
@@ -30,10 +29,9 @@ export async function startService(
   order.command = pinned(pin, ...order.command);
   if (options.root) order.cwd = options.root;
   const server = await runGuarded(order, (line) => {
-    if (lines.push(line) > 20) lines.shift();
     if (process.env.BENCH_LOG) console.error(`${options.name}: ${line}`);
   });
-  await untilReady(server, adminPort, options.name, lines).catch(async (error) => {
+  await untilReady(server, adminPort, options.name).catch(async (error) => {
     await server.stop();
     throw error;
   });

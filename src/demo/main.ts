@@ -10,10 +10,11 @@ import { Shutdown } from '../lib/shutdown.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { type Examples, screen } from './screen.ts';
+import { type Guarded, runGuarded } from './servers/guarded.ts';
 import { choosePort } from './servers/port.ts';
 import { type PostgresServer, startPostgres } from './servers/postgres.ts';
 import { findRedis } from './servers/redis.ts';
-import { startDemoService } from './service.ts';
+import { demoOrder, untilReady } from './service.ts';
 import { makeTools } from './tools.ts';
 
 const DATABASE = 'hotels';
@@ -39,19 +40,19 @@ const program = new Command('npm run demo --')
 const SAME_SIGNAL_MS = 500;
 
 const shutdown = new Shutdown();
-const { promise: ending, resolve: end } = Promise.withResolvers<{ code: number; sentence: string }>();
-
-let isEnding = false;
-void ending.then(() => {
-  isEnding = true;
-});
-const log = (sentence: string) => isEnding || console.log(sentence);
+const { promise: outcome, resolve } = Promise.withResolvers<{ code: number; sentence: string }>();
+const ending = new AbortController();
+const end = (code: number, sentence: string) => {
+  resolve({ code, sentence });
+  ending.abort();
+};
+const log = (sentence: string) => ending.signal.aborted || console.log(sentence);
 
 let signalledAtMs: number | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
     signalledAtMs ??= performance.now();
-    end({ code: 0, sentence: 'Ending.' });
+    end(0, 'Ending.');
     // the guards then stop the servers and remove their files
     if (performance.now() - signalledAtMs > SAME_SIGNAL_MS) process.exit(1);
   });
@@ -60,10 +61,10 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 run().then(
-  (sentence) => end({ code: 1, sentence }),
-  (error: Error) => end({ code: 1, sentence: `The demo failed: ${error.message}` }),
+  (sentence) => end(1, sentence),
+  (error: Error) => end(1, `The demo failed: ${error.message}`),
 );
-const { code, sentence } = await ending;
+const { code, sentence } = await outcome;
 (code === 0 ? console.log : console.error)(`\n${sentence}`);
 for (const fault of await shutdown.close()) console.error(`not closed cleanly: ${fault}`);
 process.exit(code);
@@ -75,27 +76,17 @@ process.exit(code);
 async function run(): Promise<string> {
   const options = program.opts<{ hotels: number; workers: number; port?: number; adminPort?: number }>();
   const startedAtMs = performance.now();
-  if (options.port !== undefined && options.port === options.adminPort)
-    throw new Error('--port and --admin-port must differ');
-  const port = await choosePort(options.port, 8080, 'port', options.adminPort, log);
-  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, log);
+  const port = await choosePort(options.port, 8080, 'port', log);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', log);
+  if (port === adminPort) throw new Error('--port and --admin-port must differ');
 
   log('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
-  shutdown.push(
-    'PostgreSQL',
-    async () => (await startingPostgres.catch(() => undefined))?.stop(),
-    STOP_DEADLINE_MS,
-  );
-  const fetching = new AbortController();
-  const findingRedis = findRedis(log, fetching.signal);
-  shutdown.push(
+  stopAtEnd('PostgreSQL', startingPostgres);
+  const findingRedis = findRedis(log, ending.signal);
+  stopAtEnd(
     'Redis',
-    async () => {
-      fetching.abort();
-      return (await findingRedis.catch(() => undefined))?.server?.stop();
-    },
-    STOP_DEADLINE_MS,
+    findingRedis.then((redis) => redis?.server),
   );
   const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
   if (!redis) log('Continuing without Redis: local caches and PostgreSQL.');
@@ -106,7 +97,14 @@ async function run(): Promise<string> {
   log(`Starting the service with ${count('worker')(options.workers)} …`);
   const tools = await makeTools({ ownerUrl, ...examples });
   const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
-  const service = await startDemoService({ ...addresses, workers: options.workers, folder: tools, shutdown });
+  let isReady = false;
+  const starting = runGuarded(demoOrder(addresses, options.workers, tools), (line) => {
+    if (isReady) console.error(line);
+  });
+  stopAtEnd('service', starting);
+  const service = await starting;
+  await untilReady(service, adminPort, 'the service');
+  isReady = true;
 
   log(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
   log(
@@ -117,6 +115,12 @@ async function run(): Promise<string> {
   redis?.server?.exited.then(() => log('Redis has exited: the service continues without it.'));
   const { code, signal } = await service.exited;
   return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
+}
+
+/** Stops a server at the end, also one that is still starting. */
+function stopAtEnd(name: string, starting: Promise<Guarded | undefined>): void {
+  const started = starting.catch(() => undefined);
+  shutdown.push(name, async () => (await started)?.stop(), STOP_DEADLINE_MS);
 }
 
 /** Creates the database, the login of the service, hotels and three keys. */

@@ -1,12 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { VARIABLES } from '../config/config.ts';
-import type { Shutdown } from '../lib/shutdown.ts';
-import { type Guarded, type Order, runGuarded } from './servers/guarded.ts';
+import type { Guarded, Order } from './servers/guarded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
-const LINES_SHOWN = 20;
 
 /** Addresses of a service. */
 export interface Addresses {
@@ -52,37 +50,17 @@ function variablesOfUser(): NodeJS.ProcessEnv {
 }
 
 /**
- * Starts the service and resolves when it is ready. The service gets the variables of the user that the demo does not
- * set. Its warnings go to standard error. `folder` is removed after its exit.
+ * Returns the order that runs the service of the demo. It gets the variables of the user that the demo does not set.
+ * `folder` is removed after its exit.
  */
-export async function startDemoService(
-  options: Addresses & { workers: number; folder: string; shutdown: Shutdown },
-): Promise<Guarded> {
-  const lines: string[] = [];
-  let ready = false;
-  const order = serviceOrder(options, {
-    WORKERS: String(options.workers),
-    LOG_LEVEL: process.env.LOG_LEVEL || 'warn',
-  });
-  const env = { ...variablesOfUser(), ...order.env };
-  const running = runGuarded({ ...order, env, folder: options.folder }, (line) => {
-    if (ready) console.error(line);
-    else if (lines.push(line) > LINES_SHOWN) lines.shift();
-  });
-  options.shutdown.push('service', async () => (await running.catch(() => undefined))?.stop(), 12_000);
-  const service = await running;
-  await untilReady(service, options.adminPort, 'the service', lines);
-  ready = true;
-  return service;
+export function demoOrder(addresses: Addresses, workers: number, folder: string): Order {
+  const variables = { WORKERS: String(workers), LOG_LEVEL: process.env.LOG_LEVEL || 'warn' };
+  const order = serviceOrder(addresses, variables);
+  return { ...order, env: { ...variablesOfUser(), ...order.env }, folder };
 }
 
-/** Resolves when the service is ready. Throws with `lines` if it exits first or takes longer than 30 s. */
-export async function untilReady(
-  { exited }: Guarded,
-  adminPort: number,
-  name: string,
-  lines: readonly string[],
-): Promise<void> {
+/** Resolves when the service is ready. Throws with its last lines if it exits first or takes longer than 30 s. */
+export async function untilReady({ exited, lines }: Guarded, adminPort: number, name: string): Promise<void> {
   let state = 'did not become ready';
   void exited.then(({ code, signal }) => {
     state = `ended with ${signal ?? `code ${code}`}`;
@@ -95,7 +73,7 @@ export async function untilReady(
   }
 }
 
-export async function isReady(adminPort: number): Promise<boolean> {
+async function isReady(adminPort: number): Promise<boolean> {
   const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, {
     signal: AbortSignal.timeout(2_000),
   }).catch(() => undefined);

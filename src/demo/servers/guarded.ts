@@ -33,13 +33,20 @@ export type Report = { pid: number } | { exit: Exit } | { failed: string };
 export interface Guarded {
   /** pid of the server itself, not of its guard */
   pid: number;
+  /** last lines of its output, for the message of a failure */
+  lines: readonly string[];
   /** resolves when the server and its children have exited and its folder is removed */
   exited: Promise<Exit>;
   /** sends the stop signal and resolves like `exited` */
   stop(): Promise<Exit>;
 }
 
-/** Runs a server under a guard. `onLine` receives each line of both output streams. Rejects if it cannot be run. */
+const LINES_KEPT = 20;
+
+/**
+ * Runs a server under a guard. `onLine` receives each line of both output streams. Rejects with the last lines if the server
+ * cannot be run.
+ */
 export function runGuarded(order: Order, onLine: (line: string) => void): Promise<Guarded> {
   const guard = fork(fileURLToPath(new URL('./guard.ts', import.meta.url)), {
     detached: true,
@@ -47,10 +54,16 @@ export function runGuarded(order: Order, onLine: (line: string) => void): Promis
     env: { PATH: process.env.PATH },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
-  for (const stream of [guard.stdout!, guard.stderr!]) createInterface({ input: stream }).on('line', onLine);
+  const lines: string[] = [];
+  for (const stream of [guard.stdout!, guard.stderr!])
+    createInterface({ input: stream }).on('line', (line) => {
+      if (lines.push(line) > LINES_KEPT) lines.shift();
+      onLine(line);
+    });
 
   const { promise: running, resolve, reject } = Promise.withResolvers<Guarded>();
   const { promise: exited, resolve: resolveExit } = Promise.withResolvers<Exit>();
+  let failure = `${order.command[0]} did not start`;
   // applies if the guard itself was killed
   let exit: Exit = { code: null, signal: 'SIGKILL', forced: true };
   const stop = () => {
@@ -58,13 +71,13 @@ export function runGuarded(order: Order, onLine: (line: string) => void): Promis
     return exited;
   };
   guard.on('message', (report: Report) => {
-    if ('pid' in report) resolve({ pid: report.pid, exited, stop });
+    if ('pid' in report) resolve({ pid: report.pid, lines, exited, stop });
     else if ('exit' in report) exit = report.exit;
-    else reject(new Error(report.failed));
+    else failure = report.failed;
   });
   // not on 'exit', so that the last lines are read first
   guard.on('close', () => {
-    reject(new Error(`${order.command[0]} did not start`));
+    reject(new Error([failure, ...lines].join('\n')));
     resolveExit(exit);
   });
   guard.on('error', reject);

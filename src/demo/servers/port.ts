@@ -23,23 +23,19 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Returns the requested port, else the usual one, else a free one, which `log` reports. `reserved` is a port that must not
- * be chosen. Throws if the requested port is in use.
+ * Returns the requested port, else the usual one, else a free one, which `log` reports. Throws if the requested port is in
+ * use.
  */
 export async function choosePort(
   requested: number | undefined,
   usual: number,
   option: string,
-  reserved: number | undefined,
   log: (sentence: string) => void,
 ): Promise<number> {
-  if (requested !== undefined) {
-    if (await isFree(requested)) return requested;
+  if (await isFree(requested ?? usual)) return requested ?? usual;
+  if (requested !== undefined)
     throw new Error(`port ${requested} cannot be used here; set --${option} to another port or omit it`);
-  }
-  if (usual !== reserved && (await isFree(usual))) return usual;
-  let other = await freePort();
-  while (other === reserved) other = await freePort();
+  const other = await freePort();
   log(`Port ${usual} is in use: using ${other} instead.`);
   return other;
 }

@@ -62,7 +62,6 @@ async function runScript(
   ending.addEventListener('abort', stop);
   if (ending.aborted) stop();
   const { code } = await running.exited;
-  ending.removeEventListener('abort', stop);
   if (code === 0) return undefined;
   if (ending.aborted) return timeout.aborted ? `not done within ${TIMEOUT_MS / 1000} s` : 'interrupted';
   // the first error is the cause of the following ones; apt of Debian 13 warns before it
