@@ -4,8 +4,9 @@ import { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
-import { monotonicMs, pause } from '../lib/clock.ts';
+import { pause } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
+import { onStopSignals } from '../lib/stop-signals.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
 import { awaitDatabase } from './await-database.ts';
@@ -14,12 +15,6 @@ import { requireFreePort } from './free-port.ts';
 import { ProcessContext } from './process-context.ts';
 import { startWorkers } from './start-workers.ts';
 import type { Workers } from './workers.ts';
-
-/**
- * Interval in which a repeated signal counts as the same one: npm forwards the signal that the terminal has already
- * sent.
- */
-const SAME_SIGNAL_MS = 500;
 
 /**
  * Starts one instance: the admin port, the follower of the log and the workers. The process ends at a signal, with exit code 0
@@ -33,23 +28,18 @@ export async function runPrimary(given: Config): Promise<void> {
   const readMetrics = watchProcess(metrics.registry, 'primary');
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
-  let signalledAtMs = -Infinity;
 
   const stop = async (signal: string) => {
-    if (stopping) {
-      if (monotonicMs() - signalledAtMs < SAME_SIGNAL_MS) return;
-      workers?.kill();
-      process.exit(1);
-    }
     stopping = true;
-    signalledAtMs = monotonicMs();
     events.stopping(signal);
     if (workers && workers.listening > 0) await pause(config.DRAIN_WAIT_MS);
     events.stopped(await shutdown.close());
     process.exit(0);
   };
-  process.on('SIGTERM', () => stop('SIGTERM'));
-  process.on('SIGINT', () => stop('SIGINT'));
+  onStopSignals(['SIGTERM', 'SIGINT'], stop, () => {
+    workers?.kill();
+    process.exit(1);
+  });
 
   events.starting({
     workers: config.WORKERS,

@@ -7,6 +7,7 @@ import { count } from '../cli/common/progress.ts';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import { Shutdown } from '../lib/shutdown.ts';
+import { onStopSignals } from '../lib/stop-signals.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { type Examples, screen } from './screen.ts';
@@ -36,9 +37,6 @@ const program = new Command('npm run demo --')
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
   .parse();
 
-/** npm forwards a Ctrl-C that the terminal has also sent: a second signal within this time is the same one. */
-const SAME_SIGNAL_MS = 500;
-
 const shutdown = new Shutdown();
 const { promise: outcome, resolve } = Promise.withResolvers<{ code: number; sentence: string }>();
 const ending = new AbortController();
@@ -48,15 +46,12 @@ const end = (code: number, sentence: string) => {
 };
 const log = (sentence: string) => ending.signal.aborted || console.log(sentence);
 
-let signalledAtMs: number | undefined;
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => {
-    signalledAtMs ??= performance.now();
-    end(0, 'Ending.');
-    // the guards then stop the servers and remove their files
-    if (performance.now() - signalledAtMs > SAME_SIGNAL_MS) process.exit(1);
-  });
-}
+onStopSignals(
+  ['SIGINT', 'SIGTERM', 'SIGHUP'],
+  () => end(0, 'Ending.'),
+  // the guards then stop the servers and remove their files
+  () => process.exit(1),
+);
 // the terminal or the reader of a pipe may close first
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
