@@ -21,14 +21,7 @@ interface WorkerSource {
   origin: { readonly lagsMs: number[] };
 }
 
-interface ArenaStats {
-  entries: number;
-  absences: number;
-  bytes: number;
-  maxBytes: number;
-  evictions: number;
-  puts: number;
-}
+type ArenaStats = Record<'entries' | 'absences' | 'bytes' | 'maxBytes' | 'evictions' | 'puts', number>;
 
 /**
  * Registers the metrics of the worker with this number. Gauges without the label `worker` are summed over all
