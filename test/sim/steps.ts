@@ -131,7 +131,8 @@ const POSTGRES = {
     postgres.setBack(replica, lost);
     const forMs = lastsMs(random);
     // the former primary may go on, and answer instances whose address still leads to it
-    const misled = random.chance(0.3) ? episode.hostNames.filter(() => random.chance(0.5)) : [];
+    const mayBeMisled = (host: string) => random.chance(0.5) && !postgres.leads.has(host);
+    const misled = random.chance(0.3) ? episode.hostNames.filter(mayBeMisled) : [];
     postgres.promote(misled);
     episode.disturb(0);
     const end = () => {
