@@ -22,7 +22,7 @@ const MAX_READING_BYTES = 512 * 1024;
 /** Bytes of a hotel by which lookups are counted, until larger ones of the same owner are known. */
 const USUAL_BYTES = 2 * 1024;
 /** Mean size above which the hotels of an owner are large. */
-const LARGE_BYTES = 4 * 1024;
+const LARGE_BYTES = 8 * 1024;
 /** Maximum size of a hotel. */
 const MAX_HOTEL_BYTES = 64 * 1024;
 /** Number of hotels in a lookup above which a timeout is put down to their size. */

@@ -20,9 +20,9 @@ it('tells what are members by those that it holds, and else by a query', async (
   } as unknown as CollectionRepository;
   const freshness: Pick<Freshness, 'mayServeMembers'> = { mayServeMembers: () => true };
   const collections = new Collections({ repository, maxBytes: 1e6, freshness });
-  const among = () => collections.membersAmong('c', ['a', 'x']);
+  const among = () => collections.membersAmong('c', ['a', 'x'], 'k');
   expect(await among()).toEqual(new Set(['a']));
-  expect(queries).toEqual([['c', ['a', 'x']]]);
+  expect(queries).toEqual([['c', ['a', 'x'], 'k']]);
   await expect.poll(() => collections.members('c')).toBeDefined();
   expect(await among()).toEqual(new Set(['a']));
   expect(queries).toHaveLength(1);

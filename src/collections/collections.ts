@@ -52,19 +52,25 @@ export class Collections {
     return held.isKnown ? held : undefined;
   }
 
-  /** Returns those of these hotels that are members now. Throws `Unavailable`. */
-  async membersAmong(collection: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  /** Returns those of these hotels that are members now, for an API key. Throws `Unavailable`. */
+  async membersAmong(
+    collection: string,
+    ids: readonly string[],
+    owner: string,
+  ): Promise<ReadonlySet<string>> {
+    if (ids.length === 0) return new Set();
     const members = this.members(collection);
     if (members) return new Set(ids.filter((id) => members.has('id', id)));
-    const states = await this.#options.repository.membershipOf(collection, ids);
+    const states = await this.#options.repository.membershipOf(collection, ids, owner);
     return new Set(states.filter(({ is_member }) => is_member).map(({ id }) => id));
   }
 
   /** Returns the hotels that are members now, else null, in their order. Throws `Unavailable`. */
-  async onlyMembers(collection: string, found: readonly Found[]): Promise<Found[]> {
+  async onlyMembers(collection: string, found: readonly Found[], owner: string): Promise<Found[]> {
     const among = await this.membersAmong(
       collection,
       found.flatMap((hotel) => hotel?.id ?? []),
+      owner,
     );
     return found.map((hotel) => (hotel && among.has(hotel.id) ? hotel : null));
   }

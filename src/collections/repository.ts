@@ -60,13 +60,13 @@ export class CollectionRepository {
   }
 
   /** Returns the state of these hotels, in any order. */
-  membershipOf(collection: string, ids: readonly string[]): Promise<Membership[]> {
+  membershipOf(collection: string, ids: readonly string[], owner = ''): Promise<Membership[]> {
     return this.#origin.rows<Membership>(
       `select asked.id, hotel.*,
         (select true from ${MEMBERS} and hotel_id = asked.id limit 1) is not null as is_member
       from unnest($2::text[]) as asked (id) left join lateral ${IDS_OF_HOTEL} on true`,
       [collection, ids],
-      '',
+      owner,
       'members',
     );
   }

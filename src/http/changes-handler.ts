@@ -1,5 +1,5 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { Principal } from '../auth/principal.ts';
+import { type Principal, seesAlike } from '../auth/principal.ts';
 import type { ChangesReader } from '../changes/changes-reader.ts';
 import type { ChangesPage } from '../changes/page-reader.ts';
 import type { Collections } from '../collections/collections.ts';
@@ -34,9 +34,13 @@ export function changesOperation(
     exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
   /** Returns false if hotels of the page have left the collection while it waited for its turn. Throws `Unavailable`. */
-  const areMembers = async ({ ids, readAtMs }: ChangesPage, collection: string | null): Promise<boolean> => {
+  const areMembers = async (
+    { ids, readAtMs }: ChangesPage,
+    collection: string | null,
+    owner: string,
+  ): Promise<boolean> => {
     if (collection === null || monotonicMs() - readAtMs < MAX_UNSENT_MS) return true;
-    const among = await collections.membersAmong(collection, ids);
+    const among = await collections.membersAmong(collection, ids, owner);
     return ids.every((id) => among.has(id));
   };
   const load = async (exchange: Exchange, query: ChangesQuery) => {
@@ -52,12 +56,16 @@ export function changesOperation(
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
     const answer = async (now: Principal | null): Promise<void> => {
+      if (exchange.over) return;
       if (now === null) return exchange.fail(publicErrors.unauthorized);
       if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
       exchange.principal = now;
       // it may have got another view while the page waited for its turn
-      const isCurrent = now.view === page.next.view && (await areMembers(page, collection));
-      return isCurrent ? send(exchange, page, query) : load(exchange, query);
+      const isCurrent = now.view === page.next.view && (await areMembers(page, collection, keyId));
+      // its rights may have changed meanwhile, if there was a query
+      const known = apiKeys.find(key);
+      const seesThis = known === undefined || (known !== null && seesAlike(known, now));
+      return isCurrent && seesThis ? send(exchange, page, query) : load(exchange, query);
     };
     const size = workOf(page.body.length);
     const isKnown = await reader.eventLoop.run(keyId, size, () => {

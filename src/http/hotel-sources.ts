@@ -36,13 +36,16 @@ export async function loadHotels(
   hitsBytes = 0,
 ): Promise<Found[] | undefined> {
   const before = exchange.principal!;
-  const load = () => reader.load(namespace, keys, before.keyId, before.collection);
-  const isApart = exchange.releaseLoad && reader.mustWait(before.keyId);
-  const found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
+  const beganMs = monotonicMs();
+  const { keyId, collection } = before;
+  const load = () => reader.load(namespace, keys, keyId, collection);
+  const isApart = exchange.releaseLoad && reader.mustWait(keyId);
+  let found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
+  if (collection !== null && monotonicMs() - beganMs > MAX_UNSENT_MS) {
+    // the hits may have left the collection
+    if (hitsBytes > EMPTY_ARRAY.length) throw CHANGED;
+    found = await collections.onlyMembers(collection, found, keyId);
+  }
   if (monotonicMs() - exchange.startedAtMs < MAX_UNSENT_MS) return found;
-  if (!(await mayStillSee(access, exchange, before))) return undefined;
-  if (before.collection === null) return found;
-  // the hits may have left the collection
-  if (hitsBytes > EMPTY_ARRAY.length) throw CHANGED;
-  return collections.onlyMembers(before.collection, found);
+  return (await mayStillSee(access, exchange, before)) ? found : undefined;
 }

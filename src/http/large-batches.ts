@@ -63,10 +63,15 @@ export class LargeBatches {
       if (this.#turns.waiting.sizeBefore(owner) >= MAX_BEFORE) throw tooLate();
       this.#hold(exchange, hitsBytes);
     }
-    return this.#turns.run(owner, 1, () => {
+    const before = exchange.principal!;
+    const found = await this.#turns.run(owner, 1, () => {
       this.#hits.delete(exchange);
       return this.#read(exchange, namespace, keys, untilMs);
     });
+    if (!found || before.collection === null) return found;
+    // members may have left since their part was read
+    const members = await this.#options.collections.onlyMembers(before.collection, found, owner);
+    return (await mayStillSee(this.#options.access, exchange, before)) ? members : undefined;
   }
 
   /**
@@ -103,7 +108,7 @@ export class LargeBatches {
     keys: readonly string[],
     untilMs: number,
   ): Promise<Found[] | undefined> {
-    const { reader, collections, access } = this.#options;
+    const { reader, access } = this.#options;
     const before = exchange.principal!;
     const { keyId, collection } = before;
     const found: Found[] = [];
@@ -123,8 +128,7 @@ export class LargeBatches {
       }
       count = Math.max(MIN_PART, Math.min(MAX_JOINED, Math.floor((PART_BYTES * found.length) / bytes)));
     }
-    // members may have left since their part was read
-    return collection === null ? found : collections.onlyMembers(collection, found);
+    return found;
   }
 }
 
