@@ -1,21 +1,16 @@
 import { hash } from 'node:crypto';
 import * as fc from 'fast-check';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readToken } from '../../src/changes/token.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { insertCollection, insertKey } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}`, registry_id: 500_000 + i }));
 
-let service: Service;
-let pids: number[];
-
-beforeAll(async () => {
-  service = await startService({ hotels: HOTELS });
-  pids = await service.workerPids();
-  await insertCollection(service.sql, 'small', ['h1']);
-});
+const service = await startService({ hotels: HOTELS });
+const pids = await service.workerPids();
+await insertCollection(service.sql, 'small', ['h1']);
 
 /** Returns these fields as a token, with the checksum that anyone can compute. */
 function forge(fields: unknown): string {

@@ -1,26 +1,20 @@
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { residentMiB, workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { insertKey } from '../support/rows.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis');
 const noNginx = await lacks('nginx');
 
 const ROUNDS = 6;
-let service: Service;
-let pids: number[];
-let answer: string;
-
-beforeAll(async () => {
-  service = await startService({ workers: 2, hotels: [{ id: 'h1' }] });
-  pids = await workersOf(service, 2);
-  answer = (await service.get('/hotels/h1')).text;
-});
+const service = await startService({ workers: 2, hotels: [{ id: 'h1' }] });
+const pids = await workersOf(service, 2);
+const answer = (await service.get('/hotels/h1')).text;
 
 /**
  * Makes an attack while others are served, on this port. They go on being answered, none of their connections breaks, and no

@@ -1,25 +1,21 @@
 import { readFile } from 'node:fs/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { needs } from '../support/needs.ts';
 import { workersOf } from '../support/processes.ts';
 import { insertKey } from '../support/rows.ts';
-import { type Service, startBeside, startService } from '../support/service.ts';
+import { startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
 const BASE = '/v1';
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({
-    workers: 2,
-    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, { id: 'h2' }, { id: 'h3' }],
-    env: { LOG_LEVEL: 'trace', ACCESS_LOG_SAMPLE: '1', BASE_PATH: BASE },
-  });
-  await workersOf(service, 2);
+const service = await startService({
+  workers: 2,
+  hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, { id: 'h2' }, { id: 'h3' }],
+  env: { LOG_LEVEL: 'trace', ACCESS_LOG_SAMPLE: '1', BASE_PATH: BASE },
 });
+await workersOf(service, 2);
 
 function expectAbsent(where: string, text: string, secrets: Record<string, string>): void {
   for (const [what, secret] of Object.entries(secrets))

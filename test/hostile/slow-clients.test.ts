@@ -1,8 +1,8 @@
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { residentMiB, workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';
 
 const HOTELS = 1_000;
@@ -12,31 +12,23 @@ const MANY = 25;
 const KEPT_MIB = 256;
 const SLACK_MIB = 128;
 
-let service: Service;
-let pids: number[];
-let head: string;
-let batch: string;
-let hugeBatch: string;
-
-beforeAll(async () => {
-  const hotels = (kind: string, bytes: number) =>
-    Array.from({ length: HOTELS }, (_, i) => ({
-      id: `${kind}-${i}`,
-      channel_id: `CH-${kind}-${i}`,
-      description: 'x'.repeat(bytes),
-    }));
-  const [mega, huge] = [hotels('mega', 650), hotels('huge', 8_000)];
-  service = await startService({ hotels: [...mega, ...huge] });
-  pids = await workersOf(service, 1);
-  head = `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
-  const batchOf = async (requested: { channel_id: string }[]) => {
-    const body = JSON.stringify({ channel_ids: requested.map(({ channel_id }) => channel_id) });
-    expect((await service.post('/hotels/channel/batch', body)).status).toBe(200);
-    return `POST /hotels/channel/batch HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
-  };
-  batch = await batchOf(mega);
-  hugeBatch = await batchOf(huge);
-});
+const hotels = (kind: string, bytes: number) =>
+  Array.from({ length: HOTELS }, (_, i) => ({
+    id: `${kind}-${i}`,
+    channel_id: `CH-${kind}-${i}`,
+    description: 'x'.repeat(bytes),
+  }));
+const [mega, huge] = [hotels('mega', 650), hotels('huge', 8_000)];
+const service = await startService({ hotels: [...mega, ...huge] });
+const pids = await workersOf(service, 1);
+const head = `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
+const batchOf = async (requested: { channel_id: string }[]) => {
+  const body = JSON.stringify({ channel_ids: requested.map(({ channel_id }) => channel_id) });
+  expect((await service.post('/hotels/channel/batch', body)).status).toBe(200);
+  return `POST /hotels/channel/batch HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+};
+const batch = await batchOf(mega);
+const hugeBatch = await batchOf(huge);
 
 /** Connects and writes; the connection is closed at the end of the file. */
 async function connected(bytes: string): Promise<RawConnection> {

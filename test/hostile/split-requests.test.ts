@@ -1,8 +1,8 @@
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 const HOTELS = 300;
 /** As many batches at once no worker rejects, also on a busy machine. */
@@ -10,25 +10,19 @@ const CONNECTIONS = 8;
 const REQUESTS_OF_EACH = 150;
 const SEED = 20_261_121;
 
-let service: Service;
-let pidsBefore: number[];
-let linesBefore: number;
-
-beforeAll(async () => {
-  service = await startService({
-    hotels: Array.from({ length: HOTELS }, (_, i) => ({
-      id: `h${i}`,
-      channel_id: `CH-${i}`,
-      registry_id: 500_000 + i,
-      description: `${i} `.repeat(100),
-    })),
-  });
-  pidsBefore = await service.workerPids();
-  linesBefore = service.logs().length;
-  // the key and the hotels are cached, so responses are made in the iteration in which a request is read
-  await service.post('/hotels/channel/batch', {
-    channel_ids: Array.from({ length: HOTELS }, (_, i) => `CH-${i}`),
-  });
+const service = await startService({
+  hotels: Array.from({ length: HOTELS }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: `CH-${i}`,
+    registry_id: 500_000 + i,
+    description: `${i} `.repeat(100),
+  })),
+});
+const pidsBefore = await service.workerPids();
+const linesBefore = service.logs().length;
+// the key and the hotels are cached, so responses are made in the iteration in which a request is read
+await service.post('/hotels/channel/batch', {
+  channel_ids: Array.from({ length: HOTELS }, (_, i) => `CH-${i}`),
 });
 
 interface Request {

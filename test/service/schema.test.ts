@@ -1,19 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Sql } from 'postgres';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { freshDatabase } from '../support/database.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 
-let database: FreshDatabase;
-let service: Sql;
-
-beforeAll(async () => {
-  database = await freshDatabase();
-  service = postgresClient(database.url, { connection: { role: 'hotel_api_serve' } });
-});
+const database = await freshDatabase();
+const service = postgresClient(database.url, { connection: { role: 'hotel_api_serve' } });
 
 it('a database that lacks an intermediate migration is rejected by the service, and receives it from the next migrate', async () => {
   const { sql } = database;

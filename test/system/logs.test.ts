@@ -10,23 +10,8 @@ const NONE_SLOW = { ACCESS_LOG_SLOW_MS: '60000' };
 /** Data of a client that must never be logged. */
 const PRIVATE = /private|PRIVATE|70707070|limit|127\.0\.0\.1|secret-header/;
 
-interface Line {
-  level: string;
-  msg: string;
-  requestId?: string;
-  status?: number;
-  durationMs?: number;
-  err?: { type: string; message: string; code: string; stack: string };
-  [field: string]: unknown;
-}
-
 /** Returns the complete lines of requests. */
-function requestLines(service: Service): Line[] {
-  return service
-    .logs()
-    .filter((line) => line.includes('"requestId"') && line.endsWith('}'))
-    .map((line) => JSON.parse(line));
-}
+const requestLines = (service: Service) => linesOf(service.logs()).filter(({ requestId }) => requestId);
 
 async function keyIds(service: Service): Promise<string[]> {
   const rows = await service.sql<{ id: string }[]>`select id from api_keys`;

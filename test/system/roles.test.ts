@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Sql } from 'postgres';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import type { FreshDatabase } from '../support/database.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
@@ -9,22 +8,17 @@ import { startService } from '../support/service.ts';
 
 const PASSWORD = randomBytes(12).toString('hex');
 
-let admin: Sql;
-let ownerUrl: string;
-
-beforeAll(async () => {
-  ({ ownerUrl } = await ownPostgres(60));
-  admin = postgresClient(ownerUrl);
-  // this server has no role of the service yet: the login below creates it
-  await admin`drop owned by hotel_api_serve`;
-  await admin`drop role service, hotel_api_serve`;
-  for (const [login, may] of [
-    ['owner', 'createrole'],
-    ['stranger', 'nocreaterole'],
-  ])
-    await admin.unsafe(`create role ${login} login password '${PASSWORD}' ${may}`);
-  await admin`create database of_owner owner owner`;
-});
+const { ownerUrl } = await ownPostgres(60);
+const admin = postgresClient(ownerUrl);
+// this server has no role of the service yet: the login below creates it
+await admin`drop owned by hotel_api_serve`;
+await admin`drop role service, hotel_api_serve`;
+for (const [login, may] of [
+  ['owner', 'createrole'],
+  ['stranger', 'nocreaterole'],
+])
+  await admin.unsafe(`create role ${login} login password '${PASSWORD}' ${may}`);
+await admin`create database of_owner owner owner`;
 
 /** Returns a database of this server, with the address for the service. */
 function databaseOf(login: string): FreshDatabase {

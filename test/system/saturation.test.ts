@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { AllWorkers } from '../support/all-workers.ts';
 import { needs } from '../support/needs.ts';
-import type { FaultProxy } from '../support/proxy.ts';
-import { type Service, startBehindProxy } from '../support/service.ts';
+import { startBehindProxy } from '../support/service.ts';
 
 await needs('redis');
 
@@ -12,15 +11,10 @@ const MAX_BYTES = 1024 ** 2;
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 
-let service: Service;
-let toPostgres: FaultProxy;
-
-beforeAll(async () => {
-  ({ service, proxy: toPostgres } = await startBehindProxy({
-    workers: 2,
-    hotels: Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` })),
-    env: { L1_MAX_BYTES: String(MAX_BYTES), DATABASE_POOL_SIZE: '3', DATABASE_QUEUE_LIMIT: '50' },
-  }));
+const { service, proxy: toPostgres } = await startBehindProxy({
+  workers: 2,
+  hotels: Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` })),
+  env: { L1_MAX_BYTES: String(MAX_BYTES), DATABASE_POOL_SIZE: '3', DATABASE_QUEUE_LIMIT: '50' },
 });
 
 /** Returns the samples of a metric: values by the values of their labels, in the order of the exposition. */
