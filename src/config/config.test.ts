@@ -117,6 +117,7 @@ describe('the configuration', () => {
 it.each([
   ['postgres://user:hunter2@host:5432/hotels', 'postgres://***@host:5432/hotels'],
   ['postgres://user:hun@ter2@host/hotels', 'postgres://***@host/hotels'],
+  ['postgres://user:hun\nter2@host/hotels', 'postgres://***@host/hotels'],
   ['postgres://user:hun/ter2@host/hotels', 'postgres://***@host/hotels'],
   [
     'postgresql://host/hotels?password=hunter2&sslmode=require',

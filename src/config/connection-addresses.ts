@@ -68,8 +68,8 @@ export function faultsOfRedisUrls(addresses: string): string[] {
 
 /** Returns the address with user and password, and a parameter `password`, replaced by `***`. */
 export function withoutSecrets(address: string): string {
-  // everything before the last @ may be part of a password
-  return address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***');
+  // everything before the last @ may be part of a password, line breaks too
+  return address.replace(/^([a-z]+:\/\/).*@/s, '$1***@').replace(/(password=)[^&]*/gi, '$1***');
 }
 
 function faultOf(address: string): string | undefined {
