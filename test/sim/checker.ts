@@ -226,10 +226,16 @@ export class Checker {
     this.violate('list', text, asked);
   }
 
-  /** Judges a whole mirror. */
-  mirror(asked: Asked, name: string, hotels: ReadonlyMap<string, string>, rights: Rights): void {
+  /** Judges a whole mirror. The process that answered stood still for `stoodMs` of the time since the request. */
+  mirror(
+    asked: Asked,
+    name: string,
+    hotels: ReadonlyMap<string, string>,
+    rights: Rights,
+    stoodMs: number,
+  ): void {
     this.counts.mirrors++;
-    const sinceMs = Math.max(asked.atMs, this.#world.nowMs - 1_500);
+    const sinceMs = Math.max(asked.atMs, this.#world.nowMs - stoodMs - 1_500);
     let nearest: string[] | undefined;
     for (const data of this.trueFor(this.#truth.tables, asked, this.boundMs(asked), sinceMs)) {
       const differs = differencesOf(data, hotels, rights);

@@ -264,11 +264,12 @@ class Mirror {
       dueMs = asked.host.systemMs() + 1_000 * waitS + ANSWERED_WITHIN_MS;
     });
     let isOver = false;
+    const stoodBeforeMs = worker.process.stoodMs;
     request(worker, { route: 'changes', query, key: this.#key.key }, (answer) => {
       if (isOver) return;
       isOver = true;
       world.trace(`${worker.process.name} ${this.#name} ${what}: ${answer.status} ${answer.body.length}`);
-      this.#take(asked, answer, waitS);
+      this.#take(asked, answer, waitS, worker.process.stoodMs - stoodBeforeMs);
     });
     const watch = () => {
       if (isOver) return;
@@ -282,7 +283,7 @@ class Mirror {
     watch();
   }
 
-  #take(asked: Asked, { status, body }: HttpAnswer, waitS: number) {
+  #take(asked: Asked, { status, body }: HttpAnswer, waitS: number, stoodMs: number) {
     const { world, checker, truth } = this.#episode;
     const again = (delayMs: number) => world.after(delayMs, () => this.next());
     // what it waited for may have changed since it asked
@@ -329,7 +330,7 @@ class Mirror {
       const changed = page.changes.map(({ id, hotel }) => `${id}${hotel ? '' : ' gone'}`);
       world.trace(`${this.#name}: ${token} ${changed} more ${page.more}`);
     }
-    if (!page.more) checker.mirror(asked, this.#name, this.#hotels, { view, collection });
+    if (!page.more) checker.mirror(asked, this.#name, this.#hotels, { view, collection }, stoodMs);
     if (checker.violations.length > 20) return;
     // an empty page ends the wait; mirrors ask again at once
     if (this.#random.chance(0.005)) this.#begin();

@@ -78,6 +78,9 @@ export class Process implements Clock {
   isDead = false;
   /** whether it stands still at present: by a signal, with its container, or because it does something endless */
   isStopped = false;
+  /** time for which it has stood still so far */
+  stoodMs = 0;
+  #haltedAtMs = 0;
   /** called when something has ended it */
   onKilled: (() => void) | undefined;
   /** a primary process: starts a worker */
@@ -170,12 +173,14 @@ export class Process implements Clock {
   halt(): boolean {
     if (this.isStopped || this.isDead) return false;
     this.isStopped = true;
+    this.#haltedAtMs = this.#world.nowMs;
     return true;
   }
 
   /** Goes on with what is due: first the timers, or first what has arrived. */
   goOn(): void {
     this.isStopped = false;
+    this.stoodMs += this.#world.nowMs - this.#haltedAtMs;
     const order: Kind[] = ['timer', 'iteration', 'io'];
     if (!this.#random.chance(0.5)) order.reverse();
     const held = this.#held;
