@@ -12,6 +12,8 @@ import {
 } from './page-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 
+/** Time for which the worker must have been current, so that it would have been told of earlier changes. */
+const TOLD_WITHIN_MS = 1_000;
 /** Maximum wait while the worker is not current: it may not know of changes then. */
 const NOT_CURRENT_WAIT_MS = 500;
 /**
@@ -90,8 +92,9 @@ export class ChangesReader {
       const page =
         known ??
         (await this.#pages.read({ token, limit, view, owner, collection }, arrivedAtMs).catch((error) => {
-          // many clients wake together: one that waited gets its empty page again, which was true until then
-          if (empty && this.#watch.isCurrent() && error instanceof Unavailable) return empty;
+          // many clients wake together: one that waited gets its empty page again, which was true until shortly before
+          const wasTrue = () => this.#watch.freshness.isCurrentFor(TOLD_WITHIN_MS);
+          if (empty && error instanceof Unavailable && wasTrue()) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
           if (mayWait && isQueueFull(error)) return 'full';
           throw error;
@@ -113,7 +116,11 @@ export class ChangesReader {
         fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
         const isSettling = fruitless > 1;
-        const maxMs = isSettling ? SETTLE_MS : this.#watch.isCurrent() ? restMs : NOT_CURRENT_WAIT_MS;
+        const maxMs = isSettling
+          ? SETTLE_MS
+          : this.#watch.freshness.isCurrent()
+            ? restMs
+            : NOT_CURRENT_WAIT_MS;
         await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, maxMs));
       }
       client.waited();

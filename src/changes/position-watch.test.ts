@@ -10,7 +10,7 @@ let isCurrent: boolean;
 beforeEach(() => {
   vi.useFakeTimers();
   isCurrent = true;
-  watch = new PositionWatch(() => isCurrent);
+  watch = new PositionWatch({ isCurrent: () => isCurrent, isCurrentFor: () => isCurrent });
   watch.follow(HISTORY);
   watch.announced(at(5), false);
 });

@@ -1,4 +1,5 @@
 import { clearTimer, onIteration, setTimer, type Timer } from '../lib/clock.ts';
+import type { Freshness } from '../log/freshness.ts';
 import type { LogPlace } from '../log/row.ts';
 
 /**
@@ -27,8 +28,8 @@ interface Wait {
 
 /** Tracks the last applied position of the log, and wakes waits for a later one. */
 export class PositionWatch {
-  /** returns false if later positions may be unknown */
-  readonly isCurrent: () => boolean;
+  /** tells whether later positions may be unknown */
+  readonly freshness: Pick<Freshness, 'isCurrent' | 'isCurrentFor'>;
   #history = '';
   /** undefined: unknown */
   #place: LogPlace | undefined;
@@ -37,8 +38,8 @@ export class PositionWatch {
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
 
-  constructor(isCurrent: () => boolean) {
-    this.isCurrent = isCurrent;
+  constructor(freshness: Pick<Freshness, 'isCurrent' | 'isCurrentFor'>) {
+    this.freshness = freshness;
   }
 
   /** Number of waits for a change in progress. */
@@ -88,7 +89,7 @@ export class PositionWatch {
       transaction === this.#place.transaction &&
       !this.#isListing &&
       history === this.#history &&
-      this.isCurrent()
+      this.freshness.isCurrent()
     );
   }
 

@@ -108,7 +108,7 @@ export function buildWorker(
     counts: metrics.keyLookups,
     mayLookUp: unknownKeyWindow(config.WORKERS),
   });
-  const logPositions = new PositionWatch(isCurrent);
+  const logPositions = new PositionWatch(freshness);
   const logApplier = new LogApplier(
     {
       ...{ window, freshness, reader, local, collections, apiKeys, logPositions },

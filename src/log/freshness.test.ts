@@ -61,6 +61,19 @@ describe('a worker that follows the log', () => {
     expect([freshness.isCurrent(), maxAgeMs()]).toEqual([false, MAX_AGE_NOT_CURRENT_MS]);
   });
 
+  it('is current for as long as no gap was in it', () => {
+    current();
+    for (let i = 0; i < 2; i++) {
+      pass(1_000);
+      current();
+    }
+    expect([2_000, 2_001].map((ms) => freshness.isCurrentFor(ms))).toEqual([true, false]);
+    pass(CURRENT_WITHIN_MS);
+    expect(freshness.isCurrentFor(0)).toBe(false);
+    current();
+    expect([0, 1].map((ms) => freshness.isCurrentFor(ms))).toEqual([true, false]);
+  });
+
   it('is not current any more once it follows another history, and serves nothing read before', () => {
     current();
     isUnavailable = true;

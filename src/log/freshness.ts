@@ -28,6 +28,8 @@ export class Freshness {
   readonly #isUnavailable: () => boolean;
   readonly #onLateAnswer: (atMs: number) => void;
   #asOfMs = -Infinity;
+  /** since when it has been current without a gap */
+  #currentFromMs = -Infinity;
   #lateAnswerAtMs: number | undefined;
   /** values read before a sleep of the machine are older than they seem */
   #sleptAtMs = -Infinity;
@@ -51,6 +53,7 @@ export class Freshness {
   current(asOfMs: number, nowMs = monotonicMs()): void {
     // a time from before a sleep says nothing of what has committed since
     if (asOfMs <= this.#asOfMs || asOfMs < this.#sleptAtMs) return;
+    if (!this.isCurrent(nowMs)) this.#currentFromMs = nowMs;
     this.#asOfMs = asOfMs;
     // no answer so far came late after it
     if (nowMs - asOfMs <= OUTAGE_AFTER_MS) this.#lateAnswerAtMs = undefined;
@@ -83,6 +86,11 @@ export class Freshness {
 
   isCurrent(nowMs = monotonicMs()): boolean {
     return nowMs - this.#asOfMs < CURRENT_WITHIN_MS;
+  }
+
+  /** Returns true if the worker is current, and has been for this long. */
+  isCurrentFor(ms: number, nowMs = monotonicMs()): boolean {
+    return this.isCurrent(nowMs) && nowMs - this.#currentFromMs >= ms;
   }
 
   /** Returns true if every change older than a second is known. */
