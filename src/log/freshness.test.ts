@@ -63,11 +63,9 @@ describe('a worker that follows the log', () => {
 
   it('is current for as long as no gap was in it', () => {
     current();
-    for (let i = 0; i < 2; i++) {
-      pass(1_000);
-      current();
-    }
-    expect([2_000, 2_001].map((ms) => freshness.isCurrentFor(ms))).toEqual([true, false]);
+    pass(1_000);
+    current();
+    expect([1_000, 1_001].map((ms) => freshness.isCurrentFor(ms))).toEqual([true, false]);
     pass(CURRENT_WITHIN_MS);
     expect(freshness.isCurrentFor(0)).toBe(false);
     current();

@@ -1,31 +1,25 @@
 import { readFile } from 'node:fs/promises';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { needs } from '../support/needs.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
 await needs('bash', 'curl', 'psql', 'redis-cli', 'redis-server');
 
 const RUNBOOK = new URL('../../docs/operations/runbook.md', import.meta.url);
 
-let service: Service;
-let operator: Operator;
-/** lines of the section, without those of kubectl */
-let lookUps: string[];
-
-beforeAll(async () => {
-  // a blocked request waits longer than it takes to show it
-  service = await startService({ hotels: [{ id: 'a' }], env: { DATABASE_TIMEOUT_MS: '60000' } });
-  operator = await Operator.set({
-    MONITOR_URL: service.database.ownerUrl,
-    OWNER_URL: service.database.ownerUrl,
-    CACHE_ADMIN_URL: service.redisDatabase!.url,
-  });
-  const section = /^## Diagnosis\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
-  lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
-    .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))
-    .filter((lines) => lines !== '');
+// a blocked request waits longer than it takes to show it
+const service = await startService({ hotels: [{ id: 'a' }], env: { DATABASE_TIMEOUT_MS: '60000' } });
+const operator = await Operator.set({
+  MONITOR_URL: service.database.ownerUrl,
+  OWNER_URL: service.database.ownerUrl,
+  CACHE_ADMIN_URL: service.redisDatabase!.url,
 });
+const section = /^## Diagnosis\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
+/** lines of the section, without those of kubectl */
+const lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
+  .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))
+  .filter((lines) => lines !== '');
 
 /** Runs the look-up that contains `text`. Returns what it prints. */
 async function lookUp(text: string): Promise<string> {

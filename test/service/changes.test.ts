@@ -1,26 +1,20 @@
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { changeKey, insertHotels, insertKey, withoutTriggers } from '../support/rows.ts';
-import { type Service, startBeside, startService } from '../support/service.ts';
+import { startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
 const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
 
-let service: Service;
+const service = await startService({ workers: 2, hotels: HOTELS });
+/** needs Redis for every request */
+const bare = await startBeside(service, { env: { L1_MAX_BYTES: '0' } });
 /** has no Redis */
-let alone: Service;
-let allWorkers: AllWorkers;
-
-beforeAll(async () => {
-  service = await startService({ workers: 2, hotels: HOTELS });
-  // needs Redis for every request
-  const bare = await startBeside(service, { env: { L1_MAX_BYTES: '0' } });
-  alone = await startBeside(service, { redis: false });
-  allWorkers = await AllWorkers.of(service, bare, alone);
-});
+const alone = await startBeside(service, { redis: false });
+const allWorkers = await AllWorkers.of(service, bare, alone);
 
 it('a commit is served by every worker of every instance, also of hotels that were absent and whose ids are syntax elsewhere', async () => {
   const ids = ['new', '"', '\\', 'a,b', '{}', 'NULL', 'null', ' ', '\n', '\\"', '酒店 😀', "it's"];

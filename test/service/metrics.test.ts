@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import type { RequestOptions } from '../support/client.ts';
 import { samplesOf } from '../support/metrics.ts';
@@ -33,11 +33,7 @@ const HOTELS = Array.from({ length: 30 }, (_, i) => ({
   registry_id: 77_000_000 + i,
 }));
 
-let service: Service;
-
-beforeAll(async () => {
-  service = await startService({ workers: 2, hotels: HOTELS, env: { REDIS_TIMEOUT_MS: '10000' } });
-});
+const service = await startService({ workers: 2, hotels: HOTELS, env: { REDIS_TIMEOUT_MS: '10000' } });
 
 describe('the admin port', () => {
   const send = (path: string, method = 'GET') => fetch(service.adminUrl + path, { method });
