@@ -30,7 +30,7 @@ interface ListQuery {
 
 /** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
 export function hasRegistryId(query: string): boolean {
-  return query !== '' && parameterOf(query, 'registry_id') !== undefined;
+  return query !== '' && PATTERNS.registry_id!.test(query);
 }
 
 /** Reads a raw query string; unknown parameters are ignored. */
