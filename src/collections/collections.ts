@@ -52,17 +52,20 @@ export class Collections {
     return held.isKnown ? held : undefined;
   }
 
-  /** Returns those of these hotels that are members now, for an API key. Throws `Unavailable`. */
-  async membersAmong(
+  /**
+   * Returns those of these hotels that are members now, for an API key. Asks PostgreSQL if the members are not known; then it
+   * rejects with `Unavailable`.
+   */
+  membersAmong(
     collection: string,
     ids: readonly string[],
     owner: string,
-  ): Promise<ReadonlySet<string>> {
-    if (ids.length === 0) return new Set();
+  ): ReadonlySet<string> | Promise<ReadonlySet<string>> {
     const members = this.members(collection);
-    if (members) return new Set(ids.filter((id) => members.has('id', id)));
-    const states = await this.#options.repository.membershipOf(collection, ids, owner);
-    return new Set(states.filter(({ is_member }) => is_member).map(({ id }) => id));
+    if (members || ids.length === 0) return new Set(ids.filter((id) => members?.has('id', id)));
+    return this.#options.repository
+      .membershipOf(collection, ids, owner)
+      .then((states) => new Set(states.filter(({ is_member }) => is_member).map(({ id }) => id)));
   }
 
   /** Returns the hotels that are members now, else null, in their order. Throws `Unavailable`. */

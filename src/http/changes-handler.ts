@@ -33,16 +33,6 @@ export function changesOperation(
     const link = `<${path}?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
     exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
-  /** Returns false if hotels of the page have left the collection while it waited for its turn. Throws `Unavailable`. */
-  const areMembers = async (
-    { ids, readAtMs }: ChangesPage,
-    collection: string | null,
-    owner: string,
-  ): Promise<boolean> => {
-    if (collection === null || monotonicMs() - readAtMs < MAX_UNSENT_MS) return true;
-    const among = await collections.membersAmong(collection, ids, owner);
-    return ids.every((id) => among.has(id));
-  };
   const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
     const { keyId, collection, view } = exchange.principal!;
@@ -55,17 +45,27 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    const answer = async (now: Principal | null): Promise<void> => {
+    /** Sends the page, or another one if a hotel of it is not among the members any more. */
+    const sendIfAmong = (members: ReadonlySet<string>) =>
+      page.ids.every((id) => members.has(id)) ? send(exchange, page, query) : load(exchange, query);
+    // without a query it sends within the turn
+    const answer = (now: Principal | null): void | Promise<void> => {
       if (exchange.over) return;
       if (now === null) return exchange.fail(publicErrors.unauthorized);
       if (now.collection !== collection) return exchange.fail(publicErrors.tokenExpired);
       exchange.principal = now;
       // it may have got another view while the page waited for its turn
-      const isCurrent = now.view === page.next.view && (await areMembers(page, collection, keyId));
-      // its rights may have changed meanwhile, if there was a query
-      const known = apiKeys.find(key);
-      const seesThis = known === undefined || (known !== null && seesAlike(known, now));
-      return isCurrent && seesThis ? send(exchange, page, query) : load(exchange, query);
+      if (now.view !== page.next.view) return load(exchange, query);
+      const isLate = monotonicMs() - page.readAtMs >= MAX_UNSENT_MS;
+      if (collection === null || !isLate) return send(exchange, page, query);
+      const members = collections.membersAmong(collection, page.ids, keyId);
+      if (!(members instanceof Promise)) return sendIfAmong(members);
+      return members.then((found) => {
+        // its rights may have changed meanwhile
+        const known = apiKeys.find(key);
+        const seesThis = known === undefined || (known !== null && seesAlike(known, now));
+        return seesThis ? sendIfAmong(found) : load(exchange, query);
+      });
     };
     const size = workOf(page.body.length);
     const isKnown = await reader.eventLoop.run(keyId, size, () => {
