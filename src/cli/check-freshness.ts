@@ -98,6 +98,7 @@ export function requester(baseUrl: string, key: string): (id: string) => Promise
     } catch (error) {
       if (error instanceof Failure) throw error;
       const { cause = error } = error as { cause?: Error };
+      if (signal.aborted) throw failed(`did not respond within ${DEADLINE_MS} ms`);
       throw failed(`failed: ${(cause as Error).message}`);
     }
   };
