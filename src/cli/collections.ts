@@ -11,6 +11,8 @@ import { Source } from './common/source.ts';
 
 /** Maximum number of printed lines of each kind. */
 const FIRST_LINES = 20;
+/** Number of changes from which the statistics of the table are outdated. */
+const MANY_MEMBERS = 1_000;
 const FORM = '{"id","name","hotels","unknown","keys"}';
 
 interface Options {
@@ -152,7 +154,7 @@ async function changeMembers(collection: string, path: string, action: 'add' | '
     const { lineOf, rejected } = await readIds(source, progress);
     const ids = [...lineOf.keys()];
     return await withDatabase(async (sql) => {
-      const counts = await sql.begin(async (transaction) => {
+      const outcome = await sql.begin(async (transaction) => {
         await transaction`set local statement_timeout = 0`;
         await requireCollection(transaction, collection);
         const unknown = await transaction<{ id: string }[]>`
@@ -165,16 +167,16 @@ async function changeMembers(collection: string, path: string, action: 'add' | '
           : transaction`
               delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
         report(progress, rejected);
-        report(
-          progress,
-          unknown.map(({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`),
+        const named = unknown.map(
+          ({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`,
         );
-        const unchanged = ids.length - changed;
-        return { changed, unchanged, unknown: unknown.length, rejected: rejected.length };
+        report(progress, named);
+        const counts = { unknown: unknown.length, rejected: rejected.length };
+        return { changed, unchanged: ids.length - changed, ...counts };
       });
       // until it is analyzed, lists of a large new collection sort all of its members
-      await sql`analyze (skip_locked) collection_hotels`;
-      return counts;
+      if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
+      return outcome;
     });
   } finally {
     progress.stop();
