@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Body, LargeBody } from '../hotels/json-array.ts';
+import { bytesOf } from '../hotels/json-array.fixture.ts';
 import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { type Compressed, compress, encodingFor, mayCompress } from './compression.ts';
@@ -22,14 +22,6 @@ describe('Accept-Encoding', () => {
     expect(headers.map(encodingFor)).toEqual(headers.map(() => encoding));
   });
 });
-
-function bytesOf(body: Body): Uint8Array {
-  if (!(body instanceof LargeBody)) return body;
-  const pieces: Uint8Array[] = [];
-  for (let at = 0; at < body.length; at += pieces.at(-1)!.length)
-    pieces.push(Buffer.from(body.bytesFrom(at)));
-  return Buffer.concat(pieces);
-}
 
 describe('a body that is compressed later', () => {
   const MIB = 1024 * 1024;
@@ -86,7 +78,7 @@ describe('a body that is compressed later', () => {
       nowMs += waitMs;
       const { bytes, encoding } = await compressed;
       encodings.push(encoding);
-      expect((encoding ? gunzipSync(bytesOf(bytes)) : Buffer.from(bytesOf(bytes))).equals(body)).toBe(true);
+      expect((encoding ? gunzipSync(bytesOf(bytes)) : bytesOf(bytes)).equals(body)).toBe(true);
       await Promise.all(before);
     }
     expect(encodings).toEqual(['gzip', undefined]);

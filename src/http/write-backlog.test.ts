@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { bytesOf } from '../hotels/json-array.fixture.ts';
 import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
 import { keep, MAX_BACKLOG_BYTES, type PendingWrite, release } from './write-backlog.ts';
 
@@ -16,14 +17,6 @@ function keepOne(name: string, bytes: number, owner = 'me'): PendingWrite {
   return pending;
 }
 
-function bytesOf({ body }: PendingWrite): Buffer {
-  if (body instanceof Uint8Array) return Buffer.from(body);
-  const pieces: Buffer[] = [];
-  for (let at = 0; at < body.length; at += pieces.at(-1)!.length)
-    pieces.push(Buffer.from(body.bytesFrom(at)));
-  return Buffer.concat(pieces);
-}
-
 beforeEach(() => {
   fakeTimers();
   kept = [];
@@ -38,7 +31,7 @@ afterEach(() => {
 it('the backlog keeps the bytes until they are given back', () => {
   for (const bytes of [1, MIB, 3 * MIB]) {
     const pending = keepOne('a', bytes);
-    expect(bytesOf(pending).equals(Buffer.alloc(bytes, 7))).toBe(true);
+    expect(bytesOf(pending.body).equals(Buffer.alloc(bytes, 7))).toBe(true);
     release(pending);
     release(pending);
   }

@@ -95,8 +95,8 @@ export class SteadyLoad {
 export const ALL_ANSWERED = { faults: [], rejected: 0, refused: 0 };
 
 /**
- * Stops a load under a fault or an overload. Every response was as expected, and hardly any was a rejection: while the machine pauses, the deadlines of a
- * request of each client may pass. That the service rejects none, the simulation proves in virtual time.
+ * Stops a load under a fault or an overload. Every response was as expected, and hardly any was a rejection: while the machine
+ * pauses, the deadlines of a request of each client may pass. That the service rejects none, the simulation proves.
  */
 export async function expectAnswered(load: SteadyLoad): Promise<void> {
   const { faults, refused, rejected, answered, clients } = await load.stop();
