@@ -107,7 +107,7 @@ async function expectAllRejected(code: Code, options: RequestOptions = {}): Prom
 /** A valid request, and requests with one fault that is judged after the key and the scope. */
 interface Operation {
   good: Sent;
-  isScoped?: boolean;
+  isScoped: boolean;
   faults: [Code, Sent][];
 }
 
@@ -131,51 +131,40 @@ function batchOf(
   };
 }
 
-const OPERATIONS: Operation[] = [
-  {
-    good: ['GET', '/hotels'],
-    faults: [
-      ['limit_out_of_bounds', ['GET', '/hotels?limit=0']],
-      ['offset_out_of_bounds', ['GET', '/hotels?offset=-1']],
-    ],
-  },
-  {
-    good: ['GET', '/hotels?registry_id=500001'],
-    isScoped: true,
-    faults: [
-      ['registry_id_not_integer', ['GET', '/hotels?registry_id=abc']],
-      ['limit_out_of_bounds', ['GET', '/hotels?limit=0&registry_id=500001']],
-    ],
-  },
-  {
-    good: ['GET', '/hotels/h1'],
-    faults: [
-      ['hotel_not_found', ['GET', '/hotels/nowhere']],
-      ['hotel_not_found', ['GET', '/hotels/%ff']],
-    ],
-  },
-  { good: ['GET', '/hotels/channel/CH-1'], faults: [['hotel_not_found', ['GET', '/hotels/channel/batch']]] },
-  {
-    good: ['GET', '/hotels/registry/500001'],
-    isScoped: true,
-    faults: [
-      ['registry_id_not_integer', ['GET', '/hotels/registry/abc']],
-      ['registry_id_not_integer', ['GET', '/hotels/registry/batch']],
-      ['hotel_not_found', ['GET', '/hotels/registry/1']],
-    ],
-  },
+const getOf = (path: string, isScoped: boolean, faults: [Code, string][]): Operation => ({
+  good: ['GET', path],
+  isScoped,
+  faults: faults.map(([code, wrong]) => [code, ['GET', wrong]]),
+});
+
+const OPERATIONS = [
+  getOf('/hotels', false, [
+    ['limit_out_of_bounds', '/hotels?limit=0'],
+    ['offset_out_of_bounds', '/hotels?offset=-1'],
+  ]),
+  getOf('/hotels?registry_id=500001', true, [
+    ['registry_id_not_integer', '/hotels?registry_id=abc'],
+    ['limit_out_of_bounds', '/hotels?limit=0&registry_id=500001'],
+  ]),
+  getOf('/hotels/h1', false, [
+    ['hotel_not_found', '/hotels/nowhere'],
+    ['hotel_not_found', '/hotels/%ff'],
+  ]),
+  getOf('/hotels/channel/CH-1', false, [['hotel_not_found', '/hotels/channel/batch']]),
+  getOf('/hotels/registry/500001', true, [
+    ['registry_id_not_integer', '/hotels/registry/abc'],
+    ['registry_id_not_integer', '/hotels/registry/batch'],
+    ['hotel_not_found', '/hotels/registry/1'],
+  ]),
   batchOf(BATCH, 'ids', 'h1', 'id_not_string'),
   batchOf(CHANNEL, 'channel_ids', 'CH-1', 'channel_id_not_string'),
   batchOf(REGISTRY, 'registry_ids', 500001, 'registry_id_not_integer'),
-  { good: ['GET', '/key'], faults: [] },
-  {
-    good: ['GET', '/changes'],
-    faults: [
-      ['changes_limit_out_of_bounds', ['GET', '/changes?limit=0']],
-      ['wait_out_of_bounds', ['GET', '/changes?wait=31']],
-      ['after_not_token', ['GET', '/changes?after=x']],
-    ],
-  },
+  getOf('/key', false, []),
+  getOf('/changes', false, [
+    ['changes_limit_out_of_bounds', '/changes?limit=0'],
+    ['wait_out_of_bounds', '/changes?wait=31'],
+    ['after_not_token', '/changes?after=x'],
+  ]),
 ];
 
 it.each(OPERATIONS)(
