@@ -6,11 +6,12 @@ import type { Replacement } from './hooks.ts';
 const MAIN = new URL('main.ts', import.meta.url).pathname;
 const FILE = new URL('mutations.yaml', import.meta.url);
 
-type Mutations = Record<string, Record<string, { from: string; to?: string; seed?: number }>>;
+type Mutation = { from: string; to?: string; seed?: number; seconds?: number };
+type Mutations = Record<string, Record<string, Mutation>>;
 const document = parseDocument(readFileSync(FILE, 'utf8'));
 const MUTATIONS = Object.entries(document.toJS() as Mutations).flatMap(([file, mutations]) =>
-  Object.entries(mutations).map(([name, { from, to = '', seed }]) => ({
-    ...{ name, seed, mutated: { file, from, to } },
+  Object.entries(mutations).map(([name, { from, to = '', seed, seconds = 60 }]) => ({
+    ...{ name, seed, args: ['--seed', `${seed}`, '--seconds', `${seconds}`], mutated: { file, from, to } },
   })),
 );
 
@@ -37,12 +38,12 @@ export async function checkMutations(): Promise<number> {
   };
   const found = MUTATIONS.filter(({ seed }) => seed !== undefined);
   console.log(`${found.length} of ${MUTATIONS.length} mutations have a seed`);
-  for (const seed of new Set(found.map((each) => each.seed))) {
-    const broken = await simulate(undefined, ['--seed', String(seed)]);
+  for (const [seed, { args }] of new Map(found.map((each) => [each.seed, each]))) {
+    const broken = await simulate(undefined, args);
     say(broken === undefined, `seed ${seed} without a mutation`);
   }
-  for (const { name, seed, mutated } of found) {
-    const broken = await simulate(mutated, ['--seed', String(seed)]);
+  for (const { name, seed, args, mutated } of found) {
+    const broken = await simulate(mutated, args);
     say(broken?.includes(`seed ${seed} FAILED`) ?? false, `seed ${seed}: ${name}`);
   }
   return failed;
@@ -51,9 +52,9 @@ export async function checkMutations(): Promise<number> {
 /** Looks for seeds of mutations that theirs finds no longer, and writes them down: `node test/sim/mutations.ts [part of a name]`. */
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const [only = '', forS = '60', first = '1'] = process.argv.slice(2);
-  for (const { name, seed, mutated } of MUTATIONS) {
+  for (const { name, seed, args, mutated } of MUTATIONS) {
     if (!name.includes(only)) continue;
-    const stored = seed === undefined ? undefined : await simulate(mutated, ['--seed', String(seed)]);
+    const stored = seed === undefined ? undefined : await simulate(mutated, args);
     const isKept = stored?.includes(`seed ${seed} FAILED`);
     const found = isKept ? stored : await simulate(mutated, ['--seed', first, '--for', `${forS}s`]);
     const [, at] = /^seed (\d+) FAILED/m.exec(found ?? '') ?? [];
