@@ -420,8 +420,12 @@ const stops =
     const forMs = lastsMs(random);
     episode.disturb(forMs, [instance.name]);
     const halted = processes.filter((process) => process.halt());
+    const fromMs = episode.world.nowMs;
     episode.world.after(forMs, () => {
       for (const process of halted) process.goOn();
+      // they notice now that the clock was set meanwhile
+      const { clockSteps } = episode.checker;
+      if (clockSteps.get(instance.name)! > fromMs) clockSteps.set(instance.name, episode.world.nowMs);
     });
     return `${instance.name}, ${forMs.toFixed(0)} ms`;
   };
