@@ -1,7 +1,7 @@
 import { monotonicMs, onIteration } from './clock.ts';
 import { WaitQueue } from './wait-queue.ts';
 
-/** Time that an iteration works before the rest waits for the next one. The last piece of work may exceed it. */
+/** Time that an iteration spends on what waits, and at most on reading requests. The last piece of work may exceed it. */
 const BUDGET_MS = 10;
 /** Minimum time between iterations that responses measure, because each costs a callback. */
 const MEASURED_EVERY_MS = 1;
@@ -11,10 +11,11 @@ export const QUANTUM_BYTES = 16 * 1024;
 export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 
 /**
- * Divides the work of a worker among the iterations of its event loop, so that a request waits for one budget of other work
- * at most. What can wait does so in one queue, whose owners are served by deficit round robin: batches, pages, loads that
- * continue, compression. A response that is made while its request is read waits only if the iteration is used up: the HTTP
- * library processes a received chunk of up to 512 KiB of requests before other connections get their turn.
+ * Divides the work of a worker among the iterations of its event loop. What can wait does so in one queue, whose owners are
+ * served by deficit round robin: batches, pages, loads that continue, compression. A response that is made while its request is
+ * read waits only if reading has used up the budget: the HTTP library processes a received chunk of up to 512 KiB of requests
+ * before other connections get their turn. What waits gets its budget in each iteration, or many cheap requests would starve it.
+ * So a request is read after two budgets of other work at most.
  */
 export class EventLoop {
   /** work that waits for its turn, with sizes in bytes */
