@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { clearTimer, every } from '../lib/clock.ts';
 
 /** Variables that may be read from a file. The variable `<name>_FILE` names that file. */
 export const ADDRESSES = ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
@@ -55,7 +56,7 @@ export function watchAddressFiles(
   };
   if (!ADDRESSES.some((name) => config[`${name}_FILE`])) return () => {};
   let isReading = false;
-  const timer = setInterval(async () => {
+  const timer = every(async () => {
     // on a file system that hangs, each read would keep another thread from everything else
     if (isReading) return;
     isReading = true;
@@ -63,5 +64,5 @@ export function watchAddressFiles(
       isReading = false;
     });
   }, READ_EVERY_MS).unref();
-  return () => clearInterval(timer);
+  return () => clearTimer(timer);
 }

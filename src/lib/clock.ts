@@ -14,8 +14,8 @@ export interface Timer {
 }
 
 /**
- * All that the service knows of time and chance. Code that the simulation (test/sim) runs uses nothing else of this kind: in
- * it a run depends on its seed alone.
+ * All that the service knows of time and chance. Commands for people aside, nothing else of this kind is used: a run of the
+ * simulation (test/sim) depends on its seed alone.
  */
 export interface Clock {
   monotonicMs(): number;

@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import { monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { Events } from './events.ts';
 
 /** Maximum number of bytes waiting for the reader of standard output. Further lines are dropped. */
@@ -22,7 +23,7 @@ function openOutput(onDropped: (lines: number) => void): DestinationStream {
   const stream = pino.destination({ sync: true, maxLength: MAX_UNWRITTEN_BYTES, retryEAGAIN: () => false });
   let isFull = false;
   let dropped = 0;
-  let retrying: NodeJS.Timeout | undefined;
+  let retrying: Timer | undefined;
   const retry = () => {
     retrying = undefined;
     isFull = false;
@@ -36,15 +37,15 @@ function openOutput(onDropped: (lines: number) => void): DestinationStream {
   stream.removeAllListeners('error').on('error', ({ code }: NodeJS.ErrnoException) => {
     isFull = code !== 'EPIPE';
     if (!isFull) stream.write = () => true;
-    else if (!retrying) retrying = setTimeout(retry, WRITE_AGAIN_MS).unref();
+    else if (!retrying) retrying = setTimer(retry, WRITE_AGAIN_MS).unref();
   });
   stream.on('drop', () => dropped++);
   // pino calls it behind a fatal line, and it would loop without a reader
   stream.flushSync = () => {};
   process.on('exit', () => {
-    const untilMs = performance.now() + AT_EXIT_MS;
+    const untilMs = monotonicMs() + AT_EXIT_MS;
     const pause = new Int32Array(new SharedArrayBuffer(4));
-    for (; isFull && performance.now() < untilMs; retry()) Atomics.wait(pause, 0, 0, CHECK_AT_EXIT_MS);
+    for (; isFull && monotonicMs() < untilMs; retry()) Atomics.wait(pause, 0, 0, CHECK_AT_EXIT_MS);
   });
   return stream;
 }
