@@ -71,8 +71,7 @@ export class RedisServer extends Server {
     if (!owners) return undefined;
     for (const key of keys) {
       const slot = slotOf(key);
-      const owner = owners[slot];
-      if (!owner) return replyError('CLUSTERDOWN Hash slot not served');
+      const owner = owners[slot]!;
       if (owner !== this) return replyError(`MOVED ${slot} ${owner.name}:6379`);
     }
     return undefined;

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
+import { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
+import { KEY_QUERY } from '../../src/auth/principal.ts';
 import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
@@ -9,10 +11,11 @@ import type { HotelRow } from '../../src/hotels/row.ts';
 import { EventLoop } from '../../src/lib/event-loop.ts';
 import { LogConnection } from '../../src/log/log-connection.ts';
 import { Origin } from '../../src/postgres/origin.ts';
+import { mastersBySlot } from '../../src/redis/cluster/slot-map.ts';
 import { SET_EACH } from '../../src/redis/scripts.ts';
 import { type Connection, Network } from '../sim/network.ts';
 import { type Answer, PgCluster, type Statement } from '../sim/postgres.ts';
-import { RedisServers } from '../sim/redis.ts';
+import { type RedisServer, RedisServers } from '../sim/redis.ts';
 import { execute } from '../sim/statements.ts';
 import { World } from '../sim/world.ts';
 import {
@@ -32,7 +35,7 @@ import { freshDatabase, freshRedis } from '../support/database.ts';
 import { lacks } from '../support/needs.ts';
 import { OwnCluster } from '../support/own-cluster.ts';
 import { ownReplica } from '../support/own-replica.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
 
 /** Constants of hotel_api_sequence. */
@@ -40,7 +43,8 @@ const SIZES = {
   ...{ maxPiece: 20_000, maxRow: 1_000, maxKeys: 100_000, maxScanned: 50_000, maxDeleted: 3_000 },
   ...{ maxAgeMs: 1e12, minAgeMs: 6e5, maxIds: 1e6 },
 };
-const UNORDERED = /^(hotels|of a collection|changes)/;
+const UNORDERED = /^(hotels|of a collection|changes|membership)/;
+const WRITING = /hotel_api_(sequence|begin_history)\(/;
 /** Virtual time in which the model answers, and its replica has replayed everything. */
 const ANSWER_MS = 300;
 const REPLAY_MS = 20;
@@ -48,6 +52,7 @@ const SHA256 = 'ab'.repeat(32);
 const BULK = Array.from({ length: SIZES.maxPiece + 5_000 }, (_, n) => `b${String(n).padStart(5, '0')}`);
 
 const hotelsOf = (origin: Origin) => new HotelRepository(origin, () => '', new EventLoop());
+const collectionsOf = (origin: Origin) => new CollectionRepository(origin);
 const rooms =
   (count: number, more: Partial<HotelRow> = {}) =>
   (row: HotelRow) => ({
@@ -91,6 +96,7 @@ const WRITES: [name: string, sql: string[], statements: Statement[]][] = [
     [`insert into api_keys (id, name, key_sha256, scopes) values ('k1', 'k', '\\x${SHA256}', '{registry}')`],
     [setKey(key, SHA256)],
   ],
+  ['it expires', [keySql('expires_at = to_timestamp(2e9)')], [setKey({ ...key, expiresAtMs: 2e12 }, SHA256)]],
   ['it is revoked', [keySql('revoked_at = now()')], [setKey({ ...key, revoked: true }, SHA256)]],
   ['it is deleted', ["delete from api_keys where id = 'k1'"], [setKey(null, SHA256)]],
   [
@@ -198,11 +204,21 @@ async function readsAt(position: number, transaction: string) {
     ['history', (_, log) => log.historyStart()],
     ['hotels by id', (origin) => hotelsOf(origin).load('id', ['h1', 'h9', 'no'], '', null)],
     ['hotels by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', null)],
+    ['hotels by registry', (origin) => hotelsOf(origin).load('registry', ['1001', '1003', '1'], '', null)],
     ['of a collection', (origin) => hotelsOf(origin).load('id', ['h1', 'h9'], '', 'north')],
     ['ids', (origin) => hotelsOf(origin).list.idsFrom(null, 1, 3)],
-    ['ids of a collection', (origin) => new CollectionRepository(origin).listOf('north').idsFrom(null, 0, 3)],
+    ['ids between', (origin) => hotelsOf(origin).list.idsBetween('h1', 'h9', 3, '')],
+    ['starts', (origin) => hotelsOf(origin).list.startsAfter(null, 1, 3)],
+    ['ids of a collection', (origin) => collectionsOf(origin).listOf('north').idsFrom(null, 0, 3)],
+    ['ids of it between', (origin) => collectionsOf(origin).listOf('north').idsBetween(null, 'h9', 3, '')],
+    ['starts of it', (origin) => collectionsOf(origin).listOf('north').startsAfter('h', 1, 3)],
     ['count of ids', (origin) => hotelsOf(origin).list.countBetween(['h'], [null], 100)],
-    ['count of members', (origin) => new CollectionRepository(origin).count('north')],
+    ['count of members', (origin) => collectionsOf(origin).count('north')],
+    ['members', (origin) => collectionsOf(origin).membersAfter('north', 'h1', 3)],
+    ['membership', (origin) => collectionsOf(origin).membershipOf('north', ['h1', 'h2', 'none'])],
+    ['key', (origin) => origin.rows(KEY_QUERY, [SHA256])],
+    ['prefixes', (origin) => new ApiKeyCache({ origin } as never).preload()],
+    ['only a label', (origin) => origin.rows('select 1', [])],
   ];
   const reads: [name: string, text: string, parameters: readonly unknown[]][] = [];
   for (const [name, work] of works)
@@ -236,7 +252,7 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     return map.get(value);
   };
   const [first] = (await ask(...(await statementsOf((_, log) => log.historyStart()))[0]!)) as [
-    { position: number; transaction: string },
+    { history: string; position: number; transaction: string },
   ];
   const base = first.position;
   const plain = (name: string, value: unknown): unknown => {
@@ -280,11 +296,17 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
       const [text] = call!;
       const rows = ((await ask(text, [])) as object[][]).at(-1)!;
       results.push([`${name}: sequenced`, plain('', rows)]);
-      const [state] = rows as [{ last: number; last_transaction: string; is_due: boolean }];
+      const [state] = rows as [{ history: string; last: number; last_transaction: string; is_due: boolean }];
       isDue = state.is_due;
       await read(name, place);
-      place = { position: state.last, transaction: state.last_transaction };
+      place = { history: state.history, position: state.last, transaction: state.last_transaction };
     }
+  }
+  const lost = { ...place, transaction: '1' };
+  // of another history, with a place that is there, and with one that is lost
+  for (const [i, known] of [{ ...lost, history: 'another' }, place, lost].entries()) {
+    await ask(...(await statementsOf((_, log) => log.beginHistory(known.history, known)))[0]!);
+    await read(`history ${i}`, place);
   }
   return results;
 }
@@ -300,12 +322,10 @@ async function resultsOfModel(hasReplica = false): Promise<[string, unknown][]> 
   if (hasReplica) cluster.addReplica();
   else cluster.replaceBy(cluster.primary.folder, false);
   const there = { down: (deliver: () => void) => deliver() } as Connection;
-  const results = await resultsOf({
+  return resultsOf({
     ask: async (text, parameters) => {
       const { promise, resolve } = Promise.withResolvers<Answer>();
-      const server = text.includes('hotel_api_sequence()')
-        ? cluster.primary
-        : (cluster.replica ?? cluster.primary);
+      const server = WRITING.test(text) ? cluster.primary : (cluster.replica ?? cluster.primary);
       await world.run(world.nowMs + REPLAY_MS);
       server.execute(there, text, (at) => execute(at, text, parameters), resolve);
       await world.run(world.nowMs + ANSWER_MS);
@@ -316,7 +336,6 @@ async function resultsOfModel(hasReplica = false): Promise<[string, unknown][]> 
       cluster.write(statements, 0);
     },
   });
-  return results;
 }
 
 /** `readUrl`: of a replica or a pooler. */
@@ -330,7 +349,7 @@ async function resultsOfServer(
   try {
     return await resultsOf({
       ask: async (text, parameters) => {
-        if (text.includes('hotel_api_sequence()')) return owner.unsafe(text).simple();
+        if (WRITING.test(text)) return owner.unsafe(text).simple();
         if (isReplica) await replayed(owner, reader);
         return reader.unsafe(text, parameters as never[]).catch(rejected);
       },
@@ -403,33 +422,39 @@ const wordsOf = (words: (string | number)[]) => words.map((word) => Buffer.from(
 const replyOf = (client: Redis, [name, ...words]: (string | number)[]) =>
   client.call(String(name), ...words).catch((error: Error) => error);
 
+async function compareReply(client: Redis, server: RedisServer, words: (string | number)[]): Promise<void> {
+  const reply = await replyOf(client, words);
+  expect(plainReply(server.execute(wordsOf(words))), `${words} at ${server.name}`).toEqual(plainReply(reply));
+}
+
 describe('the model of Redis answers every command of the service as', () => {
   it.runIf(inject('servers').redisUrl)('Redis does', async () => {
     const { client } = await freshRedis();
     const world = new World('models', 0, false);
     const [server] = new RedisServers(world, 1, false).servers;
-    for (const words of COMMANDS) {
-      const reply = await replyOf(client, words);
-      expect(plainReply(server!.execute(wordsOf(words)) as unknown), String(words)).toEqual(
-        plainReply(reply),
-      );
-    }
+    for (const words of COMMANDS) await compareReply(client, server!, words);
     await expect.poll(() => client.mget('gone', 'a')).toEqual([null, 'y']);
     await world.run(2);
     expect(plainReply(server!.execute(wordsOf(['MGET', 'gone', 'a'])))).toEqual([null, 'y']);
+  });
+
+  it.runIf(inject('servers').redisProgram)('a replica does', async () => {
+    const { client } = redisAt((await ownRedis(() => ['--replicaof', '127.0.0.1', '1'])).url);
+    const [server] = new RedisServers(new World('models', 0, false), 1, false).servers;
+    server!.rejectsWrites = true;
+    for (const words of COMMANDS) await compareReply(client, server!, words);
   });
 
   it.runIf(inject('servers').redisProgram)('the nodes of a cluster do', async () => {
     const { masters } = await OwnCluster.start('');
     const { servers } = new RedisServers(new World('models', 0, false), 3, true);
     for (const key of ['a', 'b', 'c', 'd', 'e'])
-      for (const [i, server] of servers.entries())
-        for (const words of [
-          ['SET', key, 'x', 'PX', 60_000],
-          ['MGET', key],
-        ]) {
-          const reply = await replyOf(masters[i]!.admin, words);
-          expect(plainReply(server.execute(wordsOf(words))), `${words} at ${i}`).toEqual(plainReply(reply));
-        }
+      for (const [i, server] of servers.entries()) {
+        await compareReply(masters[i]!.admin, server, ['SET', key, 'x', 'PX', 60_000]);
+        await compareReply(masters[i]!.admin, server, ['MGET', key]);
+      }
+    const sharesIn = (map: unknown) => mastersBySlot(map, '').map((name, _, all) => all.indexOf(name));
+    const map = servers[0]!.execute(wordsOf(['CLUSTER', 'SLOTS']));
+    expect(sharesIn(map)).toEqual(sharesIn(await replyOf(masters[0]!.admin, ['CLUSTER', 'SLOTS'])));
   });
 });
