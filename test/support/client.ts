@@ -28,15 +28,15 @@ export class Client {
   readonly #agent: Agent;
 
   /** With `keepAlive` false, each request has its own connection. */
-  constructor(port: number, keys: { full: string; narrow: string }, keepAlive = true) {
+  constructor(port: number, keys: { full?: string; narrow?: string } = {}, keepAlive = true) {
     this.#port = port;
     this.#agent = new Agent({ keepAlive, timeout: 5_000 });
-    this.#keys = { ...keys, none: undefined };
+    this.#keys = { full: undefined, ...keys, none: undefined };
   }
 
   async request(
     path: string,
-    { key = 'full', headers = {}, method = 'GET' }: RequestOptions,
+    { key = 'full', headers = {}, method = 'GET' }: RequestOptions = {},
     body?: Buffer,
   ): Promise<HttpResponse> {
     const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
@@ -63,13 +63,14 @@ export class Client {
         // rejected before the whole body was sent: the connection is unusable
         if (!outgoing.writableEnded) outgoing.destroy();
         const bytes = Buffer.concat(chunks);
-        const text = bytes.toString();
         resolve({
           status: response.statusCode!,
           headers: response.headers,
           body: bytes,
-          text,
-          json: () => JSON.parse(text),
+          get text() {
+            return bytes.toString();
+          },
+          json: () => JSON.parse(bytes.toString()),
         });
       });
     });

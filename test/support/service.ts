@@ -143,15 +143,15 @@ function serviceOf({
 }) {
   const client = new Client(port, keys);
   // its server closes idle connections after 5 s; a request at that moment would fail
-  const adminClient = new Client(adminPort, keys, false);
+  const adminClient = new Client(adminPort, {}, false);
   /** how it exited, if it has */
   let ended: string | undefined;
   void guarded.exited.then(({ code, signal }) => {
     ended = `ended with ${signal ?? `code ${code}`}`;
   });
 
-  /** Sends a GET to the admin port, without a key. */
-  const admin = (path: string): Promise<HttpResponse> => adminClient.request(path, { key: 'none' });
+  /** Sends a GET, or a request with another method, to the admin port. */
+  const admin = (path: string, method = 'GET') => adminClient.request(path, { method });
   const metrics = async (): Promise<string> => (await admin('/metrics')).text;
 
   /** Returns the samples of a metric, in the order of the exposition. Throws if the service has no such metric. */

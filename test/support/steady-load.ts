@@ -44,7 +44,7 @@ export class SteadyLoad {
     keepAlive = true,
   ) {
     this.clients = clients;
-    this.#client = new Client(port, { full: fullKey, narrow: '' }, keepAlive);
+    this.#client = new Client(port, { full: fullKey }, keepAlive);
     let sent = 0;
     const run = async () => {
       for (; !this.#isOver; await sleep(PAUSE_MS)) await this.#send(requests[sent++ % requests.length]!);

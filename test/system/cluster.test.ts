@@ -1,4 +1,4 @@
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeRelease } from '../procedures/release.ts';
 import { linesOf } from '../support/log-lines.ts';
@@ -20,14 +20,8 @@ async function openSlow(service: Service) {
 }
 
 /** Resolves when the public port accepts no connections. */
-async function untilClosed(service: Service): Promise<void> {
-  const isOpen = () =>
-    new Promise<boolean>((resolve) => {
-      const socket = connect({ port: service.port, host: '127.0.0.1' });
-      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-      socket.once('connect', () => socket.destroy());
-    });
-  await expect.poll(isOpen).toBe(false);
+async function untilClosed({ get }: Service): Promise<void> {
+  await expect.poll(() => get('/').catch(({ code }) => code)).toBe('ECONNREFUSED');
 }
 
 const HOTELS = [{ id: 'a', channel_id: 'C' }];

@@ -7,10 +7,10 @@ import { startService } from '../support/service.ts';
 async function withAge(seconds: number) {
   const env = { CONNECTION_MAX_AGE_S: String(seconds) };
   const service = await startService({ hotels: [{ id: 'h1' }], redis: false, env });
-  const client = new Client(service.port, { full: service.fullKey, narrow: '' });
+  const client = new Client(service.port, { full: service.fullKey });
   closeAtEnd('a client that keeps its connection', async () => client.close());
   const send = async () => {
-    const { status, headers } = await client.request('/hotels/h1', {});
+    const { status, headers } = await client.request('/hotels/h1');
     expect(status).toBe(200);
     return [headers.connection, headers['keep-alive']];
   };

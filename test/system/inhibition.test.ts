@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { ownProgram } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
@@ -38,10 +39,10 @@ async function notifiedOf(alerts: Alert[]): Promise<string[]> {
     () => ({ 'alertmanager.yml': JSON.stringify(complete) }),
     /Listening on/,
   );
-  const url = `http://127.0.0.1:${manager.port}/api/v2/alerts`;
-  const headers = { 'content-type': 'application/json' };
-  expect((await fetch(url, { method: 'POST', headers, body: JSON.stringify(alerts) })).status).toBe(200);
-  const get = async (query = '') => (await (await fetch(url + query)).json()) as Alert[];
+  const send = (query: string, method: string, body?: Buffer) =>
+    new Client(manager.port).request(`/api/v2/alerts${query}`, { method }, body);
+  expect((await send('', 'POST', Buffer.from(JSON.stringify(alerts)))).status).toBe(200);
+  const get = async (query = ''): Promise<Alert[]> => (await send(query, 'GET')).json();
   await expect.poll(async () => (await get()).length).toBe(alerts.length);
   return (await get('?active=true&inhibited=false&silenced=false'))
     .map(({ labels }) => [labels.alertname, labels.namespace, labels.pod].filter(Boolean).join(' '))

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { makeKey } from '../../src/auth/key.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
+import { Client } from '../support/client.ts';
 import { freshDatabase } from '../support/database.ts';
 import { parseQuery } from '../support/metrics.ts';
 import { needs } from '../support/needs.ts';
@@ -173,11 +174,12 @@ describe('every query', () => {
       () => ({ 'prometheus.yml': JSON.stringify(config) }),
       /Server is ready to receive web requests/,
     );
+    const client = new Client(server.port);
     return async <T>(path: string, parameters: Record<string, string> = {}): Promise<T> => {
-      const address = `http://127.0.0.1:${server.port}/api/v1/${path}?${new URLSearchParams(parameters)}`;
-      const { status, data, error } = (await (await fetch(address)).json()) as Record<string, unknown>;
+      const response = await client.request(`/api/v1/${path}?${new URLSearchParams(parameters)}`);
+      const { status, data, error } = response.json();
       expect([status, error], JSON.stringify(parameters)).toEqual(['success', undefined]);
-      return data as T;
+      return data;
     };
   }
 

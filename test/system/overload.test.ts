@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { request } from 'node:http';
 import { expect, it } from 'vitest';
 import { batchOf, hotelBody, hotelRow } from '../support/known-hotels.ts';
 import { needs } from '../support/needs.ts';
@@ -30,16 +28,13 @@ it('batches of the largest hotels, compressed for one key, leave others their an
   const beforeMiB = await residentMiB(pids);
 
   const body = JSON.stringify({ ids: large.map(({ id }) => id) });
-  const headers = { 'x-api-key': service.narrowKey, 'accept-encoding': 'br' };
+  const options = { key: 'narrow', headers: { 'accept-encoding': 'br' } };
   // a worker disconnects clients when it buffers too many unsent bytes
   const outcomes: (number | 'disconnected')[] = [];
   const attack = async () => {
     for (let i = 0; i < 2; i++) {
-      const sending = request(`${service.url}/hotels/batch`, { method: 'POST', headers });
-      sending.end(body);
-      const [response] = await once(sending, 'response');
-      const end = once(response.resume(), 'end').then(() => response.statusCode);
-      outcomes.push(await end.catch(() => 'disconnected'));
+      const sent = service.post('/hotels/batch', body, options).then(({ status }) => status);
+      outcomes.push(await sent.catch(() => 'disconnected'));
     }
   };
   await Promise.all(Array.from({ length: ATTACKERS }, attack));

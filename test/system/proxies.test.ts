@@ -60,7 +60,7 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
   });
 
   async function sendBoth(): Promise<void> {
-    expect((await client.request('/hotels/h1', {})).body.equals(hotel)).toBe(true);
+    expect((await client.request('/hotels/h1')).body.equals(hotel)).toBe(true);
     const response = await client.request('/hotels/channel/batch', { method: 'POST' }, BATCH);
     expect(response.status).toBe(200);
     expect(response.body.equals(batch)).toBe(true);
@@ -97,7 +97,7 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
       await startFront(service.port, { 1: rejection }),
     ];
     const ports = fronts.map(({ url }) => Number(new URL(url).port));
-    const response = await clientOf(await startProxy(ports, service.adminPort)).request('/hotels/h1', {});
+    const response = await clientOf(await startProxy(ports, service.adminPort)).request('/hotels/h1');
     expect(response).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
     expect(fronts.map(({ seen }) => seen.length).sort()).toEqual([0, 1]);
   });
@@ -118,7 +118,7 @@ it('each permits a client of /changes to wait longer than other requests', async
       const client = clientOf(await startProxy([service.port], service.adminPort));
       let { next } = walked;
       for (;;) {
-        const response = await client.request(path(next), {});
+        const response = await client.request(path(next));
         const { changes, next: later } = response.json() as { changes: object[]; next: string };
         if (response.status !== 200 || changes.length === 0) return response.status;
         next = later;
