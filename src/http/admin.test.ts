@@ -1,6 +1,6 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Client } from '../../test/support/client.ts';
+import { RawConnection } from '../../test/support/raw-connection.ts';
 import { freePort } from '../demo/servers/port.ts';
 import { MAX_CONNECTIONS, openAdmin, shared } from './admin.ts';
 
@@ -39,15 +39,9 @@ it('scrapes that arrive while metrics are gathered share the next result', async
 
 /** Sends text again and again, until the server has closed the connection. */
 async function sendEndless(head: string, more: string): Promise<void> {
-  const socket = connect(port, '127.0.0.1')
-    .on('error', () => {})
-    .resume();
-  const send = () => {
-    while (socket.writable && socket.write(more));
-  };
-  socket.on('drain', send).write(head);
-  send();
-  await new Promise((resolve) => socket.once('close', resolve));
+  const connection = new RawConnection(port);
+  await connection.write(head);
+  while (!connection.isClosed) await connection.write(more);
 }
 
 it('does not read bodies and pipelined requests, however long they are', async () => {
@@ -58,14 +52,14 @@ it('does not read bodies and pipelined requests, however long they are', async (
     await sendEndless(`${get(path)}Content-Length: 9999999999\r\n\r\n`, chunks);
     await sendEndless('', `${get(path)}\r\n`.repeat(1_000));
   }
-  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+  expect((await new Client(port, {}, false).request('/livez')).status).toBe(200);
 });
 
 it('connections without a request keep no probe out', async () => {
-  const idle = Array.from({ length: MAX_CONNECTIONS }, () => connect(port, '127.0.0.1'));
-  await Promise.all(idle.map((socket) => once(socket, 'connect')));
-  const closed = Promise.race(idle.map((socket) => once(socket, 'close')));
-  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
-  await closed;
-  expect(idle.filter((socket) => socket.closed)).toHaveLength(1);
+  const idle = Array.from({ length: MAX_CONNECTIONS }, () => new RawConnection(port));
+  // they are established then
+  await Promise.all(idle.map((connection) => connection.write('')));
+  expect((await new Client(port, {}, false).request('/livez')).status).toBe(200);
+  await Promise.race(idle.map(({ closed }) => closed));
+  expect(idle.filter(({ isClosed }) => isClosed)).toHaveLength(1);
 });

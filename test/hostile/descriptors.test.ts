@@ -1,7 +1,6 @@
-import { connect, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { descriptorsOf, workersOf } from '../support/processes.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { startService } from '../support/service.ts';
 import { SteadyLoad } from '../support/steady-load.ts';
 
@@ -21,20 +20,8 @@ it('more idle connections than descriptors end no worker, and established connec
   const established = new SteadyLoad(service, [{ path: '/hotels/h1', answer }], 16);
   await established.answers(100);
 
-  const idle = new Set<Socket>();
-  const end = () => {
-    for (const socket of idle) socket.destroy();
-  };
-  closeAtEnd('idle connections', async () => end());
-  for (let i = 0; i < IDLE; i++)
-    idle.add(
-      connect(service.port, '127.0.0.1')
-        .on('error', () => {})
-        .on('close', function (this: Socket) {
-          idle.delete(this);
-        }),
-    );
-  await expect.poll(() => IDLE - idle.size).toBeGreaterThan(IDLE / 4);
+  const idle = Array.from({ length: IDLE }, () => new RawConnection(service.port));
+  await expect.poll(() => idle.filter(({ isClosed }) => isClosed).length).toBeGreaterThan(IDLE / 4);
   await established.answers(200);
   expect(await service.metric('hotel_api_connections_rejected_total')).toBeGreaterThan(0);
   expect(await service.metric('hotel_api_connections')).toBeLessThanOrEqual(
@@ -50,7 +37,7 @@ it('more idle connections than descriptors end no worker, and established connec
   expect(await service.metric('hotel_api_worker_restarts_total')).toBe(0);
   expect((await service.workerPids()).sort()).toEqual(pids);
 
-  end();
+  for (const connection of idle) connection.close();
   const status = async () => (await service.get('/hotels/h2').catch(() => undefined))?.status;
   await expect.poll(status).toBe(200);
 });

@@ -2,9 +2,9 @@
  * Sends a body to the HTTP library as fast as it is read. Argument: its length in bytes. Prints how many of them the library
  * has read at most by one system call.
  */
-import { connect } from 'node:net';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { App } from '../../src/http/library.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 
 const PORT = 8080;
 const PIECE = Buffer.alloc(2 ** 20, '0');
@@ -26,13 +26,7 @@ if (isMainThread) {
       new Worker(new URL(import.meta.url), { workerData: bytes });
     });
 } else {
-  const socket = connect(PORT, '127.0.0.1');
-  socket.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${workerData}\r\n\r\n`);
-  let left: number = workerData;
-  const send = () => {
-    let isTaken = true;
-    for (; left > 0 && isTaken; left -= PIECE.length) isTaken = socket.write(PIECE);
-    if (left > 0) socket.once('drain', send);
-  };
-  send();
+  const connection = new RawConnection(PORT);
+  await connection.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${workerData}\r\n\r\n`);
+  for (let sent = 0; sent < workerData; sent += PIECE.length) await connection.write(PIECE);
 }

@@ -2,8 +2,8 @@
  * Sends a response of this length to a client that does not read it. Prints how many of its bytes the kernel has taken after a second
  * without another one.
  */
-import { connect } from 'node:net';
 import { App } from '../../src/http/library.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 
 const PORT = 8080;
 const QUIET_MS = 1_000;
@@ -25,5 +25,7 @@ App()
     });
   })
   .listen(PORT, () => {
-    connect(PORT, '127.0.0.1').pause().write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    const connection = new RawConnection(PORT);
+    connection.pause();
+    void connection.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   });

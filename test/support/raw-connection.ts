@@ -25,7 +25,7 @@ export class RawConnection {
   }
 
   get isClosed(): boolean {
-    return this.#socket.closed;
+    return this.#socket.destroyed;
   }
 
   /** Returns the bytes that were received and not read, as text. */
