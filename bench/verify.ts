@@ -1,7 +1,6 @@
-import { request } from 'node:http';
-import { buffer } from 'node:stream/consumers';
 import { isDeepStrictEqual } from 'node:util';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { Client } from '../test/support/client.ts';
 import { type Call, parseCall } from './load/call.ts';
 import type { Target } from './targets/target.ts';
 
@@ -22,16 +21,10 @@ export async function verify(target: Target, calls: Call[]): Promise<void> {
 
 /** Returns the body of the response as sent, of a known length or in chunks; throws on another status or length. */
 export async function bodyOf(port: number, call: Call): Promise<Buffer> {
-  const { body: sent = '', ...options } = parseCall(call);
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  request({ host: '127.0.0.1', port, agent: false, ...options }, (response) => {
-    const { statusCode: status } = response;
-    if (status === call.status) buffer(response).then(resolve, reject);
-    else reject(new Error(`status ${status} instead of ${call.status}`));
-  })
-    .on('error', reject)
-    .end(sent);
-  const body = await promise;
+  const { path, body: sent, ...options } = parseCall(call);
+  const client = new Client(port, {}, false);
+  const { status, body } = await client.request(path, options, sent ? Buffer.from(sent) : undefined);
+  if (status !== call.status) throw new Error(`status ${status} instead of ${call.status}`);
   if (call.mayBeCompressed || body.length === call.bodyBytes) return body;
   throw new Error(`${body.length} bytes instead of ${call.bodyBytes}`);
 }

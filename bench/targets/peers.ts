@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { Client } from '../../test/support/client.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 
 /** Starts a script of this folder, one process, with its port and these arguments. */
@@ -30,7 +31,7 @@ export async function startLimit(
 ): Promise<Target> {
   const server = await startScript('limit-server.ts', pin, String(processes));
   const answerWith = async (bodyBytes: number) => {
-    await (await fetch(`http://127.0.0.1:${server.port}/length/${Math.round(bodyBytes)}`)).arrayBuffer();
+    await new Client(server.port, {}, false).request(`/length/${Math.round(bodyBytes)}`);
   };
   return { name, ...server, answerWith };
 }

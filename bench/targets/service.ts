@@ -1,6 +1,7 @@
 import { runGuarded } from '../../src/demo/servers/guarded.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { serviceOrder, untilReady } from '../../src/demo/service.ts';
+import { Client } from '../../test/support/client.ts';
 import { pinned, type Target, type TargetName, type TargetOptions } from './target.ts';
 
 /** Starts the service like `npm start`, with one worker; resolves when it is ready. */
@@ -60,5 +61,5 @@ export async function readBuckets(target: Target, name: string): Promise<[le: nu
 
 /** Returns the lines of the exposition. */
 async function readMetrics({ adminPort }: Target): Promise<string[]> {
-  return (await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()).split('\n');
+  return (await new Client(adminPort!, {}, false).request('/metrics')).text.split('\n');
 }
