@@ -7,11 +7,7 @@ import { type Service, startService } from '../support/service.ts';
 const HOTELS = 250;
 const HTML = '<!doctype html><title>502 Bad Gateway</title>';
 const NOT_OURS = 'not a response of the hotel API, check the address';
-const asHtml = (status: number): FrontFault => ({
-  status,
-  headers: { 'content-type': 'text/html' },
-  body: HTML,
-});
+const asHtml = (status: number) => ({ status, headers: { 'content-type': 'text/html' }, body: HTML });
 
 await needs('python3');
 
@@ -41,9 +37,7 @@ describe.each([
   ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
   ['Python', 'python3', ['drive.py']],
 ])('the client in %s', (_, program, options) => {
-  /**
-   * Makes the calls through a faulty gateway. Returns the result of each, and the requests that the gateway received.
-   */
+  /** Makes the calls through a faulty gateway. Returns the result of each, and the requests that the gateway received. */
   async function drive(
     faults: Record<number, FrontFault>,
     calls: [name: string, argument?: unknown][],
@@ -125,14 +119,8 @@ describe.each([
       ['hotelByChannelId', 'CH-none'],
     ]);
     expect(missing.results).toEqual([{ value: null }, { value: null }]);
-    const wrong = await drive(
-      {},
-      [
-        ['hotel', 'h0001'],
-        ['hotelsByChannelIds', ['CH-1']],
-      ],
-      { path: '/wrong' },
-    );
+    const calls = { hotel: 'h0001', hotelsByChannelIds: ['CH-1'] };
+    const wrong = await drive({}, Object.entries(calls), { path: '/wrong' });
     for (const result of wrong.results)
       expect(result).toMatchObject({ status: 404, code: 'path_not_found', message: '404 Not found' });
   });
@@ -141,10 +129,8 @@ describe.each([
     const ids: unknown[] = Array.from({ length: 1_200 }, (_, i) => 500_000 + i);
     ids[1_100] = '1.5';
     // within the limit of a body
-    const longest = Array.from(
-      { length: 999 },
-      (_, i) => '\u{1f3e8}'.repeat(251) + String(i).padStart(4, '0'),
-    );
+    const hotels = '\u{1f3e8}'.repeat(251);
+    const longest = Array.from({ length: 999 }, (_, i) => hotels + String(i).padStart(4, '0'));
     const { results, seen } = await drive({}, [
       ['hotelsByRegistryIds', ids],
       ['hotelByRegistryId', '9007199254740993'],

@@ -147,10 +147,8 @@ describe.each([
       { status: 410, body: 'of a gateway' },
       ...[410, 410].map((status) => ({ status, headers })),
     ];
-    const { url, seen } = await startFront(service.port, { ...['', ...replies] } as Record<
-      number,
-      FrontFault
-    >);
+    const numbered = replies.map((reply, i) => [i + 1, reply]);
+    const { url, seen } = await startFront(service.port, Object.fromEntries(numbered));
     const copy = { hotels: { kept: {} }, next: 'a token' };
     const gone = { status: 410, id: null, size: 1 };
     const results = await mirror(url, copy, new Array(6).fill({}), { maxAttempts: 2 });
