@@ -76,7 +76,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       CONNECTION_MAX_AGE_S: '0',
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
-      // a machine with other work on it keeps this deadline; the default is tried in virtual time
+      // tests of the deadline run in virtual time; in these a busy machine must not exceed it
       DATABASE_TIMEOUT_MS: '5000',
       ...(IMAGE ? IMAGE.env : BUNDLED),
       ...options.env,
