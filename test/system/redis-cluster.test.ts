@@ -10,7 +10,7 @@ import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { idsOf } from '../support/responses.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
-import { SteadyLoad } from '../support/steady-load.ts';
+import { expectAnswered, SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis-server');
 
@@ -93,17 +93,13 @@ const running = () => cluster.nodes.filter(({ admin: { status } }) => status ===
 const inRedis = (result: 'hit' | 'miss', of = service) =>
   of.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
-/**
- * Runs `work` while clients request all hotels; every 200 must be complete. A machine that pauses may reject a request: that
- * requests are served during outages is held in virtual time. `work` may await further responses.
- */
+/** Runs `work` while clients request all hotels; every 200 must be complete. `work` may await further responses. */
 async function underLoad(work: (load: SteadyLoad) => Promise<unknown>): Promise<void> {
   const { text: answer } = await service.post('/hotels/channel/batch', BATCH);
   const body = JSON.stringify(BATCH);
   const load = new SteadyLoad(service, [{ path: '/hotels/channel/batch', body, answer }], 4);
   await work(load);
-  await load.answers(4);
-  expect(await load.stop()).toMatchObject({ faults: [], refused: 0 });
+  await expectAnswered(load);
 }
 
 describe('a Redis Cluster', () => {
