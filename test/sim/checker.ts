@@ -1,4 +1,5 @@
 import type { HotelRow } from '../../src/hotels/row.ts';
+import type { Instance } from './instance.ts';
 import { RETURN_MS, type Reach } from './reach.ts';
 import { type ApiKey, DAY_MS, type Data, dateOf, sortedHotels } from './sequencer.ts';
 import { isSeen } from './statements.ts';
@@ -47,6 +48,7 @@ export class Checker {
   readonly #reach: Reach;
   readonly clockSteps = new Map<string, number>();
   readonly #wokenMs = new Map<string, number>();
+  readonly #uses = new Map<string, { atMs: number; untilMs: number; status: number }[]>();
   #redisFailsUntilMs = -Infinity;
 
   constructor(world: World, truth: Truth, reach: Reach) {
@@ -207,6 +209,36 @@ export class Checker {
   key(asked: Asked, sha256: string, is: (key: ApiKey | null) => boolean, seen: string): void {
     this.counts.keys++;
     this.#judge('key', asked, `key ${sha256.slice(0, 6)}`, seen, this.#truth.key(sha256), is);
+  }
+
+  /** Notes a request. The result judges its status by the rate limit, which each worker may miss by one request. */
+  limited(asked: Asked, sha256: string, instance: Instance): (status: number) => void {
+    // an instance counts as long as all its processes run
+    const stateOf = () => instance.processes.map((each) => [each.pid, each.stoodMs, each.isStopped]).join();
+    const [state, { workers }] = [stateOf(), instance.options];
+    const use = { atMs: asked.atMs, untilMs: Infinity, status: 0 };
+    const uses = entryOf(this.#uses, `${state} ${sha256}`, () => [{ ...use, untilMs: use.atMs }]);
+    uses.push(use);
+    return (status) => {
+      const { nowMs } = this.#world;
+      Object.assign(use, { untilMs: nowMs, status });
+      const isSteady = state === stateOf() && !state.includes('true');
+      const mayReject = (key: ApiKey | null) => {
+        if (!key?.limit) return false;
+        const sinceMs = use.atMs - 1_050 * key.limit.windowS;
+        const used = uses.filter((each) => each.untilMs >= sinceMs && ![401, 429].includes(each.status));
+        return !isSteady || sinceMs < uses[0]!.atMs || used.length + workers >= key.limit.requests;
+      };
+      if (status === 429) this.key(asked, sha256, mayReject, 'limited');
+      const keys = this.trueFor(this.#truth.key(sha256), asked, FAULT_BOUND_MS, nowMs - FAULT_BOUND_MS);
+      const [limit, ...others] = new Set([...keys].map((key) => key?.limit));
+      if (!isSteady || !limit || others.length > 0) return;
+      const recent = uses.filter((each) => each.atMs > nowMs - 950 * limit.windowS);
+      const admitted = recent.filter((each) => [200, 403, 404].includes(each.status));
+      // the time of one window may be part of two
+      if (admitted.length > 2 * limit.requests + workers)
+        this.violate('limit', `${sha256.slice(0, 6)} was admitted more than twice ${limit.requests}`, asked);
+    };
   }
 
   /** Judges a page of the list by its ids. */

@@ -121,8 +121,10 @@ export class Clients {
     const { world, checker } = this.#episode;
     const [what, http] = httpOf(wanted);
     const asked: Asked = { host: worker.instance.host, what, atMs: world.nowMs };
+    const judgeLimit = checker.limited(asked, sha256, worker.instance);
     let isOver = false;
     request(worker, { ...http, key }, (answer) => {
+      judgeLimit(answer.status);
       if (isOver) return;
       isOver = true;
       world.trace(`${worker.process.name} ${what}: ${answer.status} ${answer.body.length}`);
@@ -151,8 +153,8 @@ export class Clients {
     if (status === 503) checker.refused(asked);
     else if (status === 401) checker.key(asked, sha256, (key) => checker.mayReject(asked, key), 'rejected');
     else if (status === 403) checker.key(asked, sha256, isNarrow, 'forbidden');
-    else if (status !== 200 && status !== 404) checker.violate('status', `${asked.what}: ${status} ${body}`);
-    else this.#judgeRights(asked, sha256, wanted, status === 404 ? null : body);
+    else if (![200, 404, 429].includes(status)) checker.violate('status', `${asked.what}: ${status} ${body}`);
+    else if (status !== 429) this.#judgeRights(asked, sha256, wanted, status === 404 ? null : body);
   }
 
   #judgeRights(asked: Asked, sha256: string, wanted: Wanted, body: string | null): void {

@@ -17,6 +17,7 @@ import {
   COLLECTIONS,
   hotelOf,
   keyNumber,
+  limitOf,
   type Names,
   newKey,
   setCollection,
@@ -84,9 +85,10 @@ export class Episode {
     const hotels = [...Array(this.names.hotels).keys()]
       .filter(() => random.chance(0.8))
       .map((n) => hotelOf(`h${n}`, n));
-    const keys = Array.from({ length: this.names.keys }, (_, n) =>
-      newKey(random, hashOf(keyNumber(n)), n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
-    );
+    const keys = Array.from({ length: this.names.keys }, (_, n) => ({
+      ...newKey(random, hashOf(keyNumber(n)), n === 0 ? null : n === 1 ? COLLECTIONS[0]! : undefined),
+      limit: limitOf(n, seed),
+    }));
     this.postgres = new PgCluster(world, this.network, sizes, hotels, keys);
     const isCluster = random.chance(0.25);
     this.redis = new RedisServers(world, isCluster ? 3 : random.chance(0.5) ? 1 : 2, isCluster);

@@ -21,6 +21,7 @@ export interface ApiKey {
   /** epoch ms */
   expiresAtMs: number | null;
   collection: string | null;
+  limit: { requests: number; windowS: number } | null;
 }
 
 export type QueueKind =

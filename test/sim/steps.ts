@@ -82,9 +82,7 @@ const POSTGRES = {
   'postgres freezes': (episode, random) => {
     const server = episode.postgres.primary;
     const forMs = lastsMs(random);
-    const begin = () => {
-      server.isFrozen = true;
-    };
+    const begin = () => Object.assign(server, { isFrozen: true });
     forAWhile(episode, forMs, begin, () => server.unfreeze());
     return `${forMs.toFixed(0)} ms`;
   },
@@ -93,9 +91,7 @@ const POSTGRES = {
     const forMs = lastsMs(random);
     const slowMs = random.pick([30, 150, 500, 1_500]);
     episode.disturb(forMs + 2_000);
-    const set = (ms: number) => () => {
-      server.slowMs = ms;
-    };
+    const set = (slowMs: number) => () => Object.assign(server, { slowMs });
     forAWhile(episode, forMs, set(slowMs), set(0));
     return `${slowMs} ms more, for ${forMs.toFixed(0)} ms`;
   },
@@ -104,11 +100,9 @@ const POSTGRES = {
     // two connections do not carry the clients then, nor do eight if more are late
     if (episode.instances.some(({ options }) => options.poolSize < 8)) return undefined;
     const forMs = lastsMs(random);
-    const usual = server.lateShare;
+    const { lateShare } = server;
     server.lateShare = random.pick([0.2, 0.4]);
-    episode.world.after(forMs, () => {
-      server.lateShare = usual;
-    });
+    episode.world.after(forMs, () => Object.assign(server, { lateShare }));
     return `${server.lateShare}, for ${forMs.toFixed(0)} ms`;
   },
   'hotels are locked': (episode, random) => {

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import { hashOf } from '../../src/auth/key.ts';
 import { EMPTY_ROW, type HotelRow } from '../../src/hotels/row.ts';
 import { Rejected, type Statement } from './postgres.ts';
-import type { Random } from './random.ts';
+import { Random } from './random.ts';
 import { type ApiKey, chunksOf, DAY_MS, type Data, type QueueKind, sortedHotels } from './sequencer.ts';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -234,7 +234,8 @@ export function drawStatements(
   }
   if (what < 0.78) return [silently(update([some()], field))];
   if (what < 0.9) {
-    const sha256 = hashOf(keyNumber(random.whole(0, names.keys - 1)));
+    const n = random.whole(0, names.keys - 1);
+    const sha256 = hashOf(keyNumber(n));
     const known = data.keys.get(sha256);
     if (!known || random.chance(0.15)) return [setKey(known ? null : newKey(random, sha256), sha256)];
     const change = random.pick([
@@ -244,6 +245,7 @@ export function drawStatements(
       { collection: random.pick([null, ...COLLECTIONS]) },
       { expiresAtMs: wallMs + random.between(-2_000, 10_000) },
       { expiresAtMs: null },
+      { limit: limitOf(n, `${wallMs}`) },
     ]);
     return [setKey({ ...known, ...change }, sha256)];
   }
@@ -258,9 +260,16 @@ export function drawStatements(
   return [setCollection(collection, !data.collections.has(collection), random.chance(0.5))];
 }
 
+/** Draws the rate limit of the n-th key, from numbers of its own. The first keys, those of mirrors, have none. */
+export function limitOf(n: number, seed: string): ApiKey['limit'] {
+  const random = new Random(`${seed} limit ${n}`);
+  if (n < 3 || random.chance(0.2)) return null;
+  return { requests: random.pick([1, 3, 10]), windowS: random.pick([1, 2, 5]) };
+}
+
 export function newKey(random: Random, sha256: string, collection?: string | null): ApiKey {
   return {
-    ...{ sha256, id: `key${sha256.slice(0, 6)}`, revoked: false, expiresAtMs: null },
+    ...{ limit: null, sha256, id: `key${sha256.slice(0, 6)}`, revoked: false, expiresAtMs: null },
     scopes: random.chance(0.6) ? ['registry'] : [],
     collection: collection === undefined ? random.pick([null, null, ...COLLECTIONS]) : collection,
   };

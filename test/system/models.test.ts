@@ -55,16 +55,13 @@ const hotelsOf = (origin: Origin) => new HotelRepository(origin, () => '', new E
 const collectionsOf = (origin: Origin) => new CollectionRepository(origin);
 const rooms =
   (count: number, more: Partial<HotelRow> = {}) =>
-  (row: HotelRow) => ({
-    ...row,
-    ...more,
-    room_count: count,
-  });
+  (row: HotelRow) => ({ ...row, ...more, room_count: count });
 const inserted = (row: HotelRow) =>
   `insert into hotels select * from jsonb_populate_record(null::hotels, '${JSON.stringify(row)}')`;
 const [h1, h2, h3] = [1, 2, 3].map((n) => hotelOf(`h${n}`, n)) as [HotelRow, HotelRow, HotelRow];
 const key = {
   ...{ sha256: SHA256, id: 'k1', scopes: ['registry'], revoked: false, expiresAtMs: null, collection: null },
+  limit: null,
 };
 const keySql = (set: string) => `update api_keys set ${set} where id = 'k1'`;
 
