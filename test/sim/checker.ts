@@ -6,11 +6,10 @@ import { isSeen } from './statements.ts';
 import type { Timeline, Truth } from './truth.ts';
 import { entryOf, type Host, type World } from './world.ts';
 
-/** A change is served within this time of its commit; under faults, nothing is served that was replaced longer ago. */
+/** A change is served within this time of its commit, and `certified` as of midnight or a step of the clock. */
 const BOUND_MS = 1_000;
+/** Under faults, nothing is served that was replaced longer ago. */
 const FAULT_BOUND_MS = 5_000;
-/** Time within which `certified` follows midnight and steps of the clock. */
-const MIDNIGHT_MS = 1_100;
 /** Precision of the wall clock of a process. */
 const CLOCK_MS = 2;
 /** Interval of src/lib/clock.ts, with some iterations. */
@@ -75,13 +74,13 @@ export class Checker {
   }
 
   boundMs({ host, atMs }: Asked): number {
-    return this.#reach.isQuiet(host.name, atMs - BOUND_MS, this.#world.nowMs) ? BOUND_MS : FAULT_BOUND_MS;
+    return this.#reach.isQuiet(host.name, atMs, this.#world.nowMs) ? BOUND_MS : FAULT_BOUND_MS;
   }
 
   /** Judges a rejection with 503. */
-  refused(asked: Asked, forMs = RETURN_MS): void {
+  refused(asked: Asked): void {
     this.counts.refused++;
-    if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs, forMs)) return;
+    if (!this.#reach.isQuiet(asked.host.name, asked.atMs, this.#world.nowMs)) return;
     this.violate('refused', `${asked.what} on ${asked.host.name} got 503 while nothing was broken`, asked);
   }
 
@@ -180,7 +179,7 @@ export class Checker {
       const [from, until] = [dateOf(certified_from), dateOf(certified_until)];
       return from !== null && until !== null && from <= day && day <= until;
     };
-    if (isAt(wallMs) !== certified && isAt(wallMs - MIDNIGHT_MS) !== certified)
+    if (isAt(wallMs) !== certified && isAt(wallMs - BOUND_MS) !== certified)
       this.violate(
         'certified',
         `${asked.what} on ${host.name}: certified ${certified}, ${certified_from} to ${certified_until}`,
@@ -202,7 +201,7 @@ export class Checker {
   }
 
   #isClockStepped({ host, atMs }: Asked): boolean {
-    return atMs - (this.clockSteps.get(host.name) ?? -Infinity) < MIDNIGHT_MS;
+    return atMs - (this.clockSteps.get(host.name) ?? -Infinity) < BOUND_MS;
   }
 
   /** Judges the rights by which a request was answered; null: it was rejected. */
@@ -267,7 +266,7 @@ export class Checker {
     stoodMs: number,
   ): void {
     this.counts.mirrors++;
-    const sinceMs = Math.max(asked.atMs, this.#world.nowMs - stoodMs - 1_500);
+    const sinceMs = Math.max(asked.atMs, this.#world.nowMs - stoodMs);
     let nearest: string[] | undefined;
     for (const data of this.trueFor(this.#truth.tables, asked, this.boundMs(asked), sinceMs)) {
       const differs = differencesOf(data, hotels, rights);
@@ -283,8 +282,8 @@ export class Checker {
     const { nowMs } = this.#world;
     const { host, atMs } = asked;
     // it has just begun to wait: what it held was read before a pause of its own
-    if (nowMs - atMs < BOUND_MS + 250 || !this.#reach.isQuiet(host.name, atMs, nowMs)) return;
-    for (const data of this.trueFor(this.#truth.tables, asked, BOUND_MS + 250, nowMs))
+    if (nowMs - atMs < BOUND_MS || !this.#reach.isQuiet(host.name, atMs, nowMs)) return;
+    for (const data of this.trueFor(this.#truth.tables, asked, BOUND_MS, nowMs))
       if (differencesOf(data, hotels, rights).length === 0) return;
     const text = `${name} waited on ${host.name} since ${atMs.toFixed(0)} and was told late`;
     this.violate('mirror late', text, asked);

@@ -2,10 +2,7 @@ import type { Network } from './network.ts';
 import type { PgCluster } from './postgres.ts';
 import { entryOf, type World } from './world.ts';
 
-/** Time after a fault for which the bounds of faults hold. */
-const SETTLES_MS = 5_000;
-
-/** Time after the return of PostgreSQL at which everything is answered again. */
+/** Time after a fault, such as an outage of PostgreSQL, at which everything is answered again, and the instances are current. */
 export const RETURN_MS = 2_000;
 
 /** Deadline of queries: the default of DATABASE_TIMEOUT_MS. */
@@ -94,10 +91,10 @@ export class Reach {
     return sumMs;
   }
 
-  /** Returns true if no fault disturbed the host from `settlesMs` before a time to another. */
-  isQuiet(host: string, fromMs: number, untilMs: number, settlesMs = SETTLES_MS): boolean {
+  /** Returns true if no fault disturbed the host from `RETURN_MS` before a time to another. */
+  isQuiet(host: string, fromMs: number, untilMs: number): boolean {
     const overlaps = ({ fromMs: from, untilMs: until }: Span) =>
-      from <= untilMs && until >= fromMs - settlesMs;
+      from <= untilMs && until >= fromMs - RETURN_MS;
     return (
       !this.#spansOf(this.#disturbed, host).some(overlaps) && !this.#spansOf(this.#away, host).some(overlaps)
     );
