@@ -6,6 +6,6 @@ const DAY = new Date().toISOString().slice(0, 10).replaceAll('-', '');
 
 it('the service keeps its promises in virtual time, for the seeds of the day', async () => {
   const seed = `${DAY}000`;
-  console.log(`node test/sim/main.ts --seed ${seed} --episodes 25 --seconds 600`);
-  expect(await simulate(undefined, ['--seed', seed, '--episodes', '25', '--seconds', '600'])).toBeUndefined();
+  console.log(`node test/sim/main.ts --seed ${seed} --episodes 34 --seconds 600`);
+  expect(await simulate(undefined, ['--seed', seed, '--episodes', '34', '--seconds', '600'])).toBeUndefined();
 });
