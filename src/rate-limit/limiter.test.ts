@@ -158,6 +158,15 @@ it.each([
   expect(admitted).toBe(1_000);
 });
 
+it('the last grant of a limit that was replaced meanwhile rejects nothing', async () => {
+  const [instance, raised] = [new Instance(1), { requests: 100, windowMs: SECOND }];
+  for (let i = 0; i < 3; i++) void instance.take(0, { requests: 2, windowMs: 3_600 * SECOND });
+  await vi.advanceTimersToNextTimerAsync();
+  const first = instance.take(0, raised);
+  await vi.advanceTimersByTimeAsync(200);
+  for (const each of [first, instance.take(0, raised)]) expect(await each).toMatchObject({ admitted: true });
+});
+
 it('a count of Redis that arrives late counts once', async () => {
   const limit = { requests: 100, windowMs: 60 * SECOND };
   let used = 0;

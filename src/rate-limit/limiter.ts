@@ -17,7 +17,8 @@ interface Lease {
   tokens: number;
   /** requests left at the primary, as of its last message */
   left: number;
-  isRequested: boolean;
+  /** limit of the request that the primary has not answered */
+  requested: RateLimit | undefined;
   /** the primary has not responded to the request in time */
   isLate: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
@@ -64,7 +65,7 @@ export class RateLimiter {
       return decisionOn(lease, true, nowMs);
     }
     if (lease.isLate) return this.#decideAlone(lease, nowMs);
-    const isSpent = lease.left === 0 && !lease.isRequested;
+    const isSpent = lease.left === 0 && !lease.requested;
     if (isSpent || lease.waiting.length >= limit.requests) return decisionOn(lease, false, nowMs);
     const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
     lease.waiting.push(resolve);
@@ -88,7 +89,7 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, left: 0, isRequested: false, isLate: false };
+    const counts = { endsAtMs: 0, tokens: 0, left: 0, requested: undefined, isLate: false };
     const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
@@ -99,12 +100,13 @@ export class RateLimiter {
   }
 
   #requestLease(lease: Lease): void {
-    if (lease.isRequested) return;
-    lease.isRequested = true;
+    if (lease.requested) return;
+    lease.requested = lease.limit;
     if (this.#toRequest.push(lease) > 1) return;
     onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
         const { id, limit, waiting, tokens } = lease;
+        lease.requested = limit;
         const unpaid = Math.max(0, -tokens);
         return { id, limit, wanted: unpaid + waiting.length + Math.max(1, this.#stepOf(limit)) };
       });
@@ -117,15 +119,18 @@ export class RateLimiter {
     const nowMs = monotonicMs();
     clearTimer(lease.deadline);
     lease.deadline = undefined;
-    lease.isRequested = false;
+    // a limit that has been replaced meanwhile grants nothing, and neither ends nor rejects what the new one counts
+    if (lease.requested === lease.limit) {
+      lease.tokens += granted;
+      lease.left = left;
+      lease.endsAtMs = nowMs + resetInMs;
+    }
+    lease.requested = undefined;
     lease.isLate = false;
-    lease.tokens += granted;
-    lease.left = left;
-    lease.endsAtMs = nowMs + resetInMs;
     const admitted = lease.waiting.splice(0, Math.max(0, lease.tokens));
     lease.tokens -= admitted.length;
     for (const resolve of admitted) resolve(decisionOn(lease, true, nowMs));
-    if (left === 0) {
+    if (lease.left === 0) {
       for (const resolve of lease.waiting.splice(0)) resolve(decisionOn(lease, false, nowMs));
     } else if (lease.waiting.length > 0) {
       this.#requestLease(lease);
@@ -150,8 +155,8 @@ export class RateLimiter {
   }
 
   #sweep(nowMs: number): void {
-    for (const [id, { endsAtMs, isRequested, waiting }] of this.#leases)
-      if (nowMs >= endsAtMs && !isRequested && waiting.length === 0) this.#leases.delete(id);
+    for (const [id, { endsAtMs, requested, waiting }] of this.#leases)
+      if (nowMs >= endsAtMs && !requested && waiting.length === 0) this.#leases.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#leases.size);
   }
 }
