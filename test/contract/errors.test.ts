@@ -239,9 +239,7 @@ it('responses to reads are as documented, whole, unchanged and compressed', asyn
 });
 
 it('a body that is not read is rejected', async () => {
-  for (const {
-    good: [method, path],
-  } of OPERATIONS)
+  for (const [method, path] of OPERATIONS.map(({ good }) => good))
     if (method === 'GET') await expectRejected([method, path, 'x'], 'body_not_allowed');
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   for (const path of POSTS) await expectRejected(['POST', path, '{}'], 'framing_ambiguous', twice);

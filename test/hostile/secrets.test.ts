@@ -92,9 +92,8 @@ it.runIf(process.platform === 'linux')(
   async () => {
     const [victim] = await service.workerPids();
     process.kill(victim!, 'SIGABRT');
-    await expect
-      .poll(() => service.logs().join('\n'))
-      .toContain(`"workerPid":${victim},"code":null,"signal":"SIGABRT"`);
+    const ended = `"workerPid":${victim},"code":null,"signal":"SIGABRT"`;
+    await expect.poll(() => service.logs().join('\n')).toContain(ended);
     await expect.poll(async () => (await service.workerPids()).length).toBe(2);
     // at this value Linux writes no file and starts no handler
     for (const pid of [service.pid, ...(await service.workerPids())])

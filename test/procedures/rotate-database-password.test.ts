@@ -7,7 +7,7 @@ import { freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { addressOf } from '../support/postgres-client.ts';
 import { insertHotels } from '../support/rows.ts';
-import { startService } from '../support/service.ts';
+import { type Service, startService } from '../support/service.ts';
 import { ALL_ANSWERED, SteadyLoad } from '../support/steady-load.ts';
 import { DEADLINES, REQUESTS, ROWS } from './requests.ts';
 
@@ -70,10 +70,8 @@ it('the password of the service at PostgreSQL is rotated by files without a rest
   await database.sql.unsafe(`alter role ${current} nologin`);
   // the new login follows the log; it opens a session to serve when a read needs PostgreSQL
   await database.sql`update hotels set name = 'by the other login' where id = ${ROWS.at(-1)!.id!}`;
-  for (const instance of instances)
-    await expect
-      .poll(async () => (await instance.get(`/hotels/${ROWS.at(-1)!.id}`)).json().name)
-      .toBe('by the other login');
+  const nameOn = async (instance: Service) => (await instance.get(`/hotels/${ROWS.at(-1)!.id}`)).json().name;
+  for (const instance of instances) await expect.poll(() => nameOn(instance)).toBe('by the other login');
   await expect.poll(() => sessionsOf(next)).toContain('hotel-api follow');
   for (const load of loads) {
     await load.answers(100);

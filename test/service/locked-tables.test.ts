@@ -55,9 +55,8 @@ it('a locked table is no outage: what is cached and other tables are read, and t
   expect(await service.metric('hotel_api_log_current')).toBe(1);
   // of a statement only the first word
   const lock = { ...backend, table: 'hotels', application, statement: 'alter', blockedBy: [blocker!.pid] };
-  await expect
-    .poll(() => linesOf(service.logs(), 'table locked'))
-    .toMatchObject([{ level: 'error', locks: [lock] }]);
+  const lines = () => linesOf(service.logs(), 'table locked');
+  await expect.poll(lines).toMatchObject([{ level: 'error', locks: [lock] }]);
   expect(service.logs().join('\n')).not.toContain('hidden');
 
   await reader`commit`;

@@ -9,8 +9,6 @@ interface LogState {
   server: string;
   /** last position */
   last: number;
-  /** committed changes have no position */
-  isUnread: boolean;
   /** the sequencer has something to do */
   isDue: boolean;
 }
@@ -18,7 +16,7 @@ interface LogState {
 /** Returns the state of the log. `sql` is a connection of the owner. */
 export async function readLogState(sql: Sql): Promise<LogState> {
   const [state] = await sql<LogState[]>`
-    select history, ${sql.unsafe(SERVER)} as server, last::float8 as last, is_unread as "isUnread", is_due as "isDue"
+    select history, ${sql.unsafe(SERVER)} as server, last::float8 as last, is_due as "isDue"
     from hotel_api_poll(null, null, 1)`;
   return state!;
 }
@@ -34,9 +32,8 @@ export async function untilApplied(service: Service): Promise<void> {
   await untilSequenced(service.sql);
   const { last } = await readLogState(service.sql);
   // workers are told before they are asked for their metrics
-  await expect
-    .poll(() => service.metric('hotel_api_log_position'), { interval: 10 })
-    .toBeGreaterThanOrEqual(last);
+  const position = () => service.metric('hotel_api_log_position');
+  await expect.poll(position, { interval: 10 }).toBeGreaterThanOrEqual(last);
 }
 
 /** Returns the prefix of the service's names in Redis. */

@@ -184,9 +184,8 @@ it.each([
   await poison(pool.url, statements);
   await database.sql.unsafe(`revoke temporary on database ${database.name} from ${login}`);
   for (let n = 0; n < 20; n++) expect((await other.get('/hotels/h07')).status).toBe(503);
-  await expect
-    .poll(() => other.logs().join('\n'))
-    .toMatch(/has temporary tables, or settings that change results: make the pooler reconnect/);
+  const asked = /has temporary tables, or settings that change results: make the pooler reconnect/;
+  await expect.poll(() => other.logs().join('\n')).toMatch(asked);
   await other.stop();
   await pool.server.stop();
 });
