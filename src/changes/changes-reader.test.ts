@@ -1,16 +1,16 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { fakeTimers, realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
 import { ChangesReader } from './changes-reader.ts';
 import type { ChangesPage } from './page-reader.ts';
-import type { PositionWatch } from './position-watch.ts';
+import { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
 const MIB = 1024 * 1024;
-const WATCH = { behind: () => 0, isLast: () => false, isReleased: false } as unknown as PositionWatch;
+const WATCH = new PositionWatch({ isCurrent: () => true, isCurrentFor: () => true });
 const STATE = {
   ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
   ...{ isOrphaned: false, isQueued: false, isListing: false },
@@ -27,11 +27,11 @@ function readerOf(hotelsAfter: HotelsAfter) {
     }),
   };
   const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop());
-  return (of: { token?: Token | undefined; owner?: string }) =>
+  return (of: { token?: Token | undefined; owner?: string; waitMs?: number }) =>
     reader.page(
       {
         ...{ limit: 1000, waitMs: 0, view: 'full', collection: null, owner: 'a', token: undefined, ...of },
-        rights: () => Promise.resolve(null),
+        rights: () => Promise.resolve({ view: 'full', collection: null }),
       },
       { over: false, whenMade: () => {}, waited: () => {} },
     ) as Promise<ChangesPage>;
@@ -61,6 +61,21 @@ it('a page that the share of one API key rejects is read again for those of othe
   expect(await Promise.all(others)).toMatchObject([{ ids: [] }, { ids: [] }, { ids: [] }]);
   // each reads once by its own share
   expect(owners).toEqual(['many', 'few', 'other']);
+});
+
+it('a client that waits reads again while the queue is full, until its wait ends', async () => {
+  fakeTimers();
+  let fullFor = 3;
+  const read = readerOf(async () => {
+    if (fullFor-- > 0) throw new Unavailable('full', { rejection: 'postgres_queue' });
+    return [hotelOf('a', 1_000)];
+  });
+  const page = read({ waitMs: 30_000 });
+  await vi.advanceTimersByTimeAsync(30_001);
+  expect(await page).toMatchObject({ ids: ['a'] });
+  fullFor = Infinity;
+  const rejected = expect(read({ waitMs: 30_000 })).rejects.toThrow('full');
+  await Promise.all([rejected, vi.advanceTimersByTimeAsync(30_001)]);
 });
 
 it('a page ends before hotels of over 2 MiB, whatever its limit, and has one at least', async () => {

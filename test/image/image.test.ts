@@ -118,10 +118,8 @@ describe('the image', () => {
     expect(components.map(({ name }) => name).sort()).toEqual([...names].sort());
     for (const { name, hashes, licenses } of components) {
       const integrity = `sha512-${Buffer.from(hashes[0]!.content, 'hex').toString('base64')}`;
-      expect(
-        Object.values(lock).map((entry) => entry.integrity),
-        name,
-      ).toContain(integrity);
+      const locked = Object.values(lock).map((entry) => entry.integrity);
+      expect(locked, name).toContain(integrity);
       expect(LICENCES, name).toContain(licenses[0]!.license.id);
     }
     // installed under an alias, listed under its own name

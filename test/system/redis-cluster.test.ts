@@ -72,14 +72,13 @@ async function change(): Promise<void> {
 
 /** Waits until all hotels and their pointers are in Redis. */
 async function warm(): Promise<void> {
-  await expect
-    .poll(async () => {
-      const before = await inRedis('miss');
-      await batch();
-      await service.post('/hotels/registry/batch', BY_REGISTRY);
-      return (await inRedis('miss')) - before;
-    })
-    .toBe(0);
+  const misses = async () => {
+    const before = await inRedis('miss');
+    await batch();
+    await service.post('/hotels/registry/batch', BY_REGISTRY);
+    return (await inRedis('miss')) - before;
+  };
+  await expect.poll(misses).toBe(0);
 }
 
 /** Returns the names of the commands that a node has executed. */
