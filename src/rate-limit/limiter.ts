@@ -119,11 +119,15 @@ export class RateLimiter {
     const nowMs = monotonicMs();
     clearTimer(lease.deadline);
     lease.deadline = undefined;
-    // a limit that has been replaced meanwhile grants nothing, and neither ends nor rejects what the new one counts
     if (lease.requested === lease.limit) {
       lease.tokens += granted;
       lease.left = left;
       lease.endsAtMs = nowMs + resetInMs;
+    } else if (lease.requested?.windowMs === lease.limit.windowMs) {
+      // the limit has been replaced meanwhile: the primary has counted what it granted, the rest of its message is outdated
+      const counted = Math.min(granted, lease.left);
+      lease.tokens += counted;
+      lease.left -= counted;
     }
     lease.requested = undefined;
     lease.isLate = false;
