@@ -48,6 +48,8 @@ export class Checker {
   readonly clockSteps = new Map<string, number>();
   readonly #wokenMs = new Map<string, number>();
   readonly #uses = new Map<string, { atMs: number; untilMs: number; status: number }[]>();
+  /** the first request of an instance for each state of its processes */
+  readonly #states = new Map<string, Asked>();
   #redisFailsUntilMs = -Infinity;
 
   constructor(world: World, truth: Truth, reach: Reach) {
@@ -216,8 +218,12 @@ export class Checker {
     const stateOf = () => instance.processes.map((each) => [each.pid, each.stoodMs, each.isStopped]).join();
     const [state, { workers }] = [stateOf(), instance.options];
     const use = { atMs: asked.atMs, untilMs: Infinity, status: 0 };
-    const uses = entryOf(this.#uses, `${state} ${sha256}`, () => [{ ...use, untilMs: use.atMs }]);
+    const uses = entryOf(this.#uses, `${instance.name} ${sha256}`, () => []);
+    const { atMs: beganMs } = entryOf(this.#states, `${instance.name} ${state}`, () => asked);
     uses.push(use);
+    const keys = this.#truth.key(sha256);
+    const limitsSince = (sinceMs: number) =>
+      new Set([...this.trueFor(keys, asked, FAULT_BOUND_MS, sinceMs)].map((key) => key?.limit));
     return (status) => {
       const { nowMs } = this.#world;
       Object.assign(use, { untilMs: nowMs, status });
@@ -225,14 +231,16 @@ export class Checker {
       const mayReject = (key: ApiKey | null) => {
         if (!key?.limit) return false;
         const sinceMs = use.atMs - 1_050 * key.limit.windowS;
-        const used = uses.filter((each) => each.untilMs >= sinceMs && ![401, 429].includes(each.status));
-        return !isSteady || sinceMs < uses[0]!.atMs || used.length + workers >= key.limit.requests;
+        // whatever else was asked may have been counted; with another limit what a worker holds of one is lost
+        const used = uses.filter((each) => each.untilMs >= sinceMs && each.status !== 429).length;
+        const isUsedUp = used + workers >= key.limit.requests || limitsSince(sinceMs).size > 1;
+        return isUsedUp || !isSteady || sinceMs < beganMs;
       };
       if (status === 429) this.key(asked, sha256, mayReject, 'limited');
-      const keys = this.trueFor(this.#truth.key(sha256), asked, FAULT_BOUND_MS, nowMs - FAULT_BOUND_MS);
-      const [limit, ...others] = new Set([...keys].map((key) => key?.limit));
+      const [limit, ...others] = limitsSince(nowMs - FAULT_BOUND_MS);
       if (!isSteady || !limit || others.length > 0) return;
-      const recent = uses.filter((each) => each.atMs > nowMs - 950 * limit.windowS);
+      const sinceMs = Math.max(beganMs, nowMs - 950 * limit.windowS);
+      const recent = uses.filter((each) => each.atMs > sinceMs);
       const admitted = recent.filter((each) => [200, 403, 404].includes(each.status));
       // the time of one window may be part of two
       if (admitted.length > 2 * limit.requests + workers)

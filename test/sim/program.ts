@@ -15,10 +15,7 @@ process.on('unhandledRejection', (error) => running?.world.fail(error));
 async function runOne(options: EpisodeOptions): Promise<{ episode: Episode; error: unknown }> {
   const episode = new Episode(options);
   running = episode;
-  const error = await episode.run(watch(options.seed)).then(
-    () => undefined,
-    (thrown) => thrown,
-  );
+  const error = await episode.run(watch(options.seed)).catch((thrown) => thrown);
   return { episode, error };
 }
 
