@@ -47,12 +47,8 @@ export async function unknownFields(manifests: Manifest[]): Promise<string> {
   );
   const file = join(folder, 'manifests.ts');
   await writeFile(file, literals.join('\n'));
-  const options = '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target es2024'.split(
-    ' ',
-  );
+  const options = '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target es2024';
   const tsc = join(MODULES, 'typescript/bin/tsc');
-  return await promisify(execFile)(process.execPath, [tsc, ...options, file]).then(
-    () => '',
-    (error: { stdout: string }) => error.stdout,
-  );
+  const compiling = promisify(execFile)(process.execPath, [tsc, ...options.split(' '), file]);
+  return (await compiling.catch((error: { stdout: string }) => error)).stdout;
 }

@@ -46,12 +46,10 @@ interface Texts {
 const unitOf = (pieces: fc.Arbitrary<string>, maxLength: number) =>
   fc.array(pieces, { minLength: 1, maxLength }).map((parts) => parts.join(''));
 const PIECES = fc.constantFrom(
-  ...'%zz %zz& % %4 %ff %41 %e2%82%ac %c3 %2f \xe9 \xf0\x9f\x98\x80 + & = / // limit limit=1& after=%zz&'.split(
-    ' ',
-  ),
-  ...'registry_id= %6cimit l r . .. ; ? 0 - 00- " "", W/" * , *, gzip ;q=0.5 gzip;q=0.1, br;q= identity a A \\ hk_'.split(
-    ' ',
-  ),
+  ...[
+    '%zz %zz& % %4 %ff %41 %e2%82%ac %c3 %2f \xe9 \xf0\x9f\x98\x80 + & = / // limit limit=1& after=%zz&',
+    'registry_id= %6cimit l r . .. ; ? 0 - 00- " "", W/" * , *, gzip ;q=0.5 gzip;q=0.1, br;q= identity a A \\ hk_',
+  ].flatMap((text) => text.split(' ')),
 );
 const ANY = fc.stringMatching(/^[!-~]{1,3}$/);
 const JSON_PIECES = fc.constantFrom(

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeRelease } from '../procedures/release.ts';
+import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { groupOf, runningOf, unreadBytes } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -20,8 +21,9 @@ async function openSlow(service: Service) {
 }
 
 /** Resolves when the public port accepts no connections. */
-async function untilClosed({ get }: Service): Promise<void> {
-  await expect.poll(() => get('/').catch(({ code }) => code)).toBe('ECONNREFUSED');
+async function untilClosed({ port }: Service): Promise<void> {
+  const { request } = new Client(port, {}, false);
+  await expect.poll(() => request('/', {}).catch(({ code }) => code)).toBe('ECONNREFUSED');
 }
 
 const HOTELS = [{ id: 'a', channel_id: 'C' }];
