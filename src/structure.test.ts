@@ -137,7 +137,7 @@ describe('dependencies', () => {
 });
 
 it('time and chance are known from lib/clock.ts alone', () => {
-  // commands for people and examples for clients know the real time; biome.json has the same exceptions
+  // commands for people and examples for clients know the real time, as in biome.json
   const excepted = ['api-docs', 'cli', 'demo', 'lib/clock.ts', 'postgres/migrate.ts'];
   // members of globals, which the linter cannot restrict
   const ownTime = /\bDate\.now\(|\bnew Date\(\)|\bMath\.random\(|\bprocess\.(hrtime|uptime)\b/;

@@ -14,8 +14,8 @@ export interface Timer {
 }
 
 /**
- * All that the service knows of time and chance. Commands for people aside, nothing else of this kind is used: a run of the
- * simulation (test/sim) depends on its seed alone.
+ * All that a serving process knows of time and chance. It uses nothing else of this kind, so that a run of the simulation
+ * (test/sim) depends on its seed alone.
  */
 export interface Clock {
   monotonicMs(): number;

@@ -1,7 +1,7 @@
 import { monotonicMs, onIteration } from './clock.ts';
 import { WaitQueue } from './wait-queue.ts';
 
-/** Time that an iteration spends on what waits, and at most on reading requests. The last piece of work may exceed it. */
+/** Time for what waits in an iteration, and for reading requests. The last piece of work may exceed it. */
 const BUDGET_MS = 10;
 /** Minimum time between iterations that responses measure, because each costs a callback. */
 const MEASURED_EVERY_MS = 1;
