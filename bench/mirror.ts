@@ -1,7 +1,7 @@
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { splitCores } from './cores.ts';
 import { median } from './figures.ts';
-import { MirrorClient } from './mirror/client.ts';
+import { ChangesMeter } from './mirror/changes-meter.ts';
 import { writersOf } from './mirror/writers.ts';
 import { startAlone } from './world.ts';
 
@@ -21,14 +21,14 @@ export async function runMirror(options: MirrorOptions, shutdown: Shutdown): Pro
   const { postgres, sql, keys, start } = await startAlone('mirror', hotels, shutdown, cores.server);
   const alone = await writersOf(sql, rounds, shutdown, postgres.url('postgres'), options.before);
   const service = await start({ DATABASE_TIMEOUT_MS: '10000' });
-  const client = new MirrorClient(service, keys.full, sql);
+  const meter = new ChangesMeter(service, keys.full, sql);
   console.error('Copying all hotels …');
-  const copy = await client.copy();
-  const upToDateUs = await client.upToDate(rounds);
+  const copy = await meter.copy();
+  const upToDateUs = await meter.upToDate(rounds);
   console.error('Reading pages of changes …');
-  const pages = await client.pages(rounds);
+  const pages = await meter.pages(rounds);
   console.error(`Waiting with ${options.clients} clients …`);
-  const waiting = await client.wait(options.clients, rounds);
+  const waiting = await meter.wait(options.clients, rounds);
   const [log] = await sql`
     select pg_total_relation_size('hotel_api_log')::float8 / sum(cardinality(ids))::float8 as bytes from hotel_api_log`;
   const ratio = (pairs: [number, number][]) =>

@@ -20,8 +20,8 @@ const GETS_PER_SECOND = 1_000;
 /** A figure, and the one that it is compared with. */
 type Pair = [ours: number, theirs: number];
 
-/** Client that measures one service. */
-export class MirrorClient {
+/** Measures `GET /changes` of one service, beside its other reads. */
+export class ChangesMeter {
   readonly #service: Target;
   readonly #key: string;
   readonly #sql: Sql;
