@@ -22,8 +22,8 @@ async function openSlow(service: Service) {
 
 /** Resolves when the public port accepts no connections. */
 async function untilClosed({ port }: Service): Promise<void> {
-  const { request } = new Client(port, {}, false);
-  await expect.poll(() => request('/', {}).catch(({ code }) => code)).toBe('ECONNREFUSED');
+  const client = new Client(port, {}, false);
+  await expect.poll(() => client.request('/').catch(({ code }) => code)).toBe('ECONNREFUSED');
 }
 
 const HOTELS = [{ id: 'a', channel_id: 'C' }];
