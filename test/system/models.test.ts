@@ -63,6 +63,7 @@ const key = {
   ...{ sha256: SHA256, id: 'k1', scopes: ['registry'], revoked: false, expiresAtMs: null, collection: null },
   limit: null,
 };
+const limited = { ...key, expiresAtMs: 2e12, limit: { requests: 3, windowS: 60 } };
 const keySql = (set: string) => `update api_keys set ${set} where id = 'k1'`;
 
 /** Transactions: as SQL, and as the model has them. */
@@ -94,6 +95,7 @@ const WRITES: [name: string, sql: string[], statements: Statement[]][] = [
     [setKey(key, SHA256)],
   ],
   ['it expires', [keySql('expires_at = to_timestamp(2e9)')], [setKey({ ...key, expiresAtMs: 2e12 }, SHA256)]],
+  ['it is limited', [keySql('rate_limit_requests = 3, rate_limit_window_s = 60')], [setKey(limited, SHA256)]],
   ['it is revoked', [keySql('revoked_at = now()')], [setKey({ ...key, revoked: true }, SHA256)]],
   ['it is deleted', ["delete from api_keys where id = 'k1'"], [setKey(null, SHA256)]],
   [
@@ -203,6 +205,8 @@ async function readsAt(position: number, transaction: string) {
     ['hotels by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', null)],
     ['hotels by registry', (origin) => hotelsOf(origin).load('registry', ['1001', '1003', '1'], '', null)],
     ['of a collection', (origin) => hotelsOf(origin).load('id', ['h1', 'h9'], '', 'north')],
+    ['hotels of it by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', 'north')],
+    ['hotels of it by registry', (origin) => hotelsOf(origin).load('registry', ['1001', '1'], '', 'north')],
     ['ids', (origin) => hotelsOf(origin).list.idsFrom(null, 1, 3)],
     ['ids between', (origin) => hotelsOf(origin).list.idsBetween('h1', 'h9', 3, '')],
     ['starts', (origin) => hotelsOf(origin).list.startsAfter(null, 1, 3)],
@@ -210,6 +214,7 @@ async function readsAt(position: number, transaction: string) {
     ['ids of it between', (origin) => collectionsOf(origin).listOf('north').idsBetween(null, 'h9', 3, '')],
     ['starts of it', (origin) => collectionsOf(origin).listOf('north').startsAfter('h', 1, 3)],
     ['count of ids', (origin) => hotelsOf(origin).list.countBetween(['h'], [null], 100)],
+    ['count of its ids', (origin) => collectionsOf(origin).listOf('north').countBetween(['h'], [null], 100)],
     ['count of members', (origin) => collectionsOf(origin).count('north')],
     ['members', (origin) => collectionsOf(origin).membersAfter('north', 'h1', 3)],
     ['membership', (origin) => collectionsOf(origin).membershipOf('north', ['h1', 'h2', 'none'])],
