@@ -14,8 +14,8 @@ export interface Timer {
 }
 
 /**
- * All that a serving process knows of time and chance. It uses nothing else of this kind, so that a run of the simulation
- * (test/sim) depends on its seed alone.
+ * All that a serving process knows of time and chance, so that a run of the simulation (test/sim) depends on its seed alone.
+ * Only the random bytes of request ids and hash seeds come from `node:crypto`.
  */
 export interface Clock {
   monotonicMs(): number;
