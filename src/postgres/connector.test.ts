@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { useClock } from '../lib/clock.ts';
 import { openDatabase } from './connect.ts';
@@ -39,20 +39,23 @@ const endsAfterAnswer = (socket: Socket): void => {
   socket.once('data', () => socket.end('S'));
 };
 
-const poolOf = (authorities: string[], parameters = '', deadlineMs = 500) =>
-  openDatabase(`postgres://user@${authorities.join(',')}/hotels${parameters}`, CONNECTIONS, {
-    kind: 'serve',
-    deadlineMs,
-    pooled: false,
-  });
+const PURPOSE = { kind: 'serve', deadlineMs: 500, pooled: false } as const;
+const poolOf = (authorities: string[], parameters = '') =>
+  openDatabase(`postgres://user@${authorities.join(',')}/hotels${parameters}`, CONNECTIONS, PURPOSE);
+
+/** Drops the timeout of connections, 2 s in postgres.js: it could fail a query before the peer does. */
+const dropTimeout = (real = globalThis.setTimeout) =>
+  vi.stubGlobal('setTimeout', (...all: Parameters<typeof real>) => all[1] === 2_000 || real(...all));
 
 afterEach(() => {
   useClock();
+  vi.unstubAllGlobals();
   for (const server of servers.splice(0)) server.close();
 });
 
 describe('a pool whose peer accepts connections and ends them', () => {
   it.each(['', '?sslmode=require'])('fails the query at once: %s', async (parameters) => {
+    dropTimeout();
     const { authority, accepted } = await peer(ends);
     const sql = poolOf([authority], parameters);
     await expect(sql`select 1`).rejects.toMatchObject({ code: 'CONNECTION_UNANSWERED' });
@@ -64,10 +67,11 @@ describe('a pool whose peer accepts connections and ends them', () => {
     ['several hosts', '', ends],
     ['the handshake of TLS', '?sslmode=require', endsAfterAnswer],
   ] as const)('tries again after a pause: %s', async (_, parameters, behave) => {
+    dropTimeout();
     const clock = new VirtualClock();
     const peers = [await peer(behave), await peer(behave)];
     const authorities = peers.map(({ authority }) => authority);
-    const sql = poolOf(authorities, parameters, 60_000);
+    const sql = poolOf(authorities, parameters);
     const queries = Array.from({ length: CONNECTIONS }, () => sql`select 1`.catch(() => {}));
     for (let tries = 1; tries <= 4; tries++) {
       const sum = () => peers[0]!.accepted() + peers[1]!.accepted();
@@ -105,6 +109,7 @@ it('a new pool leaves a host that answered nothing to an earlier one', async () 
 });
 
 it('the server is told by which name it was reached, as its certificate is checked', async () => {
+  dropTimeout();
   let sent = '';
   const { authority } = await peer((socket) => {
     socket.once('data', () => {
