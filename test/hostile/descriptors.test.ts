@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { descriptorsOf, workersOf } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { startService } from '../support/service.ts';
-import { SteadyLoad } from '../support/steady-load.ts';
+import { expectAnswered, SteadyLoad } from '../support/steady-load.ts';
 
 const LIMIT = 512;
 /** More connections than two workers with this limit can hold, however the system distributes them. */
@@ -33,7 +33,7 @@ it('more idle connections than descriptors end no worker, and established connec
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()`;
   await established.answers(200);
-  expect((await established.stop()).faults).toEqual([]);
+  await expectAnswered(established);
   expect(await service.metric('hotel_api_worker_restarts_total')).toBe(0);
   expect((await service.workerPids()).sort()).toEqual(pids);
 
