@@ -4,7 +4,7 @@ const HOTELS = 300;
 /** Hotels: the first half is requested; the others are in no cache. */
 export const ROWS = Array.from({ length: 2 * HOTELS }, (_, i) => hotelRow(i));
 
-/** Deadline that a machine with other work on it keeps. */
+/** The procedures judge that each request is answered; the simulation judges the default deadline. */
 export const DEADLINES = { REDIS_TIMEOUT_MS: '1000' };
 
 /** Requests of single hotels and of batches of 100. */

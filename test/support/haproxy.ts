@@ -3,9 +3,8 @@ import { ownProgram } from './own-server.ts';
 import { pathOf } from './programs.ts';
 
 /**
- * Starts HAProxy with the settings of docs/operations/nginx-and-load-balancers.md for instances of the service, which answer
- * health checks at `adminPort`: fewer than there, where a machine that pauses for two seconds takes an instance out of service.
- * Returns its port.
+ * Starts HAProxy as docs/operations/nginx-and-load-balancers.md says, for instances that answer health checks at `adminPort`.
+ * The checks are rarer than there: the tests judge requests, and no instance leaves by a check. Returns its port.
  */
 export async function startHaproxy(ports: number[], adminPort: number): Promise<number> {
   const program = await pathOf('haproxy');

@@ -38,8 +38,8 @@ export class OwnCluster {
   }
 
   /**
-   * Starts a cluster. No replica replaces a master by itself, because a busy machine may silence one. `rules` are lines of an ACL file; a user with all rights is added for tests and replication. With
-   * `tls` the nodes accept TLS only, announce themselves as `localhost`, and have no replicas.
+   * Starts a cluster. No replica replaces a master by itself: a test decides which one does, and when. `rules` are lines of
+   * an ACL file; a user with all rights is added. With `tls` the nodes accept TLS only, announce themselves as `localhost`, and have no replicas.
    */
   static async start(rules: string, tls?: RedisTls): Promise<OwnCluster> {
     const cluster = new OwnCluster(

@@ -76,7 +76,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       CONNECTION_MAX_AGE_S: '0',
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
-      // tests of the deadline run in virtual time; in these a busy machine must not exceed it
+      // these tests judge responses; unit tests and the simulation judge the deadline, in virtual time
       DATABASE_TIMEOUT_MS: '5000',
       ...(IMAGE ? IMAGE.env : BUNDLED),
       ...options.env,
