@@ -288,19 +288,19 @@ class Mirror {
   #take(asked: Asked, { status, body }: HttpAnswer, waitS: number, stoodMs: number) {
     const { world, checker, truth } = this.#episode;
     const again = (delayMs: number) => world.after(delayMs, () => this.next());
-    // what it waited for may have changed since it asked
-    const since = (ms: number) => ({ ...asked, atMs: Math.max(asked.atMs, world.nowMs - ms) });
+    // what it waited for may have changed since it asked, or while the process that answered stood still
+    const inTime = { ...asked, atMs: Math.max(asked.atMs, world.nowMs - stoodMs) };
     if (status === 410 || this.#beganMs <= this.#episode.mirrorsBeginMs) {
       this.#begin();
       return again(1);
     }
     if (status === 503) {
-      checker.refused(since(1_000));
+      checker.refused(inTime);
       return again(300);
     }
     if (status !== 200) {
       const isRight = (key: ApiKey | null) => checker.mayReject(asked, key);
-      if (status === 401) checker.key(since(1_000), this.#key.sha256, isRight, 'rejected');
+      if (status === 401) checker.key(inTime, this.#key.sha256, isRight, 'rejected');
       else checker.violate('status', `${asked.what}: ${status} ${body}`);
       return again(500);
     }
@@ -313,7 +313,6 @@ class Mirror {
     const token = Buffer.from(page.next.slice(8), 'base64url').toString();
     const [, , , , viewNumber, , collection] = JSON.parse(token);
     const view = viewNumber === 0 ? 'full' : 'narrow';
-    const inTime = since(1_500);
     const isRight = (key: ApiKey | null) =>
       checker.mayAccept(inTime, key) &&
       key!.collection === collection &&

@@ -43,6 +43,7 @@ export class Host {
   wallAheadMs = 0;
   /** time for which it has slept: its monotonic clock stood still */
   sleptMs = 0;
+  isAsleep = false;
   readonly processes: Process[] = [];
   /** how fast its clocks run: its oscillator drifts */
   readonly rate: number;
