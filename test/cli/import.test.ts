@@ -92,14 +92,8 @@ describe('every format', () => {
 
 // src/cli/import/csv.test.ts has every kind of wrong row
 test('invalid rows of CSV are reported by line and reason, and written as CSV that can be corrected', async () => {
-  const [header, ...rows] = [
-    'id,name,star_rating',
-    'a,A,4.3',
-    'b,"B\nof two lines",',
-    'c,C',
-    'g,G"G,',
-    'h,H,4.5',
-  ];
+  const header = 'id,name,star_rating';
+  const rows = ['a,A,4.3', 'b,"B\nof two lines",', 'c,C', 'g,G"G,', 'h,H,4.5'];
   await sql`truncate hotels`;
   expect(await run('wrong.csv.gz', gzipSync(`${[header, ...rows].join('\n')}\n`))).toEqual(
     counts({ inserted: 2, rejected: 3, multiline: 1 }),

@@ -23,10 +23,7 @@ let url: string;
 let admin: Redis;
 
 const connect = (user: string, password: string) =>
-  new Redis(addressOf(url, { username: user, password }), {
-    protocol: 2,
-    disableClientInfo: true,
-  });
+  new Redis(addressOf(url, { username: user, password }), { protocol: 2, disableClientInfo: true });
 const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
 
 beforeAll(async () => {
