@@ -141,6 +141,12 @@ export class Episode {
     this.reach.update(this.hostNames);
   }
 
+  /** The database has gone back: the documents allow 5 s, of which the checker adds two. */
+  wentBack(): void {
+    this.reached();
+    this.disturb(3_000);
+  }
+
   disturb(forMs: number, hosts = this.hostNames): void {
     this.reach.disturb(hosts, forMs);
   }

@@ -131,7 +131,7 @@ const POSTGRES = {
     const mayBeMisled = (host: string) => random.chance(0.5) && !postgres.leads.has(host);
     const misled = random.chance(0.3) ? episode.hostNames.filter(mayBeMisled) : [];
     postgres.promote(misled);
-    episode.disturb(0);
+    episode.wentBack();
     const end = () => {
       if (misled.length > 0 && former !== postgres.primary) former.stop();
       for (const host of misled) postgres.leads.delete(host);
@@ -148,6 +148,7 @@ const POSTGRES = {
     const forMs = Math.min(lastsMs(random), 3_000);
     server.stop();
     postgres.putBack(folder.folder);
+    episode.wentBack();
     postgres.startAgain(server, forMs);
     return `of ${folder.atMs.toFixed(0)}, after ${forMs.toFixed(0)} ms`;
   },
@@ -158,7 +159,7 @@ const POSTGRES = {
     if (!folder) return undefined;
     const isDump = random.chance(0.5);
     postgres.replaceBy(folder.folder, isDump);
-    episode.reached();
+    episode.wentBack();
     return `${isDump ? 'restored' : 'copied'} as of ${folder.atMs.toFixed(0)}`;
   },
   /** Another deployment uses a copy of the database from now on, and the same Redis. Its answers are not judged. */
@@ -228,8 +229,7 @@ const POSTGRES = {
           // a mirror that has the change cannot be told from others: not promised
           episode.mirrorsBeginMs = world.nowMs;
         }
-        episode.reached();
-        episode.disturb(0);
+        episode.wentBack();
         postgres.startAgain(primary, random.between(10, 2_000));
       });
     });
@@ -272,8 +272,7 @@ const HISTORIES = {
     const afterMs = random.between(500, 2_000);
     const replace = (by: Folder, isDump: boolean) => {
       postgres.replaceBy(by, isDump, true);
-      episode.reached();
-      episode.disturb(0);
+      episode.wentBack();
     };
     world.after(afterMs, () => {
       replace(postgres.primary.folder, true);
