@@ -12,7 +12,7 @@ const pool = new BufferPool([512 * 1024, PIECE_BYTES], 32 * 1024 * 1024);
  * Per-worker limit on buffered unsent bytes. When it is exceeded, the client of the API key with the most of them that has
  * waited longest is disconnected.
  */
-export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
+export const MAX_BACKLOG_BYTES = 128 * 1024 * 1024;
 const BACKLOG_WINDOW_MS = 10_000;
 
 /** The unsent rest of a response. */
