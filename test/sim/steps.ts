@@ -437,7 +437,8 @@ const PROCESSES = {
     const instance = random.pick(episode.instances);
     const forMs = lastsMs(random);
     const { host, processes } = instance;
-    if (processes.some(({ isStopped }) => isStopped)) return undefined;
+    if (host.isAsleep || processes.length === 0 || processes.some(({ isStopped }) => isStopped))
+      return undefined;
     episode.disturb(forMs, [instance.name]);
     for (const process of processes) process.halt();
     host.isAsleep = true;
