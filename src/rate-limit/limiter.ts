@@ -106,6 +106,7 @@ export class RateLimiter {
     onIteration(() => {
       const requests = this.#toRequest.map((lease) => {
         const { id, limit, waiting, tokens } = lease;
+        // the limit may have changed since it was queued
         lease.requested = limit;
         const unpaid = Math.max(0, -tokens);
         return { id, limit, wanted: unpaid + waiting.length + Math.max(1, this.#stepOf(limit)) };

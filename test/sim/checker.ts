@@ -230,7 +230,7 @@ export class Checker {
       const mayReject = (key: ApiKey | null) => {
         if (!key?.limit) return false;
         const sinceMs = use.atMs - 1_050 * key.limit.windowS;
-        // whatever else was asked may have been counted; with another limit what a worker holds of one is lost
+        // the limiter may have counted each other request; a change of the limit drops what a worker has left of it
         const used = uses.filter((each) => each.untilMs >= sinceMs && each.status !== 429).length;
         const isUsedUp = used + workers >= key.limit.requests || limitsSince(sinceMs).size > 1;
         return isUsedUp || !isSteady || sinceMs < beganMs;
