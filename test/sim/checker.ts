@@ -48,8 +48,8 @@ export class Checker {
   readonly clockSteps = new Map<string, number>();
   readonly #wokenMs = new Map<string, number>();
   readonly #uses = new Map<string, { atMs: number; untilMs: number; status: number }[]>();
-  /** the first request of an instance for each state of its processes */
-  readonly #states = new Map<string, Asked>();
+  /** time of the first request of an instance for each state of its processes */
+  readonly #statesSinceMs = new Map<string, number>();
   #redisFailsUntilMs = -Infinity;
 
   constructor(world: World, truth: Truth, reach: Reach) {
@@ -218,7 +218,7 @@ export class Checker {
     const [state, { workers }] = [stateOf(), instance.options];
     const use = { atMs: asked.atMs, untilMs: Infinity, status: 0 };
     const uses = entryOf(this.#uses, `${instance.name} ${sha256}`, () => []);
-    const { atMs: beganMs } = entryOf(this.#states, `${instance.name} ${state}`, () => asked);
+    const beganMs = entryOf(this.#statesSinceMs, `${instance.name} ${state}`, () => asked.atMs);
     uses.push(use);
     const keys = this.#truth.key(sha256);
     const limitsSince = (sinceMs: number) =>
