@@ -150,7 +150,7 @@ export class Clients {
     const { checker } = this.#episode;
     const isValid = (key: ApiKey | null) => checker.mayAccept(asked, key);
     const isNarrow = (key: ApiKey | null) => isValid(key) && key!.scopes.length === 0;
-    if (status === 503) checker.refused(asked);
+    if (status === 503) checker.refused(asked, sha256);
     else if (status === 401) checker.key(asked, sha256, (key) => checker.mayReject(asked, key), 'rejected');
     else if (status === 403) checker.key(asked, sha256, isNarrow, 'forbidden');
     else if (![200, 404, 429].includes(status)) checker.violate('status', `${asked.what}: ${status} ${body}`);
