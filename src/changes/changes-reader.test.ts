@@ -1,7 +1,7 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { fakeTimers, realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { fakeTimers, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
 import { ChangesReader } from './changes-reader.ts';
@@ -45,8 +45,6 @@ const hotelOf = (id: string, bytes: number) => ({
     copyBody: (_: View, to: Buffer, at: number) => at + to.write('{}', at),
   },
 });
-
-afterEach(realClocks);
 
 it('a page that the share of one API key rejects is read again for those of others', async () => {
   const owners: string[] = [];

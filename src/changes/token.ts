@@ -108,6 +108,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-function checksumOf(text: string): string {
+/** Returns the checksum that a token of this text begins with. */
+export function checksumOf(text: string): string {
   return hash('sha256', `change token ${text}`, 'base64url').slice(0, TOKEN_CHECKSUM_CHARACTERS);
 }
