@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { monotonicMs, wallMs } from '../lib/clock.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import { Freshness } from '../log/freshness.ts';
@@ -124,7 +124,6 @@ beforeEach(() => {
   freshness.isCurrent = () => isLogFollowed;
   apiKeys = cacheWith(tiers.redisCache);
 });
-afterEach(realClocks);
 
 describe('a key', () => {
   it('is rejected without a lookup if it is malformed or mistyped', () => {

@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { beforeEach, expect, it, vi } from 'vitest';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { type KeyUsage, UsageCounter } from './usage.ts';
 import { UsageWriter } from './usage-writer.ts';
 
@@ -27,7 +27,6 @@ beforeEach(() => {
   const onFailure = (reason: string) => failures.push(reason);
   writer = new UsageWriter(() => sql, onFailure);
 });
-afterEach(realClocks);
 
 const minute = () => vi.advanceTimersByTimeAsync(60_000);
 

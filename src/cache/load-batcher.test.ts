@@ -1,9 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
-import { useClock } from '../lib/clock.ts';
 import { LoadBatcher, type LookupResult } from './load-batcher.ts';
-
-afterEach(() => useClock());
 
 /** Notes the lookups; no hotel exists. */
 function batcher(isContended = false) {

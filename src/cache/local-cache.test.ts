@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
+import { beforeEach, expect, it, vi } from 'vitest';
+import { fakeClocks } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
@@ -24,7 +24,6 @@ beforeEach(() => {
     counts,
   });
 });
-afterEach(realClocks);
 
 it('an entry is kept for half an hour to an hour, so that what was read together is not read again together', () => {
   maxAgeMs = Infinity;

@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { Entry } from '../hotels/entry.ts';
 import { VirtualClock } from '../lib/clock.fixture.ts';
-import { pause, useClock } from '../lib/clock.ts';
+import { pause } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
 import { CacheMemory } from './memory.ts';
 import { WarmUp, type WarmUpResult } from './warm-up.ts';
@@ -17,7 +17,6 @@ let counts: number[];
 beforeEach(() => {
   clock = new VirtualClock();
 });
-afterEach(() => useClock());
 
 /** A cache of 1 MiB, 8 hotels a load, none of which is found. */
 const USUAL = {

@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { Admission, NEEDS_LOAD, type Work } from './admission.ts';
@@ -52,7 +52,6 @@ beforeEach(() => {
   spent = 0;
   admission = new Admission(new EventLoop());
 });
-afterEach(realClocks);
 
 const enter = (batches: Batch[]) => {
   for (const batch of batches) admission.enter(BODY, batch);

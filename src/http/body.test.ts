@@ -1,6 +1,6 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { type ArrivingBody, collectBody, MAX_BODY_BYTES, MAX_UNFINISHED_BYTES } from './body.ts';
 
 const HALF = MAX_BODY_BYTES / 2;
@@ -41,7 +41,6 @@ beforeEach(() => {
 afterEach(() => {
   for (const body of open) body.end();
   expect(vi.getTimerCount()).toBe(0);
-  realClocks();
 });
 
 it('a body that is too large is reported at its end, or when eight times as much has arrived', () => {

@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { ChangesReader } from '../changes/changes-reader.ts';
 import type { Collections } from '../collections/collections.ts';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { changesOperation } from './changes-handler.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -15,7 +15,6 @@ beforeEach(() => {
   nowMs = 1_000;
   showMonotonic(() => nowMs);
 });
-afterEach(realClocks);
 
 /** Requests changes; each page is read at once, and waits so long for its turn. Returns the pages that were sent. */
 async function request(

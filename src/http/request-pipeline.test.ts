@@ -1,9 +1,9 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import { afterEach, beforeEach, describe, expect, it, type Mock, vi } from 'vitest';
+import { beforeEach, describe, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { UsageCounter } from '../auth/usage.ts';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
@@ -49,7 +49,6 @@ beforeEach(() => {
   lookup = Promise.withResolvers();
   load = vi.fn<ApiKeyCache['load']>(() => lookup.promise);
 });
-afterEach(() => realClocks());
 
 const pipeline = () => pipelineFor({ find: () => found, load } as unknown as ApiKeyCache);
 

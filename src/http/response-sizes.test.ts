@@ -1,10 +1,8 @@
-import { afterEach, expect, it } from 'vitest';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { expect, it } from 'vitest';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { ResponseSizes } from './response-sizes.ts';
 
 const BODY = 13_000;
-
-afterEach(realClocks);
 
 it('weighs a batch by the largest responses of its key, which are forgotten with time alone', () => {
   let nowMs = 0;

@@ -1,9 +1,9 @@
 import { brotliDecompressSync } from 'node:zlib';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { localCacheIn } from '../cache/local-cache.fixture.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './hotel-sources.ts';
@@ -56,8 +56,6 @@ beforeEach(() => {
   };
   send = singleHotels(sources as unknown as HotelSources);
 });
-
-afterEach(realClocks);
 
 async function requested(id: string): Promise<typeof sent> {
   void send(exchange, 'id', id);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { bytesOf } from '../hotels/json-array.fixture.ts';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { keep, MAX_BACKLOG_BYTES, type PendingWrite, release } from './write-backlog.ts';
 
 const MIB = 1024 * 1024;
@@ -25,7 +25,6 @@ beforeEach(() => {
 afterEach(() => {
   for (const { pending } of kept) release(pending);
   expect(vi.getTimerCount()).toBe(0);
-  realClocks();
 });
 
 it('the backlog keeps the bytes until they are given back', () => {

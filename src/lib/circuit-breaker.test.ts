@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { CircuitBreaker } from './circuit-breaker.ts';
-import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { fakeTimers } from './clock.fixture.ts';
 
 const PROBE_EVERY_MS = 200;
 let answer: Promise<void>;
@@ -22,7 +22,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   breaker.stop();
-  realClocks();
 });
 
 const fail = (times: number) => {

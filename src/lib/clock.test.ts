@@ -1,9 +1,7 @@
 import os from 'node:os';
-import { afterEach, expect, it, vi } from 'vitest';
-import { fakeClocks, realClocks } from './clock.fixture.ts';
+import { expect, it, vi } from 'vitest';
+import { fakeClocks } from './clock.fixture.ts';
 import { monotonicMs, onClockStep, wallAt, wallMs } from './clock.ts';
-
-afterEach(realClocks);
 
 it('derives the wall clock from the monotonic clock, also after a step, and tells a sleep of the machine from a step', () => {
   const setWallClock = fakeClocks();

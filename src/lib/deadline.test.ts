@@ -1,10 +1,9 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { beforeEach, expect, it, vi } from 'vitest';
+import { fakeTimers } from './clock.fixture.ts';
 import { onIteration, setTimer } from './clock.ts';
 import { DeadlineExceeded, withDeadline } from './deadline.ts';
 
 beforeEach(() => fakeTimers());
-afterEach(realClocks);
 
 it('withDeadline reads a result that arrived in time during an event-loop stall', async () => {
   const { promise, resolve } = Promise.withResolvers<string>();

@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers } from './clock.fixture.ts';
 import { monotonicMs } from './clock.ts';
 import { EventLoop } from './event-loop.ts';
 
@@ -17,7 +17,6 @@ beforeEach(() => {
   fakeTimers(() => spent);
   loop = new EventLoop();
 });
-afterEach(realClocks);
 
 describe('work', () => {
   let done: string[];

@@ -1,8 +1,6 @@
-import { afterEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from './clock.fixture.ts';
+import { expect, it, vi } from 'vitest';
+import { fakeTimers } from './clock.fixture.ts';
 import { Shutdown } from './shutdown.ts';
-
-afterEach(realClocks);
 
 it('releases in reverse order, each once, when the one before has ended, also what is pushed meanwhile', async () => {
   const shutdown = new Shutdown();

@@ -1,12 +1,6 @@
-import { afterEach, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks, VirtualClock } from './clock.fixture.ts';
-import { useClock } from './clock.ts';
+import { expect, it, vi } from 'vitest';
+import { fakeTimers, VirtualClock } from './clock.fixture.ts';
 import { SingleFlight } from './single-flight.ts';
-
-afterEach(() => {
-  useClock();
-  realClocks();
-});
 
 it('work in flight is shared under each of its keys until it settles', async () => {
   const flights = new SingleFlight<number>(100);

@@ -1,11 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
-import { useClock } from '../lib/clock.ts';
 import { Postgres } from './client.ts';
-
-afterEach(() => useClock());
 
 const ROWS = Object.assign([], { count: 0, command: 'SELECT' });
 

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
-import { useClock } from '../lib/clock.ts';
 import { openDatabase } from './connect.ts';
 
 const CONNECTIONS = 3;
@@ -48,7 +47,6 @@ const dropTimeout = (real = globalThis.setTimeout) =>
   vi.stubGlobal('setTimeout', (...all: Parameters<typeof real>) => all[1] === 2_000 || real(...all));
 
 afterEach(() => {
-  useClock();
   vi.unstubAllGlobals();
   for (const server of servers.splice(0)) server.close();
 });

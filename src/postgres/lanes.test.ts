@@ -1,8 +1,6 @@
-import { afterEach, expect, it } from 'vitest';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { expect, it } from 'vitest';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { Queries } from './lanes.ts';
-
-afterEach(realClocks);
 
 it('an owner of which no query waits may try, although the queries of another have made the queue slow', async () => {
   let nowMs = 1;

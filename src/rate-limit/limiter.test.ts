@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { fakeTimers, realClocks } from '../lib/clock.fixture.ts';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeTimers } from '../lib/clock.fixture.ts';
 import { pause, setTimer } from '../lib/clock.ts';
 import { RateLimitCoordinator } from './coordinator.ts';
 import { type RateLimitDecision, RateLimiter } from './limiter.ts';
@@ -47,7 +47,6 @@ class Instance {
 }
 
 beforeEach(() => fakeTimers());
-afterEach(realClocks);
 
 describe('a limit of 200 a second', () => {
   const limit = { requests: 200, windowMs: SECOND };

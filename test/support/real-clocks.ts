@@ -1,9 +1,9 @@
-import { afterAll } from 'vitest';
+import { afterEach } from 'vitest';
 import { realClocks } from '../../src/lib/clock.fixture.ts';
 import { useClock } from '../../src/lib/clock.ts';
 
-// the next file has the same modules
-afterAll(() => {
+// registered first, so that it runs after the hooks of the file
+afterEach(() => {
   useClock();
   realClocks();
 });
