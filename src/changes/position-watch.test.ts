@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { PositionWatch } from './position-watch.ts';
 
 const HISTORY = 'history';
@@ -14,7 +14,6 @@ beforeEach(() => {
   watch.follow(HISTORY);
   watch.announced(at(5), false);
 });
-afterEach(() => vi.useRealTimers());
 
 it('a place is the last one if it is the applied place, and nothing behind it is unknown', () => {
   expect(watch.isLast(at(5))).toBe(true);

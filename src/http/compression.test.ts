@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { bytesOf } from '../hotels/json-array.fixture.ts';
-import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { type Compressed, compress, encodingFor, mayCompress } from './compression.ts';
 
@@ -32,7 +32,6 @@ describe('a body that is compressed later', () => {
     nowMs = 0;
     showMonotonic(() => nowMs);
   });
-  afterEach(realClocks);
 
   const gzip = (bytes: Uint8Array, recipient: { owner: string; over: boolean }) =>
     compress(bytes, 'gzip', recipient, eventLoop);

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { INTERFACE_VERSION } from '../../src/api-docs/openapi.ts';
 import { ROOT } from './files.ts';
 import { guideFile, openApiFile } from './guide.ts';
 
 /** The examples of the document are of this year. */
-beforeAll(() => void vi.useFakeTimers({ now: Date.UTC(2026, 5) }));
-afterAll(() => void vi.useRealTimers());
+beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 5) }));
 
 describe('the documents of the API in docs/api are those of the service; npm run build:docs updates', () => {
   it('guide.md', async () => {

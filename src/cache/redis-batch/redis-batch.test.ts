@@ -1,6 +1,5 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { View } from '../../hotels/entry.ts';
-import { realClocks } from '../../lib/clock.fixture.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
@@ -134,8 +133,6 @@ describe('a batch that the local cache holds in part', () => {
 });
 
 describe('a batch from Redis', () => {
-  afterEach(realClocks);
-
   it.each([1, 2])('is left to the reader, uncounted, if reply %i is lost', async (round) => {
     const { answer, around, counted } = await open(['redis', 'absent', 'redis']);
     around.beforeReply = (now) => now !== round;
