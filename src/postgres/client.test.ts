@@ -165,3 +165,26 @@ it.each([
   expect(opened.count).toBe(count);
   await postgres.close();
 });
+
+it('a late query keeps its place until the server has ended it', async () => {
+  const clock = new VirtualClock();
+  const running: PromiseWithResolvers<unknown>[] = [];
+  const { postgres } = clientOf(async (text?: unknown) => {
+    // the server answers pings
+    if (typeof text !== 'string') return ROWS;
+    running.push(Promise.withResolvers());
+    return running.at(-1)!.promise;
+  });
+  const late = expect(postgres.rows('', [], '', 'list')).rejects.toThrow('not done within');
+  await clock.pass(30_000);
+  const next = postgres.rows('', [], '', 'load');
+  await clock.pass(35_000);
+  await late;
+  expect([running.length, postgres.running]).toEqual([1, 1]);
+  running[0]!.reject(serverError('57014'));
+  await clock.until(() => running.length === 2);
+  running[1]!.resolve(ROWS);
+  expect(await next).toBe(ROWS);
+  expect(postgres.running).toBe(0);
+  await postgres.close();
+});

@@ -3,6 +3,7 @@ import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
+import type { Hold } from '../lib/turns.ts';
 import { completed } from './connect.ts';
 import { failureOf, hasEnded, isLockTimeout } from './failure.ts';
 import { type Lane, openLanes, Queries } from './lanes.ts';
@@ -93,7 +94,7 @@ export class Postgres {
   /**
    * Runs one query and returns its rows. Throws `Unavailable` immediately if the breaker is open or the queue is full.
    * Owners of waiting queries are served in turn; queries without an owner share one turn. The next query of the lane waits
-   * for the end of `use`, until which the rows take memory.
+   * for the end of `use`, until which the rows take memory. A late query takes its place until the server has ended it.
    */
   async rows<Row>(
     text: string,
@@ -110,8 +111,14 @@ export class Postgres {
     const { queueLimit } = this.#options;
     if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
-    const queryAndUse = async () => {
-      const queryInTime = () => this.#queryInTime<Row>(text, parameters, lane, beganMs);
+    const queryAndUse = async (holdLane: Hold) => {
+      const queryInTime = (hold: Hold) => {
+        const holdBoth = (until: Promise<void>) => {
+          hold(until);
+          holdLane(until);
+        };
+        return this.#queryInTime<Row>(text, parameters, lane, beganMs, holdBoth);
+      };
       const rows = await this.#all.run(owner, 1, queryInTime, beganMs);
       await use?.(rows);
       return rows;
@@ -151,6 +158,7 @@ export class Postgres {
     parameters: unknown[],
     lane: Queries,
     beganMs: number,
+    hold: Hold,
   ): Promise<Row[]> {
     try {
       if (this.#breaker.open)
@@ -161,7 +169,7 @@ export class Postgres {
           rejection: 'postgres_queue',
         });
       const isShort = lane !== this.#lanes.changes;
-      const attempt = () => this.#attempt<Row>(text, parameters, beganMs, isShort);
+      const attempt = () => this.#attempt<Row>(text, parameters, beganMs, hold, isShort);
       const rows = await this.#attemptTwice(attempt);
       lane.lockedAtMs = -Infinity;
       this.#breaker.succeeded();
@@ -178,7 +186,7 @@ export class Postgres {
   }
 
   async #probe(): Promise<void> {
-    await this.#attempt(PROBE, [], monotonicMs()).catch((error) => {
+    await this.#attempt(PROBE, [], monotonicMs(), () => {}).catch((error) => {
       if (!isLockTimeout(error)) throw error;
     });
   }
@@ -200,7 +208,13 @@ export class Postgres {
    * Runs one attempt until the deadline of the query: postgres.js has none, and hangs on a half-open path. A late query shows that
    * the server is silent only if it is short: a page of changes may take long.
    */
-  async #attempt<Row>(text: string, parameters: unknown[], beganMs: number, isShort = true): Promise<Row[]> {
+  async #attempt<Row>(
+    text: string,
+    parameters: unknown[],
+    beganMs: number,
+    hold: Hold,
+    isShort = true,
+  ): Promise<Row[]> {
     const sql = this.#sql;
     const startedAtMs = monotonicMs();
     const leftMs = beganMs + this.#options.timeoutMs - startedAtMs;
@@ -218,7 +232,7 @@ export class Postgres {
       const failure = failureOf(error);
       const { isLocked } = failure;
       const isLate = error instanceof DeadlineExceeded || failure.isLate;
-      if (query && error instanceof DeadlineExceeded) this.#reconnectIfLost(sql, query, startedAtMs);
+      if (query && error instanceof DeadlineExceeded) hold(this.#ended(sql, query, startedAtMs));
       const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % TIMEOUTS_PER_RECONNECT === 0) this.reconnect();
       const isOutage = isSilent || failure.isOutage;
@@ -234,17 +248,23 @@ export class Postgres {
     }
   }
 
-  /** Replaces the connections if a late query never ends although the server answers others: it occupies a half-open one. */
-  #reconnectIfLost(sql: Sql, query: PromiseLike<unknown>, startedAtMs: number): void {
-    let isOver = false;
-    const end = () => {
-      isOver = true;
-    };
-    query.then(end, end);
-    setTimer(() => {
-      const isLost = !isOver && this.#repliedAtMs > startedAtMs;
-      if (isLost && sql === this.#sql && !this.#closed) this.reconnect(this.#options.timeoutMs / 1_000);
-    }, LOST_AFTER * this.#options.timeoutMs).unref();
+  /**
+   * Resolves when a late query has ended, or could not. Then it occupies a half-open connection, and the connections are replaced
+   * if the server answers others.
+   */
+  #ended(sql: Sql, query: PromiseLike<unknown>, startedAtMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const lost = setTimer(() => {
+        resolve();
+        const isLost = this.#repliedAtMs > startedAtMs;
+        if (isLost && sql === this.#sql && !this.#closed) this.reconnect(this.#options.timeoutMs / 1_000);
+      }, LOST_AFTER * this.#options.timeoutMs).unref();
+      const end = () => {
+        clearTimer(lost);
+        resolve();
+      };
+      query.then(end, end);
+    });
   }
 
   #noteReply(): void {
