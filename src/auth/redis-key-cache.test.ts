@@ -45,3 +45,12 @@ it('a key in Redis counts as missing while it is invalid', async () => {
   expect(await cache.read(SHA256)).toBeUndefined();
   expect(onInvalidValue).toHaveBeenCalledOnce();
 });
+
+it('the longest key is stored, and what is longer is invalid before it is authenticated', () => {
+  const longest = { ...key, principal: { ...key.principal!, collection: '\u0001'.repeat(255) } };
+  expect(decodeKey(NAME, encodeKey(NAME, longest, secret), secret)).toEqual(longest);
+  const verifies = vi.spyOn(secret, 'verifies');
+  const long = Buffer.concat([encodeKey(NAME, key, secret), Buffer.alloc(4_096)]);
+  expect(decodeKey(NAME, long, secret)).toBeUndefined();
+  expect(verifies).not.toHaveBeenCalled();
+});

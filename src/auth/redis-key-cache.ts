@@ -15,6 +15,8 @@ const KEY_MAGIC = 0x364b4548;
 const KEY_LABEL_AT = 4;
 const MAC_AT = 12;
 const RIGHTS_AT = MAC_AT + MAC_BYTES;
+/** More than any key takes: its longest part is the id of its collection, of at most 255 characters. */
+const MAX_KEY_VALUE_BYTES = 4_096;
 
 /** Caches keys in Redis under `<prefix>:k:<sha256>`, signed with the secret of the database. */
 export class RedisKeyCache {
@@ -68,7 +70,8 @@ export function encodeKey(name: string, { label, principal }: LabelledKey, secre
 
 /** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
 export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): LabelledKey | undefined {
-  if (bytes.length <= RIGHTS_AT || bytes.readUInt32LE() !== KEY_MAGIC) return undefined;
+  if (bytes.length <= RIGHTS_AT || bytes.length > MAX_KEY_VALUE_BYTES) return undefined;
+  if (bytes.readUInt32LE() !== KEY_MAGIC) return undefined;
   if (!secret.verifies(signed(name, bytes), bytes.subarray(MAC_AT, RIGHTS_AT))) return undefined;
   const principal = JSON.parse(bytes.toString('utf8', RIGHTS_AT));
   // JSON has no Infinity
