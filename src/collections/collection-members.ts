@@ -37,6 +37,7 @@ export class CollectionMembers {
   readonly #changed = new Map<string, number>();
   #changes = 0;
   #isLookingUp = false;
+  #isLoading = false;
   #isDropped = false;
   #list: PageIndex | undefined;
   #reserved = 0;
@@ -80,6 +81,8 @@ export class CollectionMembers {
   /** Ends all work on the collection, because it is outdated or evicted. */
   drop(): void {
     this.#isDropped = true;
+    this.#isLoading = false;
+    this.#changed.clear();
     this.#ids = undefined;
     this.#list = undefined;
     this.#reserved = 0;
@@ -87,6 +90,7 @@ export class CollectionMembers {
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
   async load(reserve: (bytes: number) => boolean): Promise<boolean> {
+    this.#isLoading = true;
     const count = await this.#repository.count(this.id);
     if (this.#isDropped) return true;
     const listBytes = Math.min(MAX_LIST_BYTES, PAGE_ID_BYTES * (count + 1));
@@ -104,6 +108,7 @@ export class CollectionMembers {
       await nextIteration();
     }
     this.#ids = ids;
+    this.#isLoading = false;
     await this.#lookUpChanged();
     return true;
   }
@@ -113,6 +118,7 @@ export class CollectionMembers {
    * `Unavailable`.
    */
   async changed(ids: readonly string[]): Promise<void> {
+    if (!this.#isLoading && !this.#ids) return;
     for (const id of ids) {
       this.#noteChange(id);
       this.#list?.moved(id);
@@ -128,8 +134,8 @@ export class CollectionMembers {
         if (!isMember) continue;
         addIds(this.#ids!, channelIds[i] ?? null, registryIds[i] ?? null);
       }
-      // a lookup in flight may have seen the hotel before the change
-      else if (!this.#ids || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
+      // a query in flight may have seen the hotel before the change; before the load nothing is in flight
+      else if (this.#isLoading || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
       if (moves) this.#list?.moved(ids[i]!);
     }
   }

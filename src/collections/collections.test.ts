@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import type { Freshness } from '../log/freshness.ts';
 import { Collections } from './collections.ts';
 import type { CollectionRepository, Membership } from './repository.ts';
 
@@ -7,23 +6,56 @@ const member = (id: string, is_member = true): Membership => ({
   ...{ id, channel_id: null, registry_id: null, is_member },
 });
 
+const collectionsOf = (repository: Partial<CollectionRepository>, maxBytes = 1e6) =>
+  new Collections({
+    repository: {
+      ...{ count: async () => 2, listOf: () => ({}), membersAfter: async () => [member('a'), member('b')] },
+      ...repository,
+    } as CollectionRepository,
+    maxBytes,
+    freshness: { mayServeMembers: () => true },
+  });
+
 it('tells what are members by those that it holds, and else by a query', async () => {
   const queries: unknown[] = [];
-  const repository = {
-    count: async () => 2,
-    membersAfter: async () => [member('a'), member('b')],
-    listOf: () => ({}),
+  const collections = collectionsOf({
     membershipOf: async (...of: unknown[]) => {
       queries.push(of);
       return [member('a'), member('x', false)];
     },
-  } as unknown as CollectionRepository;
-  const freshness: Pick<Freshness, 'mayServeMembers'> = { mayServeMembers: () => true };
-  const collections = new Collections({ repository, maxBytes: 1e6, freshness });
+  });
   const among = () => collections.membersAmong('c', ['a', 'x'], 'k');
   expect(await among()).toEqual(new Set(['a']));
   expect(queries).toEqual([['c', ['a', 'x'], 'k']]);
   await expect.poll(() => collections.members('c')).toBeDefined();
   expect(await among()).toEqual(new Set(['a']));
   expect(queries).toHaveLength(1);
+});
+
+it('looks up what changes while a collection is loaded, and not what changes while it waits', async () => {
+  const { promise: counted, resolve } = Promise.withResolvers<number>();
+  const asked: unknown[] = [];
+  const collections = collectionsOf({
+    count: () => counted,
+    membershipOf: async (id, ids) => {
+      asked.push([id, ids]);
+      return [member('x', false)];
+    },
+  });
+  for (const id of ['loaded', 'waiting']) collections.members(id);
+  collections.hotelsChanged({ ids: ['x'], channelIds: [], registryIds: [], moves: false });
+  collections.changed('waiting', ['y']);
+  resolve(1);
+  await expect.poll(() => collections.members('waiting')).toBeDefined();
+  expect(asked).toEqual([['loaded', ['x']]]);
+});
+
+it('evicts what was used least recently, as far as a collection needs room', async () => {
+  const collections = collectionsOf({}, 8_000);
+  for (const [nowMs, id] of ['a', 'b', 'a', 'c'].entries()) {
+    collections.members(id, nowMs);
+    await expect.poll(() => collections.members(id, nowMs)).toBeDefined();
+  }
+  expect(collections.counts.evictions).toBe(1);
+  expect(['a', 'c', 'b'].map((id) => collections.members(id, 4) !== undefined)).toEqual([true, true, false]);
 });

@@ -103,6 +103,7 @@ export class Collections {
     if (!held) return;
     if (ids === null) this.#drop(held);
     else held.changed(ids).catch(() => this.#drop(held));
+    if (held.isDropped) this.#drop(held);
   }
 
   /** Applies changes of hotels. */
@@ -111,7 +112,10 @@ export class Collections {
     // thousands of collections may be held: each id is hashed once, and all are looked up in one collection after the other
     const hashes = new Uint32Array(2 * changed.ids.length);
     for (const [i, id] of changed.ids.entries()) if (hashKey(numberOf('id'), id)) hashes.set(hash, 2 * i);
-    for (const held of this.#cached.values()) held.hotelsChanged(changed, hashes);
+    for (const held of this.#cached.values()) {
+      held.hotelsChanged(changed, hashes);
+      if (held.isDropped) this.#drop(held);
+    }
   }
 
   /** Drops all members, because any may have changed. */
@@ -149,20 +153,18 @@ export class Collections {
     this.#isLoading = false;
   }
 
-  get #bytes(): number {
-    let bytes = 0;
-    for (const held of this.#cached.values()) bytes += held.bytes + OVERHEAD_BYTES;
-    return bytes;
-  }
-
   /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
   #makeRoom(bytes: number, taker: CollectionMembers): boolean {
     const { maxBytes } = this.#options;
     if (bytes + OVERHEAD_BYTES > maxBytes) return false;
+    let usedBytes = bytes;
+    for (const held of this.#cached.values()) usedBytes += held.bytes + OVERHEAD_BYTES;
+    if (usedBytes <= maxBytes) return true;
     const others = [...this.#cached.values()].filter((held) => held !== taker);
-    others.sort((a, b) => a.usedAtMs - b.usedAtMs);
-    while (this.#bytes + bytes > maxBytes && others.length > 0) {
-      this.#drop(others.shift()!);
+    for (const held of others.sort((a, b) => a.usedAtMs - b.usedAtMs)) {
+      if (usedBytes <= maxBytes) break;
+      usedBytes -= held.bytes + OVERHEAD_BYTES;
+      this.#drop(held);
       this.counts.evictions++;
     }
     return true;
