@@ -19,7 +19,9 @@ export const LEARN_ROWS = 20;
 const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
     to_json(channel_ids) as channel_ids, to_json(registry_ids::text[]) as registry_ids, collection_id,
     extract(epoch from clock_timestamp() - at)::float8 * 1000 as age_ms
-  from (select (state).log_from from hotel_api_log where not ${IS_FALSIFIED} order by position desc limit 1) as state
+  from (
+    select (state).log_from from hotel_api_log where not ${IS_FALSIFIED} and position >= $1 order by position desc limit 1
+  ) as state
   left join lateral (
     select * from hotel_api_log
     where position <= $1 and kind not in ('listed', 'drained') order by position desc limit $2
@@ -138,7 +140,7 @@ export class LogConnection {
 
   /**
    * Returns at most `LEARN_ROWS` rows up to a position, the last first, each with its age in ms, and the position up to
-   * which the log is deleted.
+   * which the log is deleted. Throws if the server lacks the position, as a replica may that is behind.
    */
   async rowsBefore(position: number): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
     const found = completed(
@@ -150,10 +152,11 @@ export class LogConnection {
         },
       ),
     );
+    if (!found[0]) throw new Error(`the log lacks position ${position}, or ${RECONNECT}`);
     const rows = found.filter((row) => row.position !== null);
     return {
       rows: rows.map((row) => ({ ...rowOf(row), ageMs: row.age_ms })),
-      deletedTo: found[0]?.log_from ?? Infinity,
+      deletedTo: found[0].log_from,
     };
   }
 

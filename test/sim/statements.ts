@@ -54,7 +54,9 @@ function polled(server: PgServer, text: string, parameters: readonly unknown[]):
 /** Rows of the log up to a position, the last first. */
 function before(server: PgServer, [position, limit]: [number, number]): object[] {
   const { data } = server.folder;
-  const log_from = newestOf(data).state.logFrom;
+  const newest = newestOf(data);
+  if (newest.position < position) return [];
+  const log_from = newest.state.logFrom;
   const rows = data.log
     .slice(0, indexAfter(data.log, position))
     .filter(isPolled)

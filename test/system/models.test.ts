@@ -200,6 +200,7 @@ async function readsAt(position: number, transaction: string) {
     ['poll', (_, log) => log.poll({ position, transaction })],
     ['poll of a lost place', (_, log) => log.poll({ position: position + 1_000_000, transaction })],
     ['rows before', (_, log) => log.rowsBefore(position)],
+    ['rows before a position it lacks', (_, log) => log.rowsBefore(position + 1_000_000)],
     ['history', (_, log) => log.historyStart()],
     ['hotels by id', (origin) => hotelsOf(origin).load('id', ['h1', 'h9', 'no'], '', null)],
     ['hotels by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', null)],
