@@ -138,6 +138,11 @@ export class Workers {
     this.#handles.add(handle);
     worker.on('message', (message: ToPrimary) => this.#receive(handle, message));
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
+    worker.on('error', ({ message }) => {
+      this.#options.events.workerFailed(worker.process.pid, message);
+      // the machine may have no process left for it: then it does not end either
+      if (worker.process.pid === undefined) this.#ended(handle, null, null);
+    });
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
@@ -180,7 +185,7 @@ export class Workers {
     const steady = monotonicMs() - handle.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : handle.nextPauseMs;
     const nextPauseMs = Math.min(Math.max(FIRST_RESTART_PAUSE_MS, 2 * restartInMs), LONGEST_RESTART_PAUSE_MS);
-    this.#options.events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
+    this.#options.events.workerEnded({ workerPid: handle.worker.process.pid, code, signal, restartInMs });
     setTimer(() => {
       if (!this.#stopping) this.#start(handle.number, nextPauseMs);
     }, restartInMs);

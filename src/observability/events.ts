@@ -49,10 +49,10 @@ export class Events {
   readonly tableLocked = (locks: TableLock[]) => this.#log.error({ locks }, 'table locked');
   readonly usageNotRecorded = (reason: string) => this.#log.warn({ reason }, 'use of keys not recorded');
   readonly workerStarted = (workerPid: number) => this.#log.info({ workerPid }, 'worker started');
-  readonly workerFailed = (workerPid: number, reason: string) =>
+  readonly workerFailed = (workerPid: number | undefined, reason: string) =>
     this.#log.error({ workerPid, reason }, 'worker failed');
   readonly workerEnded = (fields: {
-    workerPid: number;
+    workerPid: number | undefined;
     code: number | null;
     signal: string | null;
     restartInMs: number;
