@@ -1,4 +1,6 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { Unavailable } from '../errors.ts';
+import type { IdList } from '../hotels/id-list.ts';
 import { Collections } from './collections.ts';
 import type { CollectionRepository, Membership } from './repository.ts';
 
@@ -48,6 +50,15 @@ it('looks up what changes while a collection is loaded, and not what changes whi
   resolve(1);
   await expect.poll(() => collections.members('waiting')).toBeDefined();
   expect(asked).toEqual([['loaded', ['x']]]);
+});
+
+it('queries a page only at a small offset while its members are not in memory', async () => {
+  const idsFrom = vi.fn(async () => ['a', 'b']);
+  const collections = collectionsOf({ listOf: () => ({ idsFrom }) as unknown as IdList }, 0);
+  expect(await collections.listOf('c').page(20_000, 1, 'k')).toEqual({ ids: ['a'], more: true });
+  expect(idsFrom).toHaveBeenCalledExactlyOnceWith(null, 20_000, 2, 'k');
+  await expect(async () => collections.listOf('c').page(20_001, 1, 'k')).rejects.toThrow(Unavailable);
+  expect(idsFrom).toHaveBeenCalledOnce();
 });
 
 it('evicts what was used least recently, as far as a collection needs room', async () => {

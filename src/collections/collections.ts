@@ -1,6 +1,6 @@
 import type { Found } from '../hotels/entry.ts';
 import { numberOf } from '../hotels/namespace.ts';
-import type { PageIndex } from '../hotels/page-index.ts';
+import { type PageIndex, queryPage } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';
@@ -78,17 +78,14 @@ export class Collections {
     return found.map((hotel) => (hotel && among.has(hotel.id) ? hotel : null));
   }
 
-  /** Returns the list of a collection; while its members are not known, each page is read from PostgreSQL. */
+  /** Returns the list of a collection; while its members are not known, its first pages are read from PostgreSQL. */
   listOf(collection: string): HotelList {
     const list = this.members(collection)?.list;
     if (list) return list;
     const source = this.#options.repository.listOf(collection);
     return {
       cachedPage: () => undefined,
-      page: async (offset, limit, owner) => {
-        const ids = await source.idsFrom(null, offset, limit + 1, owner);
-        return { ids: ids.slice(0, limit), more: ids.length > limit };
-      },
+      page: (offset, limit, owner) => queryPage(source, offset, limit, owner),
       moved: () => {},
     };
   }

@@ -8,7 +8,7 @@ import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.t
 /** Number of starts that one query finds; it must end within its deadline. */
 const STARTS_PER_QUERY = 50;
 const COUNTS_PER_QUERY = 50;
-/** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
+/** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms, and 0.25 s in a large collection. */
 const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
@@ -27,6 +27,24 @@ export interface Page {
   more: boolean;
   /** number of hotels in the list, if it is known without a query */
   total?: number | undefined;
+}
+
+/** Reads a page whose position is not known. Throws `Unavailable`, also for one that is too deep. */
+export async function queryPage(
+  source: Pick<IdList, 'idsFrom'>,
+  offset: number,
+  limit: number,
+  owner: string,
+): Promise<Page> {
+  if (offset > MAX_SKIP)
+    throw new Unavailable(
+      `positions above ${MAX_SKIP} are not known: the log is not followed, or a collection not in memory`,
+      {
+        rejection: 'postgres_timeout',
+      },
+    );
+  const ids = await source.idsFrom(null, offset, limit + 1, owner);
+  return { ids: ids.slice(0, limit), more: ids.length > limit };
 }
 
 /**
@@ -109,7 +127,7 @@ export class PageIndex {
    * positions cannot be counted in time.
    */
   async page(offset: number, limit: number, owner: string, mustQuery = false): Promise<Page> {
-    if (!this.#mayServe()) return this.#query(offset, limit, owner);
+    if (!this.#mayServe()) return queryPage(this.#source, offset, limit, owner);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
@@ -126,15 +144,6 @@ export class PageIndex {
       // if a segment was replaced meanwhile, the others are tried at once
       if (this.#segments.has(segment)) await this.#advance(true);
     }
-  }
-
-  async #query(offset: number, limit: number, owner: string): Promise<Page> {
-    if (offset > MAX_SKIP)
-      throw new Unavailable('positions are not known while the log cannot be followed', {
-        rejection: 'postgres_unavailable',
-      });
-    const ids = await this.#source.idsFrom(null, offset, limit + 1, owner);
-    return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 
   /** Returns undefined if a segment was replaced meanwhile, or is too long. */
