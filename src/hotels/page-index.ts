@@ -8,7 +8,7 @@ import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.t
 /** Number of starts that one query finds; it must end within its deadline. */
 const STARTS_PER_QUERY = 50;
 const COUNTS_PER_QUERY = 50;
-/** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms, and 0.25 s in a large collection. */
+/** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
@@ -29,20 +29,18 @@ export interface Page {
   total?: number | undefined;
 }
 
-/** Reads a page whose position is not known. Throws `Unavailable`, also for one that is too deep. */
+/** Reads a page whose position is not known. Throws `Unavailable`, also if more than `maxSkip` ids are before it. */
 export async function queryPage(
   source: Pick<IdList, 'idsFrom'>,
+  maxSkip: number,
   offset: number,
   limit: number,
   owner: string,
 ): Promise<Page> {
-  if (offset > MAX_SKIP)
-    throw new Unavailable(
-      `positions above ${MAX_SKIP} are not known: the log is not followed, or a collection not in memory`,
-      {
-        rejection: 'postgres_timeout',
-      },
-    );
+  if (offset > maxSkip)
+    throw new Unavailable(`positions over ${maxSkip} are not known while the list cannot be held in memory`, {
+      rejection: 'postgres_timeout',
+    });
   const ids = await source.idsFrom(null, offset, limit + 1, owner);
   return { ids: ids.slice(0, limit), more: ids.length > limit };
 }
@@ -127,7 +125,7 @@ export class PageIndex {
    * positions cannot be counted in time.
    */
   async page(offset: number, limit: number, owner: string, mustQuery = false): Promise<Page> {
-    if (!this.#mayServe()) return queryPage(this.#source, offset, limit, owner);
+    if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIP, offset, limit, owner);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
