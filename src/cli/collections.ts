@@ -74,7 +74,7 @@ any other. A line without an id is rejected, and makes the exit code 1.`,
       )
       .examples(
         `hotel-api collections ${action} acme hotels.txt`,
-        `hotel-api export | grep '"country_code":"PT"' | hotel-api collections ${action} portugal -`,
+        `psql -Atc "select id from hotels where country_code = 'PT'" | hotel-api collections ${action} portugal -`,
       )
       .action(async (id, file, { json }: Options) => {
         const { changed, ...counts } = await changeMembers(id, file, action);

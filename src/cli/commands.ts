@@ -7,7 +7,6 @@ const COMMANDS: Record<string, () => Promise<{ addCommand(program: CliCommand): 
   keys: () => import('./keys.ts'),
   collections: () => import('./collections.ts'),
   import: () => import('./import.ts'),
-  export: () => import('./export.ts'),
   seed: () => import('./seed.ts'),
   config: () => import('./config.ts'),
   health: () => import('./health.ts'),

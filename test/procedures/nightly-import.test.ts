@@ -9,7 +9,7 @@ import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { Operator } from './operator.ts';
 
-await needs('bash', 'curl');
+await needs('bash', 'curl', 'psql');
 
 const HOTELS = 100;
 const page = readFileSync(new URL('../../docs/operations/import.md', import.meta.url), 'utf8');
@@ -40,6 +40,23 @@ beforeAll(async () => {
 });
 
 const count = async () => (await database.sql`select count(*)::int as count from hotels`)[0]!.count;
+
+it('the export of the documents can be imported again without a change', async () => {
+  const { sql } = database;
+  await sql`
+    insert into hotels (id, name, description, images, latitude, star_rating, certified_from, registry_id) values
+    ('Ä" \\ \t', 'x', E'a\nb', '[{"url":"https://a/b"}, {"url":"https://a/c","caption":"c"}]', 1e-7, 4, '0001-01-01', null),
+    ('z', 'y', null, '[{"caption":null,"url":"https://a/b"}]', -0.0, 4.5, null, 9007199254740991)`;
+  await operator.types(/^psql .* > before\.ndjson\.gz$/m.exec(page.split('## Export')[1]!)![0]);
+  const again = 'hotel-api import before.ndjson.gz --json';
+  expect(JSON.parse(await operator.types(`${again} --delete-missing`))).toMatchObject({
+    unchanged: 2,
+    rejected: 0,
+  });
+  await sql`truncate hotels`;
+  expect(JSON.parse(await operator.types(again))).toMatchObject({ inserted: 2 });
+  await sql`truncate hotels`;
+});
 
 describe('the nightly job of the documents', () => {
   it('imports a whole file, and the same again', async () => {
