@@ -18,13 +18,14 @@ export function addCommand(program: CliCommand): void {
     .option('--expect-lines <n>', 'import nothing unless this many lines have a hotel', parseWhole(1, 1e12))
     .option('--no-wait', 'fail instead of waiting while another import runs')
     .json(
-      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","multiline","nulls","converted_uris","failed","notes"}',
+      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","nulls","converted_uris","failed","notes"}',
     )
     .addHelpText(
       'after',
       `
 NDJSON has one hotel per line with the field names of the API. CSV begins with a header row of those names.
-Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell, NULL or \\N is null.
+A row is one line. Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell, NULL or
+\\N is null.
 
 A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
 ignored. Of several lines with the same id, the last valid one counts. All valid lines are imported in one transaction.

@@ -147,7 +147,6 @@ const COUNTERS = {
   deleted: 0,
   rejected: 0,
   superseded: 0,
-  multiline: 0,
   nulls: 0,
   converted_uris: 0,
 };

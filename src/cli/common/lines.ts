@@ -1,15 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Maximum size of a line, and of a row of several lines. */
-export const LINE_LIMIT_BYTES = 1024 * 1024;
+/** Maximum size of a line. */
+const LINE_LIMIT_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 
-/** Line of the source without its newline; or a row of several lines. */
+/** Line of the source without its newline. */
 export interface Line {
-  /** line number from 1; of a row, the first */
+  /** line number from 1 */
   number: number;
-  /** number of lines; more than 1 for a row of several */
-  lines: number;
   /** the line as it is stored, of one that is too long the first MiB */
   bytes: Buffer;
   /** undefined for an unreadable line; `fault` is the reason */
@@ -33,7 +31,7 @@ export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<
     const bytes = stored.subarray(0, LINE_LIMIT_BYTES);
     begun = [];
     begunBytes = 0;
-    return { number: ++number, lines: 1, bytes, ...readText(bytes, isLong), isUnfinished };
+    return { number: ++number, bytes, ...readText(bytes, isLong), isUnfinished };
   };
   for await (const piece of pieces) {
     const lines: Line[] = [];

@@ -31,7 +31,6 @@ export interface ImportOptions {
 /** Sentences about the counters that are not obvious. */
 const NOTES = {
   superseded: ['line', 'superseded by a later one with the same id'],
-  multiline: ['row', 'over several lines'],
   nulls: ['text', 'read as null (empty, NULL, \\N)'],
   converted_uris: ['IRI', 'converted to URIs (percent-encoding, punycode)'],
 } as const;
@@ -53,7 +52,7 @@ export class Importer {
   readonly #source: Source;
   readonly #header: Header | undefined;
   readonly #options: ImportOptions;
-  readonly #read = { lines: 0, multiline: 0, nulls: 0, converted_uris: 0 };
+  readonly #read = { lines: 0, nulls: 0, converted_uris: 0 };
   /** a row of CSV that no newline follows may be cut; a cut line of NDJSON is invalid */
   #mayBeCut = false;
   #progress: Progress;
@@ -147,7 +146,6 @@ export class Importer {
       let rows = '';
       for (const { at, hotel, fault, nulls, convertedUris } of records) {
         read.lines++;
-        if (at.lines > 1) read.multiline++;
         if (fault === undefined) read.nulls += nulls;
         if (fault === undefined) read.converted_uris += convertedUris;
         if (at.isUnfinished && this.#header) this.#mayBeCut = true;

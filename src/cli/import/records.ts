@@ -2,7 +2,7 @@ import { Failure } from '../../lib/failure.ts';
 import { type Line, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
 import type { Source } from '../common/source.ts';
-import { type Header, joinRows, parseRows, readHeader } from './csv.ts';
+import { type Header, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
@@ -22,7 +22,7 @@ const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   [/^\s*\{\s*\n/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
 ];
 
-/** Record of the source: a line of NDJSON or a row of CSV. */
+/** Record of the source, which is a line. */
 interface ImportRecord extends Checked {
   at: Line;
 }
@@ -36,9 +36,9 @@ export async function detectHeader(source: Source): Promise<Header | undefined> 
   const [kind, remedy] = await wrongKind(source);
   if (kind)
     throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
-  const { text, number = 0 } = (await firstLine(source)) ?? {};
+  const { text, number } = (await firstLine(source)) ?? {};
   if (text === undefined || /^\s*\{/.test(text)) return undefined;
-  const header = readHeader({ number, text });
+  const header = readHeader(text);
   if (!header && /\.(csv|tsv)(\.gz)?$/i.test(source.name))
     throw new Failure(
       `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`,
@@ -74,16 +74,10 @@ async function firstLine(source: Source): Promise<Line | undefined> {
   return undefined;
 }
 
-/** Reads the lines of NDJSON or the rows of CSV; yields an array for each chunk of the source. */
-export function readRows(source: Source, header: Header | undefined): AsyncGenerator<Line[]> {
-  const lines = readLines(source.read());
-  return header ? joinRows(lines, header) : lines;
-}
-
 /** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and repeated header rows. */
 export async function* readRecords(source: Source, header?: Header): AsyncGenerator<ImportRecord[], void> {
-  for await (const chunk of readRows(source, header)) {
-    const rows = chunk.filter(({ text }) => text?.trim() !== '');
+  for await (const lines of readLines(source.read())) {
+    const rows = lines.filter(({ text }) => text?.trim() !== '');
     const texts = rows.flatMap(({ text }) => text ?? []);
     const contents = (header ? parseRows(texts, header) : texts.map(parseHotel)).values();
     yield rows.flatMap((at) => {
