@@ -1,5 +1,5 @@
 import { Failure } from '../lib/failure.ts';
-import { parseAmount, parseWhole } from './common/arguments.ts';
+import { parseAmount } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/print.ts';
 import { withDatabase } from './common/session.ts';
@@ -15,11 +15,7 @@ export function addCommand(program: CliCommand): void {
     .option('--dry-run', 'print what would change and the first faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
     .option('--delete-at-most <n>', 'hotels that may be deleted: 500, 30% (default: 20%)', parseAmount)
-    .option('--expect-lines <n>', 'import nothing unless this many lines have a hotel', parseWhole(1, 1e12))
-    .option('--no-wait', 'fail instead of waiting while another import runs')
-    .json(
-      '{"inserted","updated","unchanged","deleted","rejected","lines","superseded","nulls","converted_uris","failed","notes"}',
-    )
+    .json('{"inserted","updated","unchanged","deleted","rejected","converted_uris","notes"}')
     .addHelpText(
       'after',
       `
@@ -50,12 +46,12 @@ async function run(path: string, { json, ...options }: ImportOptions & { json?: 
   const source = await Source.open(path);
   try {
     const importer = new Importer(source, await detectHeader(source), options);
-    const summary = await withDatabase((sql) => importer.run(sql));
+    const { failed, ...summary } = await withDatabase((sql) => importer.run(sql));
     const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
     const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
     const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
     print(json, summary, [beginning + counts, ...notes].join('\n'), null);
-    if (summary.failed) process.exitCode = 1;
+    if (failed) process.exitCode = 1;
   } finally {
     await source.close();
   }

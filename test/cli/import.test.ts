@@ -132,7 +132,7 @@ describe('with few hotels', () => {
     [
       'a line replaces the whole hotel, and each hotel is counted once',
       [{ ...A, name: 'older' }, { ...B, city: 'Porto' }, D, { id: 'a', name: 'A' }],
-      { inserted: 1, updated: 2, superseded: 1 },
+      { inserted: 1, updated: 2 },
       { a: null, b: 'two', c: 'three', d: null },
     ],
     [
@@ -235,11 +235,19 @@ describe('with few hotels', () => {
 
 test('a person and --json get the same summary, with every counter', async () => {
   await sql`truncate hotels`;
-  const path = await put(program, 'all.csv', 'id,name,city\na,"A",NULL\na,A,\nb,B,\n,C,\n');
+  const path = await put(
+    program,
+    'all.csv',
+    'id,name,city,website_url\na,"A",NULL,https://größe.de/\na,A,,\nb,B,,\n,C,,',
+  );
   const args = ['import', path, '--dry-run'];
   const printed = await program.json(args);
-  expect(printed).toEqual(counts({ inserted: 2, rejected: 1, superseded: 1, nulls: 1 }));
-  expect(printed.notes).toHaveLength(3);
+  expect(printed).toEqual(counts({ inserted: 2, rejected: 1, converted_uris: 1 }));
+  expect(printed.notes).toEqual([
+    '1 IRI converted to URIs (percent-encoding, punycode).',
+    'No newline follows the last row: the file may end midway.',
+    expect.stringMatching(/^The rejected lines are in /),
+  ]);
   const { code, stdout } = await program.run(args);
   const first =
     'Dry run, nothing was changed. An import would be: 2 inserted, 0 updated, 0 unchanged, 0 deleted, 1 rejected';

@@ -146,15 +146,11 @@ const COUNTERS = {
   unchanged: 0,
   deleted: 0,
   rejected: 0,
-  superseded: 0,
-  nulls: 0,
   converted_uris: 0,
 };
 
 /** Returns the printed JSON and the exit code of an import, with any notes; other numbers are 0. */
 export function counts(of: Partial<typeof COUNTERS>) {
   const all = { ...COUNTERS, ...of };
-  const failed = all.rejected > 0;
-  const lines = all.inserted + all.updated + all.unchanged + all.rejected + all.superseded;
-  return { code: failed ? 1 : 0, ...all, lines, failed, notes: expect.any(Array) };
+  return { code: all.rejected > 0 ? 1 : 0, ...all, notes: expect.any(Array) };
 }

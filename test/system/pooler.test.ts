@@ -160,7 +160,7 @@ describe('behind PgBouncer in transaction mode', () => {
       await outcome;
       // PgBouncer disconnects the server, which looks for its client every second
       await expect.poll(waiting).toHaveLength(0);
-      expect(await run('--no-wait', '--dry-run').outcome).toMatchObject({ code: 0, stderr: '' });
+      expect(await run('--dry-run').outcome).toMatchObject({ code: 0, stderr: '' });
     });
   });
 });

@@ -17,8 +17,6 @@ export interface Checked {
   fault: string | undefined;
   /** number of IRIs converted to URIs, and of URLs with encoded blanks */
   convertedUris: number;
-  /** number of empty texts that became null */
-  nulls: number;
 }
 
 type Fields = { [field: string]: unknown };
@@ -33,8 +31,6 @@ const MAX_FAULTS = 20;
 // NUL nor lone surrogates.
 const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
 const IN_ASCII_WITHOUT_BLANKS = /^[\x00-\x1f\x21-\x7f]*$/;
-/** Beginning of a URL that has a scheme. */
-const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 
 /** Test of a value, and what the report of a fault says about it. */
 interface Rule {
@@ -104,7 +100,7 @@ function ruleOf(field: keyof HotelRow): Rule {
  * allowed, in place. The fault names the wrong fields, up to 20 of them.
  */
 export function readHotel(value: unknown): Checked {
-  const checked: Checked = { hotel: {}, fault: undefined, convertedUris: 0, nulls: 0 };
+  const checked: Checked = { hotel: {}, fault: undefined, convertedUris: 0 };
   if (value instanceof Error) return { ...checked, fault: value.message };
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { ...checked, fault: 'not a JSON object' };
@@ -125,12 +121,10 @@ export function readHotel(value: unknown): Checked {
   return checked;
 }
 
-/** Changes the values of a hotel in place, also of an invalid one, and counts them. */
-function change(hotel: Fields, counts: Pick<Checked, 'nulls' | 'convertedUris'>): void {
+/** Changes the values of a hotel in place, also of an invalid one, and counts converted IRIs. */
+function change(hotel: Fields, counts: Pick<Checked, 'convertedUris'>): void {
   const toNull = (holder: Fields, field: string) => {
-    if (holder[field] !== '') return;
-    holder[field] = null;
-    counts.nulls++;
+    if (holder[field] === '') holder[field] = null;
   };
   const convert = (holder: Fields, field: string) => {
     const iri = holder[field];
@@ -156,8 +150,7 @@ function faultsOf(hotel: Fields): string[] {
     for (const [field, value] of Object.entries(holder)) {
       const rule = Object.hasOwn(rules, field) ? rules[field]! : undefined;
       if (!rule) faults.push(`unknown field ${JSON.stringify(path + field)}`);
-      else if (!rule.holds(value))
-        faults.push(`${path}${field} must be ${rule.must}${relative(field, value)}`);
+      else if (!rule.holds(value)) faults.push(`${path}${field} must be ${rule.must}`);
     }
   };
   const { certified: _, ...fields } = hotel;
@@ -165,10 +158,4 @@ function faultsOf(hotel: Fields): string[] {
   if (RULES.images!.holds(hotel.images))
     for (const [index, each] of (hotel.images as Fields[]).entries()) check(each, image, `images/${index}/`);
   return faults;
-}
-
-/** Returns the hint about a relative URL of an image, such as a supplier may export. */
-function relative(field: string, value: unknown): string {
-  if (field !== 'url' || typeof value !== 'string' || value === '' || SCHEME.test(value)) return '';
-  return ` but ${JSON.stringify(value)} is relative: the URL before it is missing`;
 }

@@ -14,35 +14,23 @@ import { removeRejected, writeRejected } from './rejects.ts';
 
 /** Maximum number of faults that a dry run prints. */
 const FIRST_FAULTS = 20;
-/** Source size from which steps that take long are announced. */
-const REPORT_FROM_BYTES = 1024 * 1024;
 
 export interface ImportOptions {
   dryRun?: boolean;
   deleteMissing?: boolean;
   /** returns how many of the hotels of the table may be deleted */
   deleteAtMost?: (hotels: number) => number;
-  /** number of lines with hotels; another one prevents the import */
-  expectLines?: number;
-  /** false: fails instead of waiting for another import */
-  wait: boolean;
 }
 
-/** Sentences about the counters that are not obvious. */
-const NOTES = {
-  superseded: ['line', 'superseded by a later one with the same id'],
-  nulls: ['text', 'read as null (empty, NULL, \\N)'],
-  converted_uris: ['IRI', 'converted to URIs (percent-encoding, punycode)'],
-} as const;
-
 /** Result of an import, as `--json` prints it. */
-export type Summary = Counts &
-  Record<'rejected' | 'lines' | keyof typeof NOTES, number> & {
-    /** true: the exit code is 1 */
-    failed: boolean;
-    /** sentences about all of these, for a person */
-    notes: string[];
-  };
+export interface Summary extends Counts {
+  /** lines with a fault */
+  rejected: number;
+  /** IRIs converted to URIs, and URLs with encoded blanks */
+  converted_uris: number;
+  /** sentences about what a person should know besides */
+  notes: string[];
+}
 
 /**
  * Import in one transaction. The lines are read into a staging table, checked there, and merged into the hotels. The merge
@@ -52,7 +40,7 @@ export class Importer {
   readonly #source: Source;
   readonly #header: Header | undefined;
   readonly #options: ImportOptions;
-  readonly #read = { lines: 0, nulls: 0, converted_uris: 0 };
+  readonly #read = { lines: 0, convertedUris: 0 };
   /** a row of CSV that no newline follows may be cut; a cut line of NDJSON is invalid */
   #mayBeCut = false;
   #progress: Progress;
@@ -64,8 +52,8 @@ export class Importer {
     this.#progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
   }
 
-  /** Runs the import when it is its turn. */
-  async run(sql: Sql): Promise<Summary> {
+  /** Runs the import when it is its turn. `failed`: a line was rejected, or an import would have failed. */
+  async run(sql: Sql): Promise<Summary & { failed: boolean }> {
     try {
       const summary = await sql.begin((transaction) => this.#run(transaction));
       if (!this.#options.dryRun) await analyzeTables(sql);
@@ -75,7 +63,7 @@ export class Importer {
     }
   }
 
-  async #run(transaction: TransactionSql): Promise<Summary> {
+  async #run(transaction: TransactionSql): Promise<Summary & { failed: boolean }> {
     const { dryRun = false, deleteMissing = false } = this.#options;
     await transaction`set local statement_timeout = 0`;
     // a transaction whose client has disconnected must not keep its locks
@@ -88,16 +76,13 @@ export class Importer {
       // other writers of hotels wait until the transaction ends; readers do not
       await transaction`lock table hotels in share row exclusive mode`;
     }
-    if (this.#source.sizeBytes >= REPORT_FROM_BYTES)
-      this.#progress.log('comparing the lines with the hotels');
     await rejectCollisions(transaction, deleteMissing);
     const counts = await compare(transaction, deleteMissing);
     const summary = await this.#summarize(transaction, counts);
     if (summary.rejected > 0) await this.#reject(transaction, summary);
-    const fault = await this.#faultOf(transaction, summary);
+    const fault = await this.#faultOf(transaction, summary.deleted);
     if (fault && !dryRun) throw new Failure([`${fault}; nothing was imported.`, ...summary.notes].join('\n'));
     if (fault) summary.notes.push(`The import would fail: ${fault}.`);
-    summary.failed = summary.rejected > 0 || fault !== undefined;
     if (summary.rejected === 0) await removeRejected(this.#source);
     if (!(await this.#source.isUnchanged()))
       throw new Failure(
@@ -109,7 +94,7 @@ export class Importer {
       this.#progress = progress;
       await write(transaction, deleteMissing, counts, (hotels) => progress.at(hotels));
     }
-    return summary;
+    return { ...summary, failed: summary.rejected > 0 || fault !== undefined };
   }
 
   /**
@@ -123,8 +108,6 @@ export class Importer {
       from pg_stat_activity join pg_locks using (pid)
       where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted
         and datname = current_database() and pid <> pg_backend_pid() limit 1`;
-    if (other && !this.#options.wait)
-      throw new Failure(`${other.described}; nothing was imported. Try again after it.`);
     if (other) this.#progress.log(`waiting: ${other.described}`);
     await transaction`lock table hotel_api_importer in exclusive mode`;
   }
@@ -144,10 +127,9 @@ export class Importer {
     const read = this.#read;
     for await (const records of readRecords(this.#source, this.#header)) {
       let rows = '';
-      for (const { at, hotel, fault, nulls, convertedUris } of records) {
+      for (const { at, hotel, fault, convertedUris } of records) {
         read.lines++;
-        if (fault === undefined) read.nulls += nulls;
-        if (fault === undefined) read.converted_uris += convertedUris;
+        if (fault === undefined) read.convertedUris += convertedUris;
         if (at.isUnfinished && this.#header) this.#mayBeCut = true;
         rows += copyRow([at.number, fault, ...IMPORTED_COLUMNS.map((column) => hotel[column])]);
       }
@@ -159,15 +141,12 @@ export class Importer {
   async #summarize(transaction: TransactionSql, counts: Counts): Promise<Summary> {
     const [row] = await transaction<[{ rejected: number }]>`
       select count(fault)::float8 as rejected from staged`;
-    const { rejected } = row;
-    const superseded = this.#read.lines - rejected - counts.inserted - counts.updated - counts.unchanged;
-    const counters = { superseded, ...this.#read };
-    const notes = Object.entries(NOTES).flatMap(([name, [thing, what]]) => {
-      const number = counters[name as keyof typeof NOTES];
-      return number > 0 ? `${count(thing)(number)} ${what}.` : [];
-    });
+    const { convertedUris } = this.#read;
+    const notes: string[] = [];
+    if (convertedUris > 0)
+      notes.push(`${count('IRI')(convertedUris)} converted to URIs (percent-encoding, punycode).`);
     if (this.#mayBeCut) notes.push('No newline follows the last row: the file may end midway.');
-    return { ...counts, rejected, ...counters, failed: false, notes };
+    return { ...counts, rejected: row.rejected, converted_uris: convertedUris, notes };
   }
 
   /** Prints the faults of rejected lines, of a dry run the first, and writes the lines to their file. */
@@ -185,15 +164,12 @@ export class Importer {
   }
 
   /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
-  async #faultOf(transaction: TransactionSql, { lines, deleted }: Summary): Promise<string | undefined> {
-    const { name } = this.#source;
-    const { expectLines, deleteMissing, deleteAtMost = parseAmount('20%') } = this.#options;
-    if (lines === 0) return `${name}: no hotel in the input`;
-    if (lines !== (expectLines ?? lines))
-      return `${name} has ${lines} lines with hotels, --expect-lines says ${expectLines}`;
+  async #faultOf(transaction: TransactionSql, deleted: number): Promise<string | undefined> {
+    const { deleteMissing, deleteAtMost = parseAmount('20%') } = this.#options;
+    if (this.#read.lines === 0) return `${this.#source.name}: no hotel in the input`;
     if (!deleteMissing) return undefined;
-    if (this.#mayBeCut && expectLines === undefined)
-      return 'no newline follows the last row, so --delete-missing might delete the hotels of rows that are cut off: if the file is whole, add --expect-lines';
+    if (this.#mayBeCut)
+      return 'no newline follows the last row, so --delete-missing might delete the hotels of rows that are cut off: if the file is whole, add a newline';
     const [found] = await transaction<[{ hotels: number; withoutId: number }]>`
       select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
       from staged where id is null and fault is not null`;
