@@ -7,12 +7,12 @@ import { Unavailable } from '../errors.ts';
  */
 const UNAVAILABLE_SQLSTATES = /^(08|28|53|57P0|3D000|55000)/;
 /** Errors of postgres.js and of sockets with the same meaning. */
-const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+export const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
 /**
  * Errors of a connection that ended while a query used it, or before it noticed. They say nothing about the server: it may
  * have restarted while this process was stopped.
  */
-const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
+export const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** The table was replaced, as by `pg_restore --clean`, while the query waited for its lock: an internal error of PostgreSQL. */
 const REPLACED = /^could not open relation with OID /;
 /** statement_timeout: the server is available, the query was too slow */

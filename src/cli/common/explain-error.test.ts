@@ -10,3 +10,18 @@ test('the password of DATABASE_URL is never printed, encoded or not', () => {
     expect(printed).not.toContain(decodeURIComponent(password));
   }
 });
+
+test.each([
+  ['ECONNREFUSED', /^cannot use PostgreSQL: why\. Check host and port/],
+  ['CONNECT_TIMEOUT', /Check host and port/],
+  ['CONNECTION_CLOSED', /The connection was lost/],
+  ['57P01', /The connection was lost/],
+  ['28P01', /Check user and password/],
+  ['SELF_SIGNED_CERT_IN_CHAIN', /Check sslmode/],
+  ['53300', /max_connections/],
+  ['42P01', /^PostgreSQL rejected the statement \(42P01\): why\. Run: hotel-api migrate/],
+  ['22001', /Nothing was changed/],
+])('%s comes with advice', (code, advice) => {
+  const error = Object.assign(new Error('why'), { name: 'PostgresError', code });
+  expect(explainError(error).lines[0]).toMatch(advice);
+});
