@@ -6,7 +6,7 @@ import { type Header, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
-/** Kinds of files by their beginning, of which each byte is a character, with a remedy. */
+/** Kinds of files by their first line, of which each byte is a character, with a remedy. */
 const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   [/^\x28\xb5\x2f\xfd/, 'compressed with zstd', 'Unpack it: zstd -dc FILE | hotel-api import -'],
   [/^PK[\x03\x05]/, 'a zip archive or an Excel workbook', 'Unpack it, or save the sheet as CSV UTF-8.'],
@@ -17,9 +17,9 @@ const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
     'Unpack it first.',
   ],
   [/^\s*</, 'HTML or XML', 'It may be an error page: look at it.'],
-  [/^[^[{,;\t\n]*\|/, 'separated by pipes', 'Ask for commas, semicolons or tabs.'],
+  [/^[^[{,;\t]*\|/, 'separated by pipes', 'Ask for commas, semicolons or tabs.'],
   [/^\s*\[/, 'a JSON array', 'Write one hotel a line: jq -c ".[]" FILE | hotel-api import -'],
-  [/^\s*\{\s*\n/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
+  [/^\s*\{\s*$/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
 ];
 
 /** Record of the source, which is a line. */
@@ -33,10 +33,11 @@ interface ImportRecord extends Checked {
  * CSV with a missing or wrong header row.
  */
 export async function detectHeader(source: Source): Promise<Header | undefined> {
-  const [kind, remedy] = await wrongKind(source);
+  const { bytes, text, number } = (await firstLine(source)) ?? {};
+  const beginning = bytes?.toString('latin1').replace(/^\xef\xbb\xbf/, '') ?? '';
+  const [, kind, remedy] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
   if (kind)
     throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
-  const { text, number } = (await firstLine(source)) ?? {};
   if (text === undefined || /^\s*\{/.test(text)) return undefined;
   const header = readHeader(text);
   if (!header && /\.(csv|tsv)(\.gz)?$/i.test(source.name))
@@ -54,16 +55,6 @@ export async function detectHeader(source: Source): Promise<Header | undefined> 
   throw new Failure(
     `${source.name}: the header row in line ${number} is wrong: ${faults.join('; ')}. Its fields are those of the API: ${[...FIELDS].join(', ')}.`,
   );
-}
-
-/** Returns the kind of file that is neither NDJSON nor CSV, and what to do about it; empty for others. */
-async function wrongKind(source: Source): Promise<string[]> {
-  for await (const piece of source.read()) {
-    const beginning = piece.toString('latin1').replace(/^\xef\xbb\xbf/, '');
-    const [, ...found] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
-    return found;
-  }
-  return [];
 }
 
 async function firstLine(source: Source): Promise<Line | undefined> {
