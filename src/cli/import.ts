@@ -12,7 +12,7 @@ export function addCommand(program: CliCommand): void {
     .command('import')
     .description('insert and update hotels from NDJSON or CSV, gzipped or not')
     .argument('<file>', 'the file, or - for standard input; its content determines the format')
-    .option('--dry-run', 'print what would change and the first faults, and change nothing')
+    .option('--dry-run', 'print what would change and all faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
     .option('--delete-at-most <n>', 'hotels that may be deleted: 500, 30% (default: 20%)', parseAmount)
     .json('{"inserted","updated","unchanged","deleted","rejected","converted_uris","notes"}')

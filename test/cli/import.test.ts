@@ -61,7 +61,7 @@ describe('every format', () => {
     expect(found).toEqual({ n_distinct: -1 });
   });
 
-  test('a dry run reports the changes and the first faults, writes no hotel, and waits for no other writer', async () => {
+  test('a dry run reports the changes and the faults, writes no hotel, and waits for no other writer', async () => {
     await run('hotels.ndjson', ndjson);
     const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
     const noted = () =>
@@ -80,8 +80,7 @@ describe('every format', () => {
       );
     });
     expect(program.printed.trimEnd().split('\n')).toEqual([
-      ...Array.from({ length: 20 }, (_, i) => expect.stringMatching(`^line ${i + 3}: name is missing`)),
-      '10 more lines would be rejected.',
+      ...Array.from({ length: 30 }, (_, i) => expect.stringMatching(`^line ${i + 3}: name is missing`)),
     ]);
     expect(await noted()).toEqual(before);
   });

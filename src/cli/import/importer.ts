@@ -12,9 +12,6 @@ import { type Counts, compare, write } from './merge.ts';
 import { readRecords } from './records.ts';
 import { removeRejected, writeRejected } from './rejects.ts';
 
-/** Maximum number of faults that a dry run prints. */
-const FIRST_FAULTS = 20;
-
 export interface ImportOptions {
   dryRun?: boolean;
   deleteMissing?: boolean;
@@ -149,16 +146,11 @@ export class Importer {
     return { ...counts, rejected: row.rejected, converted_uris: convertedUris, notes };
   }
 
-  /** Prints the faults of rejected lines, of a dry run the first, and writes the lines to their file. */
-  async #reject(transaction: TransactionSql, { rejected, notes }: Summary): Promise<void> {
-    const printed = this.#options.dryRun ? Math.min(FIRST_FAULTS, rejected) : rejected;
-    const faults = transaction.unsafe(
-      `select line, fault from staged where fault is not null order by line limit ${printed}`,
-    );
+  /** Prints the faults of rejected lines, and writes the lines to their file. */
+  async #reject(transaction: TransactionSql, { notes }: Summary): Promise<void> {
+    const faults = transaction`select line, fault from staged where fault is not null order by line`;
     for await (const rows of faults.cursor(1_000))
       for (const { line, fault } of rows) this.#progress.log(`line ${line}: ${fault}`);
-    if (rejected > printed)
-      this.#progress.log(`${count('more line')(rejected - printed)} would be rejected.`);
     const path = await writeRejected(transaction, this.#source, this.#header);
     notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
   }
