@@ -20,8 +20,7 @@ export function addCommand(program: CliCommand): void {
       'after',
       `
 NDJSON has one hotel per line with the field names of the API. CSV begins with a header row of those names.
-A row is one line. Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell, NULL or
-\\N is null.
+Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell, NULL or \\N is null.
 
 A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
 ignored. Of several lines with the same id, the last valid one counts. All valid lines are imported in one transaction.

@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Maximum size of a line. */
-const LINE_LIMIT_BYTES = 1024 * 1024;
+/** Maximum size of a line, and of a row of several lines. */
+export const LINE_LIMIT_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 
-/** Line of the source without its newline. */
+/** Line of the source without its newline; or a row of several lines. */
 export interface Line {
-  /** line number from 1 */
+  /** line number from 1; of a row, the first */
   number: number;
   /** the line as it is stored, of one that is too long the first MiB */
   bytes: Buffer;

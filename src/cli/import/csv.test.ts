@@ -1,7 +1,10 @@
-import { expect, test } from 'vitest';
-import { parseRows, readHeader } from './csv.ts';
+import { describe, expect, test } from 'vitest';
+import { type Line, readLines } from '../common/lines.ts';
+import { joinRows, parseRows, readHeader } from './csv.ts';
 
-const read = (header: string, rows: string[]) => parseRows(rows, readHeader(header)!);
+const MIB = 1024 * 1024;
+const headerOf = (text: string) => readHeader({ number: 1, text });
+const read = (header: string, rows: string[]) => parseRows(rows, headerOf(header)!);
 
 test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
   const [row, wrong] = read('id,name,latitude,room_count,images,registry_id,channel_id', [
@@ -30,13 +33,42 @@ test('a long cell of digits is no number, in time in proportion to its length', 
   expect(read('id,name,latitude', [`a,A,${digits}`])).toEqual([{ id: 'a', name: 'A', latitude: digits }]);
 });
 
-test('an open quote makes its line wrong, and takes no other with it', () => {
-  const rows = ['a,"A', 'b,B', 'c,"C', 'd,"D, ""the"" hotel"'];
-  const wrong = new Error('not valid CSV: check its quotes, and that it is one line');
-  expect(read('id,name', rows)).toEqual([
-    wrong,
-    { id: 'b', name: 'B' },
-    wrong,
-    { id: 'd', name: 'D, "the" hotel' },
-  ]);
+describe('rows over several lines', () => {
+  async function join(content: string, pieceBytes = 64 * 1024): Promise<Line[]> {
+    const bytes = Buffer.from(`id,name\n${content}`);
+    async function* pieces(): AsyncGenerator<Buffer> {
+      for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+    }
+    const rows: Line[] = [];
+    for await (const some of joinRows(readLines(pieces()), headerOf('id,name')!)) rows.push(...some);
+    return rows;
+  }
+  const texts = async (content: string, pieceBytes?: number) =>
+    (await join(content, pieceBytes)).map(({ number, text, fault }) => [number, text ?? fault]);
+
+  test('end outside quotes, and have the number and bytes of their lines', async () => {
+    const content = 'a,"x\n""y"" \r\n\n",b\n"c"\n';
+    expect(await texts(content)).toEqual([
+      [2, 'a,"x\n""y"" \r\n\n",b'],
+      [6, '"c"'],
+    ]);
+    const [first] = await join(content);
+    expect(String(first!.bytes)).toBe(first!.text);
+  });
+
+  test('do not depend on the boundaries of the chunks', async () => {
+    const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
+    expect((await join(`${rows.join('\n')}\n`)).map(({ text }) => text)).toEqual(rows);
+    const few = rows.slice(0, 99);
+    expect((await join(few.join('\n'), 7)).map(({ text }) => text)).toEqual(few);
+  });
+
+  test('have at most 1 MiB, and a line that is not UTF-8 ends them', async () => {
+    const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
+    const found = await texts(`"open\n${rows.join('\n')}\n"`);
+    expect(found[0]![1]).toMatch(/^a quote is not closed: it would swallow 2\d,\d{3} lines after it$/);
+    expect(found.slice(1, -1).map(([, text]) => text)).toEqual(rows);
+    const [open] = await texts(`a,"x\n${'y'.repeat(MIB + 1)}\nb"\n`);
+    expect(open![1]).toMatch(/^a quote is not closed/);
+  });
 });

@@ -1,6 +1,8 @@
 import { parse } from 'csv-parse/sync';
 import { valueSchemaOf } from '../../hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../hotels/row.ts';
+import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
+import { count } from '../common/progress.ts';
 
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set<string>(
@@ -17,26 +19,82 @@ const NULLS = new Set(['NULL', '\\N']);
 
 /** Header row of CSV, with commas, semicolons or tabs. */
 export interface Header {
-  text: string;
+  line: { number: number; text: string };
   delimiter: string;
   columns: string[];
 }
 
 /** Returns the header row that a line holds; undefined if it has no field `id`. */
-export function readHeader(text: string): Header | undefined {
+export function readHeader(line: { number: number; text: string }): Header | undefined {
   for (const delimiter of DELIMITERS) {
-    const columns = cellsOf([text], delimiter)?.[0]?.map((cell) => cell.trim());
-    if (columns?.includes('id')) return { text, delimiter, columns };
+    const columns = cellsOf([line.text], delimiter)?.[0]?.map((cell) => cell.trim());
+    if (columns?.includes('id')) return { line, delimiter, columns };
   }
   return undefined;
 }
 
-/** Reads each row, which is one line, as an object, an `Error` with its fault, or undefined if it repeats the header. */
+/**
+ * Joins the lines of each row below the header that spans several, of at most 1 MiB. If a quote is not closed, only its line
+ * is wrong, and reading continues at the next one: an open quote takes no other hotel with it.
+ */
+export async function* joinRows(
+  chunks: AsyncIterable<Line[]>,
+  { line: header, delimiter }: Header,
+): AsyncGenerator<Line[]> {
+  let held: Line[] = [];
+  /** Returns the rows of the held lines, and keeps the last lines if their row may continue. */
+  const join = (isEnd: boolean): Line[] => {
+    const rows: Line[] = [];
+    for (let at = 0; at < held.length; at++) {
+      const first = held[at]!;
+      if (!hasOddQuotes(first)) {
+        rows.push(first);
+        continue;
+      }
+      let rowBytes = first.bytes.length;
+      let last = at;
+      let end: Line | undefined;
+      let fits: boolean;
+      // a quote that is not closed ends at the next one, so no line is followed twice
+      do {
+        end = held[++last];
+        rowBytes += 1 + (end?.bytes.length ?? 0);
+        fits = end?.text !== undefined && rowBytes <= LINE_LIMIT_BYTES;
+      } while (fits && !hasOddQuotes(end!));
+      if (!end && !isEnd) {
+        held = held.slice(at);
+        return rows;
+      }
+      const lines = held.slice(at, last + 1);
+      const text = lines.map((line) => line.text).join('\n');
+      if (fits && cellsOf([text], delimiter)?.length === 1) {
+        const bytes = Buffer.from(text);
+        rows.push({ ...end!, number: first.number, bytes, text });
+        at = last;
+      } else {
+        const others = lines.length - 1;
+        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
+        rows.push({ ...first, text: undefined, fault: `a quote is not closed${swallowed}` });
+      }
+    }
+    held = [];
+    return rows;
+  };
+  for await (const chunk of chunks) {
+    held = [...held, ...chunk.filter(({ number }) => number > header.number)];
+    yield join(false);
+  }
+  yield join(true);
+}
+
+const hasOddQuotes = ({ text = '' }: Line) => text.split('"').length % 2 === 0;
+
+/** Reads each row as an object, an `Error` with its fault, or undefined if it repeats the header. */
 export function parseRows(texts: string[], header: Header): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
   const rows = cellsOf(texts, header.delimiter);
   if (rows?.length === texts.length) return rows.map((row) => readRow(row, header.columns));
-  if (texts.length === 1) return [new Error('not valid CSV: check its quotes, and that it is one line')];
+  if (texts.length === 1) return [new Error('not valid CSV: check its quotes')];
   return texts.flatMap((text) => parseRows([text], header));
 }
 

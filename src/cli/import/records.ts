@@ -2,7 +2,7 @@ import { Failure } from '../../lib/failure.ts';
 import { type Line, readLines } from '../common/lines.ts';
 import { printable } from '../common/printable.ts';
 import type { Source } from '../common/source.ts';
-import { type Header, parseRows, readHeader } from './csv.ts';
+import { type Header, joinRows, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
@@ -22,7 +22,7 @@ const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
   [/^\s*\{\s*$/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
 ];
 
-/** Record of the source, which is a line. */
+/** Record of the source: a line of NDJSON or a row of CSV. */
 interface ImportRecord extends Checked {
   at: Line;
 }
@@ -33,13 +33,13 @@ interface ImportRecord extends Checked {
  * CSV with a missing or wrong header row.
  */
 export async function detectHeader(source: Source): Promise<Header | undefined> {
-  const { bytes, text, number } = (await firstLine(source)) ?? {};
+  const { bytes, text, number = 0 } = (await firstLine(source)) ?? {};
   const beginning = bytes?.toString('latin1').replace(/^\xef\xbb\xbf/, '') ?? '';
   const [, kind, remedy] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
   if (kind)
     throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
   if (text === undefined || /^\s*\{/.test(text)) return undefined;
-  const header = readHeader(text);
+  const header = readHeader({ number, text });
   if (!header && /\.(csv|tsv)(\.gz)?$/i.test(source.name))
     throw new Failure(
       `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`,
@@ -65,10 +65,16 @@ async function firstLine(source: Source): Promise<Line | undefined> {
   return undefined;
 }
 
+/** Reads the lines of NDJSON or the rows of CSV; yields an array for each chunk of the source. */
+export function readRows(source: Source, header: Header | undefined): AsyncGenerator<Line[]> {
+  const lines = readLines(source.read());
+  return header ? joinRows(lines, header) : lines;
+}
+
 /** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and repeated header rows. */
 export async function* readRecords(source: Source, header?: Header): AsyncGenerator<ImportRecord[], void> {
-  for await (const lines of readLines(source.read())) {
-    const rows = lines.filter(({ text }) => text?.trim() !== '');
+  for await (const chunk of readRows(source, header)) {
+    const rows = chunk.filter(({ text }) => text?.trim() !== '');
     const texts = rows.flatMap(({ text }) => text ?? []);
     const contents = (header ? parseRows(texts, header) : texts.map(parseHotel)).values();
     yield rows.flatMap((at) => {

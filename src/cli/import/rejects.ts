@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import { readLines } from '../common/lines.ts';
 import type { Source } from '../common/source.ts';
 import type { Header } from './csv.ts';
+import { readRows } from './records.ts';
 
 /** Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`. */
 const rejectedPath = (source: Source, ending: string) => `${source.name}.rejected.${ending}`;
@@ -37,9 +37,9 @@ export async function writeRejected(
   const rejected = await transaction`select line::float8 from staged where fault is not null`;
   const numbers = new Set(rejected.map(({ line }) => line));
   async function* lines(): AsyncGenerator<Buffer | string> {
-    if (header) yield `${header.text}\n`;
-    for await (const lines of readLines(source.read()))
-      for (const { number, bytes } of lines) {
+    if (header) yield `${header.line.text}\n`;
+    for await (const rows of readRows(source, header))
+      for (const { number, bytes } of rows) {
         if (!numbers.has(number)) continue;
         yield bytes;
         yield '\n';
