@@ -82,7 +82,7 @@ it('a count that is answered behind a later one does not replace it', async () =
 
 describe('pages', () => {
   it('are exact after any announced inserts and deletes, whenever they are received', async () => {
-    let [knownTotals, mostBytes] = [0, 0];
+    let knownTotals = 0;
     await fc.assert(
       fc.asyncProperty(
         fc.array(id, { minLength: 0, maxLength: 3_000, size: 'max' }),
@@ -132,8 +132,6 @@ describe('pages', () => {
           receiveAll();
           const ends = [Math.max(0, list.ids.length - 1), list.ids.length];
           await expectPages(pageIndex, list, [0, 1, 199, 200, 201, 777, ...ends]);
-          expect(pageIndex.cachedBytes).toBeLessThanOrEqual(maxBytes);
-          mostBytes = Math.max(mostBytes, pageIndex.cachedBytes);
           const { total } = await pageIndex.page(0, LIMIT, OWNER);
           expect([undefined, list.ids.length]).toContain(total);
           knownTotals += total === undefined ? 0 : 1;
@@ -142,7 +140,6 @@ describe('pages', () => {
       { numRuns: 60 },
     );
     expect(knownTotals).toBeGreaterThan(0);
-    expect(mostBytes).toBeGreaterThan(20_000);
   });
 
   it('that are cached need no query', async () => {

@@ -75,10 +75,6 @@ export class PageIndex {
     this.#blocks = new LruCache(maxBytes, bytesOf);
   }
 
-  get cachedBytes(): number {
-    return this.#blocks.bytes;
-  }
-
   /** Divides the list in the background, once: a million hotels take some seconds. */
   prepare(): void {
     if (!this.#isPreparing) void this.#prepare();

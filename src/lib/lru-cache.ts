@@ -12,10 +12,6 @@ export class LruCache<Key, Value> {
     this.#bytesOf = bytesOf;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   get(key: Key): Value | undefined {
     const value = this.#values.get(key);
     if (value === undefined) return undefined;

@@ -24,18 +24,12 @@ const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
 interface ArenaStats {
   entries: number;
   absences: number;
-  /** keys of entries and absences in the index */
-  keys: number;
   /** bytes of the budget that were ever written, which may be resident */
   bytes: number;
   maxBytes: number;
   /** entries evicted to free space, and compressed forms evicted from the main ring */
   evictions: number;
   puts: number;
-  /** entries not stored: of a lower label than the stored one, too large, or invalid */
-  rejected: number;
-  /** compressed forms of entries */
-  forms: number;
 }
 
 /**
@@ -271,19 +265,14 @@ export class CacheArena {
 
   stats(): ArenaStats {
     this.#wasm.stats();
-    const [entries, absences, keys, bytes, evictions, puts, rejected, forms] = this.#floats.subarray(
-      this.#result / 8,
-    );
+    const [entries, absences, bytes, evictions, puts] = this.#floats.subarray(this.#result / 8);
     return {
       entries: entries!,
       absences: absences!,
-      keys: keys!,
       bytes: bytes!,
       maxBytes: this.#maxBytes,
       evictions: evictions!,
       puts: puts!,
-      rejected: rejected!,
-      forms: forms!,
     };
   }
 }

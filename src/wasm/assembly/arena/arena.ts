@@ -15,11 +15,11 @@ import {
   smallStart,
 } from '../layout';
 import { evictions, idHashOf } from './eviction';
-import { clearIndex, used } from './index-table';
-import { absences, entries, forgetCounts, forms } from './links';
+import { clearIndex } from './index-table';
+import { absences, entries, forgetCounts } from './links';
 import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, putAbsence, putEntry, puts, rejected } from './store';
+import { dropKey, putAbsence, putEntry, puts } from './store';
 
 export { hasRoomInMain as hasRoom } from './eviction';
 export { findForm, putForm } from './forms';
@@ -75,10 +75,7 @@ export function clear(): void {
 export function stats(): void {
   store<f64>(RESULT, entries);
   store<f64>(RESULT, absences, 8);
-  store<f64>(RESULT, used, 16);
-  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart), 24);
-  store<f64>(RESULT, <f64>evictions, 32);
-  store<f64>(RESULT, <f64>puts, 40);
-  store<f64>(RESULT, <f64>rejected, 48);
-  store<f64>(RESULT, forms, 56);
+  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart), 16);
+  store<f64>(RESULT, <f64>evictions, 24);
+  store<f64>(RESULT, <f64>puts, 32);
 }

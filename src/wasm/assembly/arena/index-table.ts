@@ -8,7 +8,7 @@ import { isLinkedBy } from './record';
 
 export const NONE: u32 = 0xffffffff;
 /** number of keys in the index */
-export let used: u32 = 0;
+let used: u32 = 0;
 
 /** Returns the address of a slot. */
 export function slotAt(slot: u32): usize {

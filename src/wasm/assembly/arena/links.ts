@@ -18,7 +18,6 @@ import {
 
 export let entries: u32 = 0;
 export let absences: u32 = 0;
-export let forms: u32 = 0;
 
 function keyOf(record: usize, namespace: u32): usize {
   const content = record + RECORD_HEADER_BYTES;
@@ -88,8 +87,7 @@ export function unlink(record: usize): void {
   }
   const kind = kindOf(record);
   if (kind === ABSENCE) absences--;
-  else if (kind === FORM) forms--;
-  else entries--;
+  else if (kind !== FORM) entries--;
 }
 
 /** Links the keys of the record at `from` to its copy at `to`. */
@@ -110,11 +108,9 @@ export function forget(record: usize): void {
 export function linkForm(record: usize): void {
   setLinks(record, 1 << FORMS);
   insert(hashOfKey(record, FORMS), record);
-  forms++;
 }
 
 export function forgetCounts(): void {
   entries = 0;
   absences = 0;
-  forms = 0;
 }

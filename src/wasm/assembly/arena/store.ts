@@ -29,7 +29,6 @@ export const MISS: u32 = 0;
 export const ABSENT: u32 = 0xffffffff;
 
 export let puts: u64 = 0;
-export let rejected: u64 = 0;
 
 /**
  * Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small
@@ -42,10 +41,7 @@ export function maxEntryBytes(): u32 {
 
 /** Stores the entry at `entry`, an address outside the rings. */
 export function putEntry(entry: usize, length: u32, nowMs: f64, untilMs: f64): bool {
-  if (length > maxEntryBytes() || !isValid(entry, length)) {
-    rejected++;
-    return false;
-  }
+  if (length > maxEntryBytes() || !isValid(entry, length)) return false;
   relieveIndex();
   const hash = idHashOf(entry);
   const size = sizeFor(length);
@@ -56,10 +52,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, untilMs: f64): b
   const held = recordOf(<u32>(hash >> 32), 0, entryKey(entry, 0), entryKeyLength(entry, 0));
   if (held !== 0) {
     if (kindOf(held) === ENTRY) {
-      if (labelOf(held) > load<f64>(entry, LABEL_AT)) {
-        rejected++;
-        return false;
-      }
+      if (labelOf(held) > load<f64>(entry, LABEL_AT)) return false;
       frequency = frequencyOf(held);
       isForMain = held >= mainStart;
       // a new state of almost the same size is written in place
