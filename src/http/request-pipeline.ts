@@ -285,7 +285,7 @@ export class RequestPipeline implements Observer<Exchange> {
   failed(exchange: Exchange, error: unknown): void {
     exchange.fault = error;
     if (exchange.over) {
-      this.#accessLog.failedUnreceived(exchange);
+      this.#accessLog.finished(exchange, 0, (exchange.nowMs - exchange.startedAtMs) / 1000, 0);
       return;
     }
     const isUnavailable = error instanceof Unavailable;

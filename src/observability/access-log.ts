@@ -45,22 +45,13 @@ export class AccessLog {
     this.#slowSeconds = options.slowMs / 1000;
   }
 
-  /** Logs a finished request; status 0: the client disconnected before the response. */
+  /** Logs a finished request, or one that failed later; status 0: the client disconnected before the response. */
   finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
     let kind: LineKind;
-    if (status >= 500) kind = 'failed';
+    if (status >= 500 || (status === 0 && request.fault !== undefined)) kind = 'failed';
     else if (seconds >= this.#slowSeconds) kind = 'slow';
     else if (this.#sample > 0 && random() < this.#sample) kind = 'sampled';
     else return;
-    this.#write(kind, request, status, { durationMs: Math.round(seconds * 1e6) / 1e3, bytes });
-  }
-
-  /** Logs a request that failed after its client disconnected. */
-  failedUnreceived(request: LoggedRequest): void {
-    this.#write('failed', request, 0);
-  }
-
-  #write(kind: LineKind, request: LoggedRequest, status: number, response: object = {}): void {
     const nowMs = monotonicMs();
     if (nowMs - this.#secondBeganAtMs >= 1_000) {
       this.#secondBeganAtMs = nowMs;
@@ -78,7 +69,8 @@ export class AccessLog {
       route,
       method,
       ...(status === 0 ? { aborted: true } : { status }),
-      ...response,
+      durationMs: Math.round(seconds * 1e6) / 1e3,
+      bytes,
       keyId: principal?.keyId,
     };
     if (kind === 'sampled') this.#log.info(line, 'request');
