@@ -1,15 +1,11 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { promisify } from 'node:util';
 import {
-  brotliCompress,
   brotliCompressSync,
   constants,
   createBrotliCompress,
   createGzip,
   createZstdCompress,
-  gzip as zlibGzip,
-  zstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
 import type { Encoding } from '../cache/arena/arena.ts';
@@ -29,21 +25,15 @@ export type { Encoding };
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
 const NOW = { zstd: zstdCompressSync, br: brotliCompressSync };
-const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress), gzip: promisify(zlibGzip) };
-
 const STREAMS = { zstd: createZstdCompress, br: createBrotliCompress, gzip: createGzip };
 const STREAM_CHUNK_BYTES = 256 * 1024;
 
 /**
  * Levels. Quick: one response; a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. Small:
- * many responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Smallest: what never
- * changes; Brotli's last levels would take seconds for a megabyte. Gzip has its own encoder for most responses.
+ * many responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Gzip has its own encoder for most
+ * responses.
  */
-const LEVELS = {
-  zstd: { quick: 1, small: 3, smallest: 15 },
-  br: { quick: 1, small: 5, smallest: 9 },
-  gzip: { quick: 1, small: 1, smallest: 9 },
-};
+const LEVELS = { zstd: { quick: 1, small: 3 }, br: { quick: 1, small: 5 }, gzip: { quick: 1, small: 1 } };
 /** Size of output chunks. Most JSON shrinks to one chunk; each further chunk is another hop between threads. */
 const CHUNK_SHARE = 1 / 4;
 const MIN_CHUNK_BYTES = 1_024;
@@ -264,11 +254,6 @@ export function compressNow(
   effort: 'quick' | 'small' = 'quick',
 ): Buffer {
   return encoding === 'gzip' ? gzip(body) : NOW[encoding](body, optionsOf(body, encoding, effort));
-}
-
-/** Compresses a constant page on another thread. */
-export function compressPage(body: Uint8Array, encoding: Encoding): Promise<Buffer> {
-  return LATER[encoding](body, optionsOf(body, encoding, 'smallest'));
 }
 
 /** Returns true if the compressed form is smaller than the body by a tenth or more. */
