@@ -139,7 +139,7 @@ describe('batches that must be loaded', () => {
     enter(stuck);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(admission.waiting).toBeGreaterThan(0);
-    // while most batches, then some, can be answered locally
+    expect(admission.isFull('me')).toBe(false);
     const local = many(20);
     for (const batch of local) {
       enter([batch]);
@@ -225,7 +225,6 @@ describe('batches of several keys', () => {
     const flood = many(2_000, { local: false, owner: 'flood' });
     enter(flood);
     expect(count(flood, 'rejected')).toBeGreaterThan(1_000);
-    expect(admission.isFull('flood')).toBe(true);
     for (let i = 0; i < 100; i++) {
       expect(admission.isFull('other')).toBe(false);
       const cached = new Batch({ owner: 'other' });

@@ -26,12 +26,6 @@ const MAX_LIMIT_BYTES = 100 * MIN_LIMIT_BYTES;
 const LOWERED_TO = 0.8;
 /** Multiple of the limit that the loads of all API keys may take together. Those of one key take the limit at most. */
 const LIMITS_OF_ALL = 2;
-/**
- * While loads are rejected, a new batch is looked up in the local cache if this share of recent batches was local.
- */
-const WORTHWHILE_SHARE = 0.1;
-/** Otherwise one batch in this many is looked up, as a sample. */
-const TRIED_ONE_OF = 16;
 
 /** Result of a batch that needs a load but may not wait for one. */
 export const NEEDS_LOAD = Symbol('needs load');
@@ -71,7 +65,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  *
  * A batch that would wait over 150 ms is rejected, before its body is read if that is known then. The delay is the signal, not
  * a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already
- * paid.
+ * paid. A batch that would wait so long for a load is rejected when the local cache has been looked up.
  *
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
  * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
@@ -96,9 +90,6 @@ export class Admission {
   readonly #loading = new HeldBytes<Work>();
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
-  /** share of recent batches that needed no load */
-  #localShare = 1;
-  #untried = 0;
   #isContinuing = false;
   readonly #sizes = new ResponseSizes();
 
@@ -110,15 +101,9 @@ export class Admission {
     return this.#arrived + this.#toLoad.length;
   }
 
-  /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
+  /** Returns true if a new batch of this owner would be rejected, whatever it requests. Its body need not be read. */
   isFull(owner: string): boolean {
-    if (this.waiting === 0) return false;
-    const nowMs = monotonicMs();
-    if (this.#isFull(this.#eventLoop.waiting, owner, nowMs)) return true;
-    // an owner without waiting batches may read cached hotels, whatever others load
-    if (!this.#toLoad.has(owner) || !this.#isFull(this.#toLoad, owner, nowMs)) return false;
-    if (this.#localShare > WORTHWHILE_SHARE) return false;
-    return ++this.#untried % TRIED_ONE_OF !== 0;
+    return this.waiting > 0 && this.#isFull(this.#eventLoop.waiting, owner, monotonicMs());
   }
 
   /** Answers a batch now or later, or rejects it. The body is valid during the call only. */
@@ -152,9 +137,7 @@ export class Admission {
       return;
     }
     const note = (bytes: number) => this.#sizes.note(owner, work.bytes, bytes);
-    const isLocal = work.run(body, false, note) !== NEEDS_LOAD;
-    this.#note(isLocal);
-    if (isLocal) return;
+    if (work.run(body, false, note) !== NEEDS_LOAD) return;
     if (work.reject && this.#isFull(this.#toLoad, owner, nowMs)) work.reject();
     else {
       const size = this.#sizes.weightOf(owner, work.bytes);
@@ -187,16 +170,13 @@ export class Admission {
     const bytes = this.#sizes.weightOf(work.client.owner, work.bytes);
     this.#loading.set(work, work.client.owner, bytes);
     let running = true;
-    let done = false;
     work.run(body, true, (responseBytes) => {
-      done = true;
       this.#sizes.note(work.client.owner, work.bytes, responseBytes);
       if (!running) this.#adapt(bytes, beganMs);
       this.#loading.delete(work);
       this.#continue();
     });
     running = false;
-    this.#note(done);
   }
 
   #isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {
@@ -211,10 +191,6 @@ export class Admission {
   #release(kept: Buffer): void {
     this.#waitingBytes -= kept.length;
     pool.release(kept);
-  }
-
-  #note(isLocal: boolean): void {
-    this.#localShare += 0.05 * ((isLocal ? 1 : 0) - this.#localShare);
   }
 
   /** Adapts the limit to a finished load. */
