@@ -1,6 +1,6 @@
 import { seal } from '../hotels/assemble.ts';
 import { BODY_LENGTH_AT, HEADER_BYTES, LABEL_AT, SHARED_LENGTH_AT } from '../hotels/entry-layout.ts';
-import type { ReplyReader } from '../redis/reply-parser.ts';
+import type { ValuesReader } from '../redis/reply-parser.ts';
 import { hotel } from './arena/arena.fixture.ts';
 import { absenceOf } from './redis-hotel-cache.ts';
 
@@ -44,7 +44,7 @@ function storedAt(name: string): Buffer | null {
 }
 
 interface Read {
-  by: ReplyReader;
+  by: ValuesReader;
   reply: Buffer;
   /** number of bytes of the reply that were taken */
   at: number;
@@ -57,7 +57,7 @@ export class HostileRedis {
   /** in the order of their replies, as on a connection */
   readonly #reads: Read[] = [];
 
-  sendMget(command: Buffer, _keys: number, by: ReplyReader): Promise<true | undefined> {
+  sendMget(command: Buffer, _keys: number, by: ValuesReader): Promise<true | undefined> {
     const names = `${command}`.split('\r\n').filter((_, i) => i > 2 && i % 2 === 0);
     const values = names.map(storedAt).flatMap((value) => {
       if (value === null) return '$-1\r\n';

@@ -4,7 +4,7 @@ import { monotonicMs, pause } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { MgetConnection, PROBE_KEY } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
-import type { ReplyReader, Values } from './reply-parser.ts';
+import type { Values, ValuesReader } from './reply-parser.ts';
 import { COUNT_WINDOW, SET_EACH, windowCountOf } from './scripts.ts';
 import {
   clientOptions,
@@ -106,7 +106,7 @@ export class Redis implements RedisStore {
   sendMget(
     command: Buffer,
     keys: number,
-    reader: ReplyReader,
+    reader: ValuesReader,
     onSent?: () => void,
   ): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {

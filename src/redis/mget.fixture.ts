@@ -1,4 +1,4 @@
-import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
+import { type Values, ValuesReader } from './reply-parser.ts';
 
 /** Returns the MGET of the keys, as it is sent. */
 export function mgetOf(keys: readonly string[]): Buffer {
@@ -13,7 +13,7 @@ export function valueAt(values: Values, i: number): Buffer | null {
 
 /** Reads the values of keys, as a batch reads them. */
 export async function readValues(
-  store: { sendMget(command: Buffer, keys: number, reader: ReplyReader): Promise<unknown> },
+  store: { sendMget(command: Buffer, keys: number, reader: ValuesReader): Promise<unknown> },
   keys: readonly string[],
 ): Promise<Values> {
   const reader = new ValuesReader({ keys: keys.length });

@@ -1,6 +1,6 @@
 import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
-import { type ReplyReader, ValuesReader } from './reply-parser.ts';
+import { ValuesReader } from './reply-parser.ts';
 import { disconnectionOf, isUnavailable, silenceMs } from './store.ts';
 
 /** Time that each key adds to the deadline of its read, and of those behind it: eight concurrent batches of 1000 are 8 MB. */
@@ -20,7 +20,7 @@ interface PendingRead {
   keys: number;
   sentAtMs: number;
   timeoutMs: number;
-  reader: ReplyReader;
+  reader: ValuesReader;
   /** received bytes of an incomplete reply */
   bytes: number;
   /** the caller has timed out, but the reply is still to be read */
@@ -75,7 +75,7 @@ export class MgetConnection {
    * grows with the keys of all pending reads, its own included.
    * `onSent` is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
-  sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
+  sendMget(command: Uint8Array, keys: number, reader: ValuesReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
     if (!stream?.writable) return Promise.reject(this.#disconnection());
     const { promise, resolve, reject } = Promise.withResolvers<void>();

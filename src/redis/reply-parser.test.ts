@@ -36,3 +36,20 @@ it.each([
       }
   },
 );
+
+it.each([0, 100])(
+  'values of several replies are read like those of one, with %i bytes of memory',
+  (bytes) => {
+    const part = (reply: string, replies: number) => {
+      const reader = new ValuesReader({ keys: 1, replies });
+      reader.take(Buffer.from(reply), 0);
+      return reader.values;
+    };
+    const reader = new ValuesReader({ keys: 5, memory: Buffer.alloc(bytes) });
+    reader.use([
+      { values: part(`*1\r\n${value('d')}*1\r\n${value('a')}`, 2), at: [3, 0] },
+      { values: part(`*1\r\n$-1\r\n*1\r\n${value('-$*')}`, 2), at: [1, 4] },
+    ]);
+    expect(textsOf(reader)).toEqual(['a', null, null, 'd', '-$*']);
+  },
+);

@@ -1,5 +1,4 @@
 const CR = 0x0d;
-const LF = 0x0a;
 const STAR = 0x2a;
 const DOLLAR = 0x24;
 const MINUS = 0x2d;
@@ -9,17 +8,6 @@ const HEAD_BYTES = 13;
 export const MAX_LINE_BYTES = 4_096;
 
 const NONE = Buffer.alloc(0);
-
-/** Reads the reply to one MGET as it arrives. */
-export interface ReplyReader {
-  /**
-   * Reads received bytes from an offset; they are valid until it returns. Returns the offset behind the reply, or -1
-   * if more is to come. An error that it throws ends the connection.
-   */
-  take(chunk: Buffer, from: number): number;
-  /** Called immediately when the reply is complete; what it throws is the rejection of `sendMget`. */
-  complete(): void;
-}
 
 /** Values of an MGET in the order of the keys, in one buffer instead of an object each. */
 export class Values {
@@ -47,56 +35,6 @@ export class Values {
   }
 }
 
-/**
- * Merges the values of several replies: the value of the i-th key of a part is that of key `at[i]`, and null is the value
- * of a key without a part. The bytes are the reply to one MGET of all keys.
- */
-export function joined(parts: { values: Values; at: readonly number[] }[], count: number): Values {
-  const sources: (Values | undefined)[] = new Array(count).fill(undefined);
-  const from = new Uint32Array(count);
-  let length = HEAD_BYTES + count * (HEAD_BYTES + 2);
-  for (const { values, at } of parts) {
-    length += values.bytes.length;
-    at.forEach((i, place) => {
-      if (values.isNull(place)) return;
-      sources[i] = values;
-      from[i] = place;
-    });
-  }
-  const reply = Buffer.allocUnsafeSlow(length);
-  const places = new Int32Array(2 * count);
-  let end = writeHead(reply, 0, STAR, count);
-  for (let i = 0; i < count; i++) {
-    const values = sources[i];
-    if (!values) {
-      end = writeHead(reply, end, DOLLAR, -1);
-      places[2 * i + 1] = -1;
-      continue;
-    }
-    const [start, behind] = [values.start(from[i]!), values.end(from[i]!)];
-    end = writeHead(reply, end, DOLLAR, behind - start);
-    places[2 * i] = end;
-    places[2 * i + 1] = behind - start;
-    end += values.bytes.copy(reply, end, start, behind);
-    reply[end++] = CR;
-    reply[end++] = LF;
-  }
-  return new Values(reply.subarray(0, end), places);
-}
-
-/** Writes the line before an array or a value; returns the offset behind it. */
-function writeHead(reply: Buffer, at: number, type: number, length: number): number {
-  reply[at++] = type;
-  if (length < 0) reply[at++] = MINUS;
-  const number = Math.abs(length);
-  let unit = 1;
-  while (10 * unit <= number) unit *= 10;
-  for (; unit >= 1; unit /= 10) reply[at++] = 0x30 + (Math.floor(number / unit) % 10);
-  reply[at++] = CR;
-  reply[at++] = LF;
-  return at;
-}
-
 interface ReadingOptions {
   /** number of values of each reply */
   keys: number;
@@ -110,7 +48,7 @@ interface ReadingOptions {
  * in `errors`. A reply of another form, or with more or fewer values than keys, ends the connection. Format:
  * RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
-export class ValuesReader implements ReplyReader {
+export class ValuesReader {
   readonly #keys: number;
   readonly #memory: Buffer;
   /** the reply up to #end, unread from #at: a view of the first chunk, later a copy */
@@ -142,6 +80,10 @@ export class ValuesReader implements ReplyReader {
     return new Values(this.#reply.subarray(0, this.#at), this.#places.subarray(0, 2 * this.#found));
   }
 
+  /**
+   * Reads received bytes from an offset; they are valid until it returns. Returns the offset behind the reply, or -1
+   * if more is to come. An error that it throws ends the connection.
+   */
   take(chunk: Buffer, from: number): number {
     const before = this.#end;
     if (before === 0) {
@@ -153,6 +95,26 @@ export class ValuesReader implements ReplyReader {
     return isComplete ? from + this.#at - before : -1;
   }
 
+  /**
+   * Takes the values of several replies in place of one: the value of the i-th key of a part is that of key `at[i]`, and null is
+   * the value of a key without a part.
+   */
+  use(parts: readonly { values: Values; at: readonly number[] }[]): void {
+    const length = parts.reduce((sum, { values }) => sum + values.bytes.length, 0);
+    this.#reply = this.#memoryFor(length);
+    this.#places.fill(-1);
+    this.#found = this.#keys;
+    for (const { values, at } of parts)
+      at.forEach((i, part) => {
+        if (values.isNull(part)) return;
+        const [start, end] = [values.start(part), values.end(part)];
+        this.#places[2 * i] = this.#at;
+        this.#places[2 * i + 1] = end - start;
+        this.#at += values.bytes.copy(this.#reply, this.#at, start, end);
+      });
+  }
+
+  /** Called immediately when the reply is complete; what it throws is the rejection of `sendMget`. */
   complete(): void {
     if (this.#throws && this.errors[0]) throw this.errors[0];
   }
@@ -170,10 +132,14 @@ export class ValuesReader implements ReplyReader {
 
   /** Copies the reply from the first chunk, whose bytes are valid no longer. */
   #keep(length: number): void {
-    const kept = length <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(length);
+    const kept = this.#memoryFor(length);
     this.#reply.copy(kept, 0, 0, length);
     this.#reply = kept;
     this.#end = length;
+  }
+
+  #memoryFor(length: number): Buffer {
+    return length <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(length);
   }
 
   #append(chunk: Buffer, from: number): void {

@@ -1,4 +1,4 @@
-import type { ReplyReader } from './reply-parser.ts';
+import type { ValuesReader } from './reply-parser.ts';
 import type { TimedValue } from './store.ts';
 
 /** Store in memory, as far as hotels use it. */
@@ -8,7 +8,7 @@ export class FakeStore {
   /** called with the requested names before each reply; it is lost if this returns false */
   onRead: (names: string[]) => unknown = () => {};
 
-  async sendMget(command: Buffer, _keys: number, reader: ReplyReader): Promise<true | undefined> {
+  async sendMget(command: Buffer, _keys: number, reader: ValuesReader): Promise<true | undefined> {
     // a command is `*4 $4 MGET $1 a $1 b`, a word a line
     const names = `${command}`.split('\r\n').filter((_, i) => i > 2 && i % 2 === 0);
     if (this.onRead(names) === false) return undefined;

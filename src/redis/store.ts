@@ -1,5 +1,5 @@
 import type { Redis as Client } from 'ioredis';
-import type { ReplyReader } from './reply-parser.ts';
+import type { ValuesReader } from './reply-parser.ts';
 
 /** A value to be set, and its lifetime. */
 export type TimedValue = [key: string, value: string | Buffer, ttlMs: number];
@@ -34,7 +34,7 @@ export interface RedisStore {
   sendMget(
     command: Buffer,
     keys: number,
-    reader: ReplyReader,
+    reader: ValuesReader,
     onSent?: () => void,
   ): Promise<true | undefined>;
   /** Sets values, whatever Redis holds. After a failure some of them are not set. */

@@ -37,7 +37,7 @@ interface RedisBatchOptions {
 interface Client {
   /** returns true when it has disconnected */
   isOver(): boolean;
-  /** called when more has arrived than a response has room for */
+  /** called for a reply with more than a response has room for */
   onLarge(): void;
 }
 

@@ -33,11 +33,10 @@ export class SharedReply extends ValuesReader {
   readonly #memory: CacheMemory;
   readonly #done: () => void;
   readonly #onLarge: () => void;
-  #received = 0;
 
   /**
-   * `done` is called when the values are there; it is not called for a reply that is too long. `onLarge` is called when more has
-   * arrived than a response has room for.
+   * `done` is called when the values are there; it is not called for a reply that is too long. `onLarge` is called for one that
+   * has more than a response has room for.
    */
   constructor(memory: CacheMemory, keys: number, done: () => void, onLarge = () => {}) {
     super({ keys, memory: memory.reply });
@@ -46,18 +45,11 @@ export class SharedReply extends ValuesReader {
     this.#onLarge = onLarge;
   }
 
-  override take(chunk: Buffer, from: number): number {
-    const end = super.take(chunk, from);
-    const before = this.#received;
-    this.#received += (end < 0 ? chunk.length : end) - from;
-    if (this.#received > MAX_RESPONSE_BYTES && before <= MAX_RESPONSE_BYTES) this.#onLarge();
-    return end;
-  }
-
   override complete(): void {
     super.complete();
     const { wasm, buffer, words } = this.#memory;
     const { bytes, places } = this.values;
+    if (bytes.length > MAX_RESPONSE_BYTES) this.#onLarge();
     if (bytes.buffer !== buffer) return;
     words.set(places, wasm.PLACES.value / 4);
     this.#done();

@@ -1,7 +1,7 @@
 import slotOf from 'cluster-key-slot';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { type Redis, waitUntilReady } from '../client.ts';
-import { joined, type ReplyReader } from '../reply-parser.ts';
+import type { ValuesReader } from '../reply-parser.ts';
 import type { Login, RedisStore, TimedValue, WindowCount, WindowUse } from '../store.ts';
 import { Masters } from './masters.ts';
 import { MgetKeys } from './mget-keys.ts';
@@ -35,11 +35,11 @@ export class RedisCluster implements RedisStore {
     return value;
   }
 
-  /** Reads the values from all nodes, and gives them to the reader as one reply. */
+  /** Reads the values from all nodes, and gives them to the reader. */
   async sendMget(
     command: Buffer,
     keys: number,
-    reader: ReplyReader,
+    reader: ValuesReader,
     onSent?: () => void,
   ): Promise<true | undefined> {
     const keysOfCommand = new MgetKeys(command, keys);
@@ -50,7 +50,7 @@ export class RedisCluster implements RedisStore {
     onSent?.();
     const read = parts.flatMap(({ values, at }) => (values ? [{ values, at }] : []));
     if (read.length === 0) return undefined;
-    reader.take(joined(read, keys).bytes, 0);
+    reader.use(read);
     reader.complete();
     return true;
   }
