@@ -94,11 +94,6 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   }
   const version = lastOf(applied);
   if (version === 0) await requireSearchPath(sql);
-  if (version < expected) {
-    throw new Failure(
-      `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
-    );
-  }
   // of two branches, the migration with the smaller number may be applied later
   const lacking = migrations.find((migration) => !applied.some((row) => row.version === migration.version));
   if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);

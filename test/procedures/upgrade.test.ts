@@ -50,7 +50,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   await load.answers(100);
 
   const young = await startService(ofRelease(newer));
-  const reason = `The database's schema is at version ${present}, this release needs ${present + 1}. Run: hotel-api migrate`;
+  const reason = `The database's schema lacks sql/${Object.keys(EXPAND)[0]}. Run: hotel-api migrate`;
   await expect.poll(() => notReadyReasons(young.logs())).toContain(reason);
   expect((await young.admin('/livez')).status).toBe(200);
   expect(await ofNew.types('hotel-api migrate')).toBe(

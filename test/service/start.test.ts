@@ -77,7 +77,7 @@ describe('a service that starts before its servers, with the login of a superuse
     await postgresProxy.heal();
     await untilReason(new RegExp(`^database "${missing}" does not exist$`));
     await server`create database ${server(missing)}`;
-    await untilReason(/schema is at version 0, this release needs \d+\. Run: hotel-api migrate$/);
+    await untilReason(/schema lacks sql\/001-hotels\.sql\. Run: hotel-api migrate$/);
     // by the next attempt the tables are there, and hidden
     await postgresProxy.reject();
     const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
