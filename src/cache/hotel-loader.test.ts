@@ -2,6 +2,7 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { hotel } from './arena/arena.fixture.ts';
@@ -61,6 +62,7 @@ beforeEach(() => {
       redisBatch: redis.reader,
       window: redis.window,
       local: redis.local,
+      sizes: new HotelSizes(),
     },
     ...{ isCurrent: () => true, collections: undefined, mayServeAnyAge: () => false, count: () => {} },
   } as never);

@@ -1,6 +1,7 @@
 import type { CollectionMembers } from '../collections/collection-members.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
+import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
 import { LoadBatcher, type LookupResult } from './load-batcher.ts';
@@ -17,6 +18,7 @@ interface HotelReaderOptions extends HotelLoaderOptions {
   /** undefined without Redis */
   redisBatch: RedisBatchReader | undefined;
   collections: Collections;
+  sizes: HotelSizes;
   /** returns whether cached hotels of any age may be served after this error of a load */
   mayServeAnyAge: (error: unknown) => boolean;
 }
@@ -38,6 +40,7 @@ export class HotelReader {
         collection === null
           ? this.#read(namespace, keys, owner)
           : this.#readWithin(collection, namespace, keys, owner),
+      options.sizes,
       () => options.repository.contended,
     );
   }

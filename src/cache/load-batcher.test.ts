@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 
@@ -9,7 +10,7 @@ function batcher(isContended = false) {
     reads.push(`${namespace} ${keys} ${owner} ${collection}`);
     return { found: keys.map(() => null), loaded: Promise.resolve() };
   };
-  return { batcher: new LoadBatcher(read, () => isContended), reads };
+  return { batcher: new LoadBatcher(read, new HotelSizes(), () => isContended), reads };
 }
 
 it('requests of one event-loop iteration join into one lookup for each namespace and collection', async () => {
@@ -70,7 +71,7 @@ describe('hotels of 64 KiB', () => {
       loaded.catch(() => {});
       return { found, loaded };
     };
-    joined = new LoadBatcher(read, () => false);
+    joined = new LoadBatcher(read, new HotelSizes(), () => false);
     for (const owner of ['many', 'few']) {
       void load(200, owner);
       await iteration();
@@ -115,11 +116,17 @@ describe('hotels of 64 KiB', () => {
     void load(1, 'slow');
     expect(await iteration()).toEqual(['slow 1']);
     await answerNext();
-    // and are not any more when most of what it reads is small
-    bytes = 1_000;
-    void load(100, 'slow');
+    void load(200, 'slow');
     await iteration();
+    expect(joined.mustWait('slow')).toBe(true);
+    // they need not wait when most of what it reads is small, and are forgotten with time
+    bytes = 1_000;
     while (reads.length > 0) await answerNext();
+    void load(200, 'slow');
+    await iteration();
+    expect(joined.mustWait('slow')).toBe(false);
+    while (reads.length > 0) await answerNext();
+    await clock.pass(60_000);
     void load(1, 'slow');
     expect(await iteration()).toEqual([' 1']);
   });

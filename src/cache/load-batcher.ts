@@ -1,9 +1,8 @@
 import { isTimeout, Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
+import { type HotelSizes, MAX_HOTEL_BYTES, sumOf } from '../hotels/hotel-sizes.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
 import { onIteration } from '../lib/clock.ts';
-import { RecentMaximum } from '../lib/recent-maximum.ts';
-import { RecentMean } from '../lib/recent-mean.ts';
 import { LookupQueue } from './lookup-queue.ts';
 
 /** Place of a key that no hotel can have. */
@@ -19,12 +18,6 @@ export const MAX_JOINED = 100;
  * too. More in one reply of Redis takes longer than its deadline on a busy machine.
  */
 const MAX_READING_BYTES = 512 * 1024;
-/** Bytes of a hotel by which lookups are counted, until larger ones of the same owner are known. */
-const USUAL_BYTES = 2 * 1024;
-/** Mean size above which the hotels of an owner are large. */
-const LARGE_BYTES = 8 * 1024;
-/** Maximum size of a hotel. */
-const MAX_HOTEL_BYTES = 64 * 1024;
 /** Number of hotels in a lookup above which a timeout is put down to their size. */
 const MIN_TYPICAL = 8;
 /** Bytes of lookups before a lookup of large hotels above which it is rejected; other owners count by their shares. */
@@ -71,15 +64,13 @@ export class LoadBatcher {
   readonly #read: LookUp;
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, JoinedLookup>();
-  /** measured bytes of a hotel */
-  readonly #measured = new RecentMean(USUAL_BYTES);
-  /** bytes of a hotel by which timeouts are explained: such reads measured nothing */
-  readonly #supposed = new RecentMaximum(USUAL_BYTES, MAX_HOTEL_BYTES);
+  readonly #sizes: HotelSizes;
   readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
   readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
-  constructor(read: LookUp, isContended: () => boolean) {
+  constructor(read: LookUp, sizes: HotelSizes, isContended: () => boolean) {
     this.#read = read;
+    this.#sizes = sizes;
     this.#isContended = isContended;
   }
 
@@ -95,7 +86,7 @@ export class LoadBatcher {
     joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
-    const isLarge = this.#isLarge(owner);
+    const isLarge = this.#sizes.mayBeLarge(owner);
     if (isLarge && this.#large.bytesBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
     const whose = isLarge || this.#usual.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
@@ -124,22 +115,25 @@ export class LoadBatcher {
       if (this.#open.get(name) === joined) this.#open.delete(name);
       const { keys, requests } = joined;
       const bytes = this.#bytesOf(joined);
-      const isKnownLarge = this.#isKnownLarge(owner);
+      const areLarge = this.#sizes.areLarge(owner);
       const lookUp = async (hold: (bytes: number) => void) => {
         const reading = this.#read(namespace, keys, owner, collection);
         reading.then(resolve, reject);
         try {
           const { found, loaded } = await reading;
           const missing = found.filter((hotel) => hotel === undefined).length;
-          hold(isKnownLarge && missing > 0 ? (bytes * missing) / keys.length : 0);
+          hold(areLarge && missing > 0 ? (bytes * missing) / keys.length : 0);
           await loaded;
-          this.#noteSizes(found, requests);
+          for (const { owner: key, places } of requests)
+            this.#sizes.noteLookup(
+              key,
+              places.map((place) => found[place]),
+            );
         } catch (error) {
-          if (isTimeout(error) && keys.length >= MIN_TYPICAL)
-            this.#supposed.note(owner, 4 * this.#expectedBytes(owner));
+          this.#noteFailure(error, owner, keys.length);
         }
       };
-      const queue = isKnownLarge ? this.#large : this.#usual;
+      const queue = areLarge ? this.#large : this.#usual;
       queue.append(owner, bytes, lookUp, () => reject(tooLate()));
     });
     return joined;
@@ -147,38 +141,15 @@ export class LoadBatcher {
 
   /** Returns true if a new lookup of this owner would wait in the queue of large hotels. */
   mustWait(owner: string): boolean {
-    return !this.#large.hasRoom && this.#isKnownLarge(owner);
-  }
-
-  #isKnownLarge(owner: string): boolean {
-    return owner !== '' && this.#measured.get(owner) > LARGE_BYTES;
-  }
-
-  #isLarge(owner: string): boolean {
-    return owner !== '' && this.#expectedBytes(owner) > LARGE_BYTES;
+    return !this.#large.hasRoom && this.#sizes.areLarge(owner);
   }
 
   #bytesOf({ owner, keys }: JoinedLookup): number {
-    return keys.length * this.#expectedBytes(owner);
+    return keys.length * this.#sizes.of(owner);
   }
 
-  #expectedBytes(owner: string): number {
-    return Math.max(this.#measured.get(owner), this.#supposed.get(owner));
-  }
-
-  #noteSizes(found: LookupResult['found'], requests: JoinedLookup['requests']): void {
-    const sums = new Map<string, { hotels: number; bytes: number }>();
-    for (const { owner, places } of requests) {
-      const sum = sums.get(owner) ?? { hotels: 0, bytes: 0 };
-      sums.set(owner, sum);
-      for (const place of places) {
-        const hotel = place === NO_KEY ? undefined : found[place];
-        if (!hotel) continue;
-        sum.hotels++;
-        sum.bytes += hotel.bytes.length;
-      }
-    }
-    for (const [owner, { hotels, bytes }] of sums) if (hotels > 0) this.#measured.note(owner, hotels, bytes);
+  #noteFailure(error: unknown, owner: string, keys: number): void {
+    if (isTimeout(error) && keys >= MIN_TYPICAL) this.#sizes.wasTooMuch(owner);
   }
 
   async #loadAlone(
@@ -189,7 +160,14 @@ export class LoadBatcher {
   ): Promise<Found[]> {
     const existing = keys.filter((key) => mayExist(namespace, key));
     const places = existing.map((_, i) => i);
-    const found = await pick(await this.#read(namespace, existing, owner, collection), places);
+    const reading = this.#read(namespace, existing, owner, collection);
+    const found = await reading
+      .then((result) => pick(result, places))
+      .catch((error) => {
+        this.#noteFailure(error, owner, keys.length);
+        throw error;
+      });
+    this.#sizes.note(owner, ...sumOf(found));
     if (existing.length === keys.length) return found;
     let next = 0;
     return keys.map((key) => (key === existing[next] ? found[next++]! : null));

@@ -1,6 +1,7 @@
 import { expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { fakeTimers, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
@@ -26,7 +27,7 @@ function readerOf(hotelsAfter: HotelsAfter) {
       hotels: await hotelsAfter(...of),
     }),
   };
-  const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop());
+  const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop(), new HotelSizes());
   return (of: { token?: Token | undefined; owner?: string; waitMs?: number }) =>
     reader.page(
       {
@@ -104,9 +105,9 @@ it('reads fewer hotels at a time while they are large, also after a query that w
   await expect(read({})).rejects.toThrow(Unavailable);
   expect((await read({})).ids).toHaveLength(32);
   bytes = 1024;
-  for (const hotels of [48, 48, 96]) {
+  for (const hotels of [74, 74, 149]) {
     expect((await read({})).ids).toHaveLength(hotels);
     if (asked.length === 4) nowMs += 20_000;
   }
-  expect(asked).toEqual([1001, 251, 49, 49, 97]);
+  expect(asked).toEqual([1001, 385, 75, 75, 150]);
 });

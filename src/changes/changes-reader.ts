@@ -1,4 +1,5 @@
 import { isQueueFull, Unavailable } from '../errors.ts';
+import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
@@ -49,9 +50,9 @@ export class ChangesReader {
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
 
-  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
+  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop, sizes: HotelSizes) {
     this.eventLoop = eventLoop;
-    this.#pages = new PageReader(log, watch, eventLoop);
+    this.#pages = new PageReader(log, watch, eventLoop, sizes);
     this.#watch = watch;
   }
 

@@ -1,11 +1,11 @@
 import { isQueueFull, isTimeout } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
+import { type HotelSizes, sumOf } from '../hotels/hotel-sizes.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
-import { type Change, type ChangeLog, type LogSnapshot, MAX_CHANGES } from './change-log.ts';
+import type { Change, ChangeLog, LogSnapshot } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
@@ -14,8 +14,9 @@ import { type Token, writeToken } from './token.ts';
 export const SETTLE_MS = 250;
 /** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
 const MAX_PAGE_BYTES = 2 * 1024 * 1024;
-/** Number of hotels that may always be read at once. */
-const MIN_READ = 32;
+
+/** Size of hotels that are read for a page: what it has no room for is read in vain. */
+const MAX_READ_BYTES = 1.5 * MAX_PAGE_BYTES;
 
 /** What decides a page. */
 export interface PageRequest {
@@ -63,10 +64,10 @@ export class PageReader {
   readonly #eventLoop: EventLoop;
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<ReadPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
-  /** what a page has no room for is read in vain */
-  readonly #atOnce = new HotelsAtOnce(MAX_CHANGES, 1.5 * MAX_PAGE_BYTES, MIN_READ);
+  readonly #sizes: HotelSizes;
 
-  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop) {
+  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop, sizes: HotelSizes) {
+    this.#sizes = sizes;
     this.#log = log;
     this.#watch = watch;
     this.#eventLoop = eventLoop;
@@ -90,17 +91,16 @@ export class PageReader {
 
   async #read(request: PageRequest): Promise<ReadPage> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#atOnce.maxFor(owner));
+    const limit = Math.min(request.limit, this.#sizes.atOnce(owner, MAX_READ_BYTES));
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#atOnce.wasTooMuch(owner);
+      if (isTimeout(error)) this.#sizes.wasTooMuch(owner);
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
-    const size = hotels.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.#atOnce.note(owner, hotels.length, size);
+    this.#sizes.note(owner, ...sumOf(hotels));
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.#eventLoop.run(owner, workOf(bytes), () => pageOf(found))) };
   }

@@ -14,6 +14,7 @@ import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
 import { isOutage } from '../errors.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { PageIndex } from '../hotels/page-index.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
@@ -94,8 +95,9 @@ export function buildWorker(
       redis: redisCache.redis,
       cache: redisCache.hotels,
     });
+  const sizes = new HotelSizes();
   const reader = new HotelReader({
-    ...{ local, window, isCurrent, collections, mayServeAnyAge, count: countLookups },
+    ...{ local, window, isCurrent, collections, sizes, mayServeAnyAge, count: countLookups },
     ...{ repository, redisBatch, redisCache: redisCache?.hotels },
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
@@ -134,6 +136,7 @@ export function buildWorker(
     config.COMPRESSION === 'on',
     usage,
     eventLoop,
+    sizes,
   );
   const warmUp = local.isEnabled
     ? new WarmUp({
@@ -148,13 +151,14 @@ export function buildWorker(
     new ChangeLog(postgres, () => applied.server, eventLoop),
     logPositions,
     eventLoop,
+    sizes,
   );
   const { access } = pipeline;
   const large = new LargeBatches({ reader, collections, access });
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...hotelOperations(
-      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop },
+      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop, sizes },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

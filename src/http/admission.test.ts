@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { fakeTimers } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
@@ -17,23 +18,21 @@ class Batch implements Work {
   finish = () => {};
   takesMs: number;
   readonly #local: boolean;
-  readonly #bytes: number;
 
-  constructor({ takesMs = 0, local = true, owner = 'me', bytes = 1_000_000 } = {}) {
-    this.#bytes = bytes;
+  constructor({ takesMs = 0, local = true, owner = 'me' } = {}) {
     this.owner = owner;
     this.takesMs = takesMs;
     this.#local = local;
   }
 
-  run(body: Uint8Array, mayLoad: boolean, done: (bytes: number) => void): typeof NEEDS_LOAD | undefined {
+  run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined {
     if (!this.#local && !mayLoad) return NEEDS_LOAD;
     this.state = 'running';
     this.received = Buffer.from(body).toString('latin1');
     spent += this.takesMs;
     this.finish = () => {
       this.state = 'answered';
-      done(this.#bytes);
+      done();
     };
     if (this.#local) this.finish();
     return undefined;
@@ -47,10 +46,12 @@ class Batch implements Work {
 /** processor time of batches, in addition to the time between ticks */
 let spent = 0;
 let admission: Admission;
+let sizes: HotelSizes;
 beforeEach(() => {
+  sizes = new HotelSizes();
   fakeTimers(() => spent);
   spent = 0;
-  admission = new Admission(new EventLoop());
+  admission = new Admission(new EventLoop(), sizes);
 });
 
 const enter = (batches: Batch[]) => {
@@ -189,15 +190,11 @@ describe('batches that must be loaded', () => {
 });
 
 it('batches with large responses are made one at a time, and weigh in the share of their key', async () => {
-  const large = { local: false, bytes: 20_000_000, owner: 'large' };
-  const [first, ...own] = many(9, large);
-  enter([first!]);
-  first!.finish();
-  await tick();
-  // the size of the responses is known
+  sizes.note('large', 1_000, 20_000_000);
+  const own = many(8, { local: false, owner: 'large' });
   enter(own);
   expect(count(own, 'running')).toBe(1);
-  // the others of the key wait, and each has the size of 15 usual ones
+  // the others of the key wait, and each has the size of ten usual ones
   const usual = many(19, { local: false, owner: 'usual' });
   enter(usual);
   for (let round = 0; count(usual, 'answered') < usual.length; round++) {

@@ -1,9 +1,9 @@
+import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
-import { ResponseSizes } from './response-sizes.ts';
 
 /** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;
@@ -27,6 +27,9 @@ const LOWERED_TO = 0.8;
 /** Multiple of the limit that the loads of all API keys may take together. Those of one key take the limit at most. */
 const LIMITS_OF_ALL = 2;
 
+/** Weight of a request besides its ids, as bytes of a body that cost as much. */
+const REQUEST_BYTES = 512;
+
 /** Result of a batch that needs a load but may not wait for one. */
 export const NEEDS_LOAD = Symbol('needs load');
 
@@ -34,13 +37,9 @@ export const NEEDS_LOAD = Symbol('needs load');
 export interface Work {
   /**
    * Answers the batch. The body is valid during the call only. `done` is called once when nothing but the response
-   * bytes is held, with their number before compression. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
+   * bytes is held. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
    */
-  run(
-    body: Uint8Array,
-    mayLoad: boolean,
-    done: (responseBytes: number) => void,
-  ): typeof NEEDS_LOAD | undefined;
+  run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
   /** undefined: the work holds nothing while it waits, and is never rejected */
   readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
@@ -70,7 +69,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
  * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
  * load time (AIMD, as in TCP and in Netflix, "Performance Under Load", 2018). It falls after a load of over 30 ms and rises
- * slightly after faster ones. Sizes are those of bodies, scaled by the recent responses of their keys, so the limit bounds the
+ * slightly after faster ones. Sizes are those of bodies, times the size of their keys' hotels, so the limit bounds the
  * bytes of responses that are made at once. One key may take one limit, and all together two: a key whose loads wait for one
  * another leaves room for the others.
  *
@@ -91,10 +90,11 @@ export class Admission {
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
   #isContinuing = false;
-  readonly #sizes = new ResponseSizes();
+  readonly #sizes: HotelSizes;
 
-  constructor(eventLoop: EventLoop) {
+  constructor(eventLoop: EventLoop, sizes: HotelSizes) {
     this.#eventLoop = eventLoop;
+    this.#sizes = sizes;
   }
 
   get waiting(): number {
@@ -120,12 +120,7 @@ export class Admission {
         this.#release(kept);
       };
       this.#arrived++;
-      this.#eventLoop.append(
-        work.client.owner,
-        this.#sizes.weightOf(work.client.owner, work.bytes),
-        begin,
-        nowMs,
-      );
+      this.#eventLoop.append(work.client.owner, this.#weightOf(work), begin, nowMs);
     }
   }
 
@@ -136,13 +131,9 @@ export class Admission {
       this.#run(work, body, nowMs);
       return;
     }
-    const note = (bytes: number) => this.#sizes.note(owner, work.bytes, bytes);
-    if (work.run(body, false, note) !== NEEDS_LOAD) return;
+    if (work.run(body, false, () => {}) !== NEEDS_LOAD) return;
     if (work.reject && this.#isFull(this.#toLoad, owner, nowMs)) work.reject();
-    else {
-      const size = this.#sizes.weightOf(owner, work.bytes);
-      this.#toLoad.append(owner, { work, body: this.#keep(body) }, size, nowMs);
-    }
+    else this.#toLoad.append(owner, { work, body: this.#keep(body) }, this.#weightOf(work), nowMs);
   }
 
   readonly #mayLoad = (owner: string): boolean =>
@@ -167,16 +158,20 @@ export class Admission {
   };
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
-    const bytes = this.#sizes.weightOf(work.client.owner, work.bytes);
+    const bytes = this.#weightOf(work);
     this.#loading.set(work, work.client.owner, bytes);
     let running = true;
-    work.run(body, true, (responseBytes) => {
-      this.#sizes.note(work.client.owner, work.bytes, responseBytes);
+    work.run(body, true, () => {
       if (!running) this.#adapt(bytes, beganMs);
       this.#loading.delete(work);
       this.#continue();
     });
     running = false;
+  }
+
+  /** Returns the bytes of body of a batch of usual hotels that costs as much. */
+  #weightOf({ client, bytes }: Work): number {
+    return (REQUEST_BYTES + bytes) * this.#sizes.weightOf(client.owner);
   }
 
   #isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {

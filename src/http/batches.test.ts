@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { showMonotonic } from '../lib/clock.fixture.ts';
 import { batches } from './batches.ts';
 import type { Exchange } from './exchange.ts';
@@ -26,6 +27,7 @@ it.each([
           await finished;
         },
       },
+      sizes: new HotelSizes(),
       access: { mayStillAnswer: async () => isValid },
     } as never);
     await respond(exchange, 'id', Buffer.of(), true);

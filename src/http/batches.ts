@@ -1,10 +1,9 @@
 import { MAX_JOINED } from '../cache/load-batcher.ts';
 import { PartialResponse } from '../cache/partial-response.ts';
-import { isTimeout, publicErrors } from '../errors.ts';
-import { HotelsAtOnce } from '../hotels/hotels-at-once.ts';
+import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { MAX_KEYS, MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
+import { MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
 import { MAX_UNSENT_MS, mayStillSee } from './access-control.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { bodyErrorOf } from './batch-body.ts';
@@ -17,14 +16,13 @@ type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, ma
 
 /** Returns what sends batches from these sources. */
 export function batches(sources: HotelSources): SendBatch {
-  const { access, local, redisBatch, collections, large } = sources;
-  const atOnce = new HotelsAtOnce(MAX_KEYS, MAX_RESPONSE_BYTES);
+  const { access, local, redisBatch, collections, large, sizes } = sources;
 
   return (exchange, namespace, body, mayLoad) => {
     const before = exchange.principal!;
     const { collection, keyId, view } = before;
     const beganMs = monotonicMs();
-    const maxHotels = atOnce.maxFor(keyId);
+    const maxHotels = sizes.atOnce(keyId, MAX_RESPONSE_BYTES);
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const members = collection === null ? undefined : (collections.members(collection) ?? null);
     const lookup = local.gatherBody(namespace, body, view, mayLoad, members);
@@ -37,7 +35,7 @@ export function batches(sources: HotelSources): SendBatch {
     const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
       if (!(result instanceof PartialResponse)) {
-        atOnce.note(keyId, hotels, result.length);
+        sizes.note(keyId, hotels, result.length);
         if (monotonicMs() - beganMs < MAX_UNSENT_MS) return exchange.ok(result, '');
         // Redis was slow; its memory is used again meanwhile
         const kept = Buffer.from(result);
@@ -46,31 +44,23 @@ export function batches(sources: HotelSources): SendBatch {
         });
       }
       if (exchange.over) return;
-      const { keys, isLarge } = result;
+      const { keys, isLarge, hitsBytes } = result;
+      sizes.note(keyId, hotels, hitsBytes);
       const loading =
         isLarge || keys.length > maxHotels
           ? large.load(exchange, namespace, result)
-          : loadHotels(sources, exchange, namespace, keys, result.hitsBytes);
-      return loading.then(
-        (found) => {
-          if (!found) return;
-          for (const hotel of found) if (hotel) exchange.hotels++;
-          const body = result.complete(found, view);
-          atOnce.note(keyId, exchange.hotels, body.length);
-          exchange.ok(body, '');
-        },
-        (error) => {
-          if (isTimeout(error)) atOnce.wasTooMuch(keyId);
-          throw error;
-        },
-      );
+          : loadHotels(sources, exchange, namespace, keys, hitsBytes);
+      return loading.then((found) => {
+        if (!found) return;
+        for (const hotel of found) if (hotel) exchange.hotels++;
+        const body = result.complete(found, view);
+        sizes.note(keyId, exchange.hotels, body.length);
+        exchange.ok(body, '');
+      });
     };
     const completed =
       collection === null && lookup.misses > MAX_JOINED && lookup.misses <= maxHotels
-        ? redisBatch?.complete(namespace, lookup, view, finish, {
-            isOver: () => exchange.over,
-            onLarge: () => atOnce.wasTooMuch(keyId),
-          })
+        ? redisBatch?.complete(namespace, lookup, view, finish, () => exchange.over)
         : undefined;
     if (completed) return completed;
     if (lookup.misses === 0) return finish(lookup.output, lookup.hits);

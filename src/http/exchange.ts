@@ -38,8 +38,8 @@ const MAX_COMPRESSED_OF_COLLECTION = 8 * 1024 * 1024;
 export class Exchange extends ReceivedRequest {
   /** no response can be sent any more */
   over = false;
-  /** set by the pipeline: lets other loads begin, although this one goes on; takes the estimated bytes of the response */
-  releaseLoad: ((responseBytes: number) => void) | undefined;
+  /** set by the pipeline: lets other loads begin, although this one goes on */
+  releaseLoad: (() => void) | undefined;
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
   readonly #response: HttpResponse;
@@ -53,9 +53,7 @@ export class Exchange extends ReceivedRequest {
   /** the unsent rest of the response */
   #pending: PendingWrite | undefined;
   #madeAtMs: number | undefined;
-  #onMade: ((responseBytes: number) => void) | undefined;
-  /** bytes of the body of a 200 before compression */
-  #bodyBytes = 0;
+  #onMade: (() => void) | undefined;
 
   constructor(
     response: HttpResponse,
@@ -83,11 +81,11 @@ export class Exchange extends ReceivedRequest {
   }
 
   /**
-   * Calls back when the response is made, or when the client has disconnected and no work on it remains, with the number
-   * of its bytes before compression. They may still be unsent.
+   * Calls back when the response is made, or when the client has disconnected and no work on it remains. Its bytes may still be
+   * unsent.
    */
-  whenMade(done: (responseBytes: number) => void): void {
-    if (this.#made || (this.over && !this.#compressing)) done(this.#bodyBytes);
+  whenMade(done: () => void): void {
+    if (this.#made || (this.over && !this.#compressing)) done();
     else this.#onMade = done;
   }
 
@@ -116,7 +114,6 @@ export class Exchange extends ReceivedRequest {
    */
   ok(body: Body, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.over) return;
-    this.#bodyBytes = body.length;
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
     const mayTakeLong = this.principal?.collection == null || body.length <= MAX_COMPRESSED_OF_COLLECTION;
     const encoding = wanted && mayTakeLong && mayCompress(body.length, this.owner) ? wanted : undefined;
@@ -139,7 +136,7 @@ export class Exchange extends ReceivedRequest {
     else if (piece && piece.length <= MAX_SYNC_BYTES) send({ bytes: compressNow(piece, encoding), encoding });
     else {
       // other requests need not wait for another thread
-      if (takesThread(body.length, this.owner)) this.releaseLoad?.(body.length);
+      if (takesThread(body.length, this.owner)) this.releaseLoad?.();
       this.#sendLater(compress(body, encoding, this, this.#observer.eventLoop), send);
     }
   }
@@ -174,7 +171,7 @@ export class Exchange extends ReceivedRequest {
     compressing
       .finally(() => {
         this.#compressing = false;
-        if (this.over) this.#onMade?.(this.#bodyBytes);
+        if (this.over) this.#onMade?.();
       })
       .then(async (compressed) => {
         const may = !this.over && (await this.#observer.mayStillSend(this, principal, madeAtMs));
@@ -228,7 +225,7 @@ export class Exchange extends ReceivedRequest {
     const { status, body } = answer;
     const madeAtMs = monotonicMs();
     this.#made = true;
-    this.#onMade?.(this.#bodyBytes);
+    this.#onMade?.();
     const head = this.#headOf(answer);
     if (body === undefined) {
       response.writeStatus(head.bytes);
@@ -291,7 +288,7 @@ export class Exchange extends ReceivedRequest {
   #finish(status: number, bytes: number, madeAtMs = monotonicMs()): void {
     if (this.over) return;
     this.over = true;
-    if (!this.#made && !this.#compressing) this.#onMade?.(0);
+    if (!this.#made && !this.#compressing) this.#onMade?.();
     if (this.#pending) release(this.#pending);
     this.#observer.finished(this, status, (madeAtMs - this.startedAtMs) / 1000, bytes);
   }

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { localCacheIn } from '../cache/local-cache.fixture.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Body } from '../hotels/json-array.ts';
 import type { Exchange } from './exchange.ts';
 import { hotelPages } from './hotel-pages.ts';
@@ -27,7 +28,7 @@ it('sends the hotels of the collection that the key has when the turn of the pag
   const answerPage: AnswerPage = (_, _hotels, respond) => {
     turn = respond;
   };
-  const sources = { local, collections } as unknown as HotelSources;
+  const sources = { local, collections, sizes: new HotelSizes() } as unknown as HotelSources;
   const page = hotelPages(sources, '', undefined, answerPage);
   for (const collection of ['first', 'second']) {
     principal.collection = 'first';

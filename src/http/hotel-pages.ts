@@ -29,7 +29,7 @@ export function hotelPages(
   compressedPages: CompressedPages | undefined,
   answerPage: AnswerPage,
 ): (exchange: Exchange, query: string) => void | Promise<void> {
-  const { local, pageIndex, collections } = sources;
+  const { local, pageIndex, collections, sizes } = sources;
 
   /** Reads hotels from the local cache; undefined if it cannot, or not all without `mayMiss`. */
   const gather = (
@@ -63,7 +63,10 @@ export function hotelPages(
     readAgain?: ReadAgain,
   ): void | Promise<void> => {
     const { view } = exchange.principal!;
-    const ok = (body: Body, tag: string) => exchange.ok(body, tag, headers, compressedPages);
+    const ok = (body: Body, tag: string) => {
+      sizes.note(exchange.owner, exchange.hotels, body.length);
+      exchange.ok(body, tag, headers, compressedPages);
+    };
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     const sendFound = (tags: (string | undefined)[], body: () => Body) => {
       if (readAgain && tags.includes(undefined))

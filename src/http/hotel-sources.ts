@@ -3,6 +3,7 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Found } from '../hotels/entry.ts';
+import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { EMPTY_ARRAY } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
@@ -20,6 +21,7 @@ export interface HotelSources {
   pageIndex: PageIndex;
   collections: Collections;
   large: LargeBatches;
+  sizes: HotelSizes;
   access: Pick<AccessControl, 'mayAnswerNow' | 'mayStillAnswer'>;
   eventLoop: EventLoop;
 }
@@ -40,7 +42,7 @@ export async function loadHotels(
   const { keyId, collection } = before;
   const load = () => reader.load(namespace, keys, keyId, collection);
   const isApart = exchange.releaseLoad && reader.mustWait(keyId);
-  let found = await (isApart ? large.loadApart(exchange, hitsBytes, keys.length, load) : load());
+  let found = await (isApart ? large.loadApart(exchange, hitsBytes, load) : load());
   if (collection !== null && monotonicMs() - beganMs > MAX_UNSENT_MS) {
     // the hits may have left the collection
     if (hitsBytes > EMPTY_ARRAY.length) throw CHANGED;

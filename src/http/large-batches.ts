@@ -1,6 +1,5 @@
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import { MAX_JOINED } from '../cache/load-batcher.ts';
-import { MAX_OUTPUT_BYTES } from '../cache/memory.ts';
 import type { PartialResponse } from '../cache/partial-response.ts';
 import type { Collections } from '../collections/collections.ts';
 import { Unavailable } from '../errors.ts';
@@ -16,8 +15,6 @@ import type { Exchange } from './exchange.ts';
 const PART_BYTES = 2 * 1024 * 1024;
 /** Number of hotels of the maximum size, 64 KiB, that `PART_BYTES` hold. */
 const MIN_PART = 32;
-/** Bytes that are assumed of a large hotel before it is read. */
-const ASSUMED_BYTES = 32 * 1024;
 /** Maximum time of a batch, its wait included. */
 const MAX_MS = 5_000;
 /** Maximum number of batches that a new one may wait for, those of other keys by their shares. */
@@ -57,7 +54,7 @@ export class LargeBatches {
   ): Promise<Found[] | undefined> {
     const untilMs = monotonicMs() + MAX_MS;
     // it loads in its turn, and small batches need not wait for it
-    exchange.releaseLoad?.(MAX_OUTPUT_BYTES);
+    exchange.releaseLoad?.();
     const { owner } = exchange;
     if (this.#turns.mustWait) {
       if (this.#turns.waiting.sizeBefore(owner) >= MAX_BEFORE) throw tooLate();
@@ -78,13 +75,8 @@ export class LargeBatches {
    * Loads the missing hotels of a response whose lookup waits for others of large hotels. What it has found is held meanwhile,
    * and nothing that other keys need. Throws `Unavailable`.
    */
-  async loadApart(
-    exchange: Exchange,
-    hitsBytes: number,
-    missing: number,
-    load: () => Promise<Found[]>,
-  ): Promise<Found[]> {
-    exchange.releaseLoad?.(hitsBytes + missing * ASSUMED_BYTES);
+  async loadApart(exchange: Exchange, hitsBytes: number, load: () => Promise<Found[]>): Promise<Found[]> {
+    exchange.releaseLoad?.();
     this.#hold(exchange, hitsBytes);
     try {
       return await load();

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { UsageCounter } from '../auth/usage.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { Metrics } from '../observability/metrics.ts';
@@ -22,5 +23,6 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
     true,
     new UsageCounter(() => {}),
     new EventLoop(),
+    new HotelSizes(),
   );
 }

@@ -3,6 +3,7 @@ import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
+import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -56,9 +57,10 @@ export class RequestPipeline implements Observer<Exchange> {
     compresses: boolean,
     usage: UsageCounter,
     eventLoop: EventLoop,
+    sizes: HotelSizes,
   ) {
     this.eventLoop = eventLoop;
-    this.#admission = new Admission(eventLoop);
+    this.#admission = new Admission(eventLoop, sizes);
     this.#turnover = turnover;
     this.compresses = compresses;
     this.access = new AccessControl(apiKeys, limiter, metrics);
@@ -249,9 +251,9 @@ export class RequestPipeline implements Observer<Exchange> {
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
-        exchange.releaseLoad = (bytes) => {
+        exchange.releaseLoad = () => {
           exchange.releaseLoad = undefined;
-          done(bytes);
+          done();
         };
         this.#guard(exchange, run, undefined, () => exchange.releaseLoad && exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;

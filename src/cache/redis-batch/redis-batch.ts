@@ -33,20 +33,12 @@ interface RedisBatchOptions {
   count: CountLookups;
 }
 
-/** Client of a batch. */
-interface Client {
-  /** returns true when it has disconnected */
-  isOver(): boolean;
-  /** called for a reply with more than a response has room for */
-  onLarge(): void;
-}
-
 /** Batch between its steps. */
 interface Batch {
   pending: PendingKeys;
   wanted: Wanted;
-  /** undefined: several clients wait, or none */
-  client?: Client;
+  /** returns true when its client has disconnected */
+  isOver: () => boolean;
   /** Called once, immediately when the last reply has arrived, or with nothing found when none does. */
   done: (read: BatchResult) => void | Promise<void>;
 }
@@ -77,7 +69,7 @@ export class RedisBatchReader {
     lookup: BatchLookup,
     view: View,
     finish: Finish,
-    client?: Client,
+    isOver = () => false,
   ): Promise<void> | undefined {
     if (lookup.status !== OK || !this.#options.isCurrent()) return undefined;
     const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output);
@@ -88,7 +80,7 @@ export class RedisBatchReader {
       this.#options.count('redis', 'hit', found);
       return finish(response ?? left.partialResponse(), known + found);
     };
-    return this.#readHotels({ pending, wanted: view, done, ...(client && { client }) });
+    return this.#readHotels({ pending, wanted: view, done, isOver });
   }
 
   /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
@@ -113,7 +105,7 @@ export class RedisBatchReader {
       const entries = left.entries();
       for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
     };
-    await this.#readHotels({ pending, wanted: 'entries', done });
+    await this.#readHotels({ pending, wanted: 'entries', done, isOver: () => false });
     return found;
   }
 
@@ -148,7 +140,7 @@ export class RedisBatchReader {
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
-    if (!pointed || batch.client?.isOver()) return this.#leave(pending, done);
+    if (!pointed || batch.isOver()) return this.#leave(pending, done);
     const { absent, invalid } = pointed;
     if (pointed.named === 0) return this.#leave(pointed.pending, done, absent, invalid);
     let finished: Promise<void> | undefined;
@@ -164,7 +156,7 @@ export class RedisBatchReader {
       // its errors are no failures of Redis
       finished = (async () => done(read))();
     };
-    const entries = new SharedReply(this.#memory, pointed.named, take, () => batch.client?.onLarge());
+    const entries = new SharedReply(this.#memory, pointed.named, take);
     await this.#send(command, pointed.named, entries);
     // no entry has arrived: the caller reads and counts all of them
     if (!finished) return this.#leave(pending, done);

@@ -4,7 +4,6 @@ import { numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/bounds.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
-import { MAX_RESPONSE_BYTES } from '../../wasm/constants.ts';
 import type { LocalCache } from '../local-cache.ts';
 import type { CacheMemory } from '../memory.ts';
 import { PendingKeys } from './pending-keys.ts';
@@ -32,24 +31,18 @@ export interface BatchResult {
 export class SharedReply extends ValuesReader {
   readonly #memory: CacheMemory;
   readonly #done: () => void;
-  readonly #onLarge: () => void;
 
-  /**
-   * `done` is called when the values are there; it is not called for a reply that is too long. `onLarge` is called for one that
-   * has more than a response has room for.
-   */
-  constructor(memory: CacheMemory, keys: number, done: () => void, onLarge = () => {}) {
+  /** `done` is called when the values are there; it is not called for a reply that is too long. */
+  constructor(memory: CacheMemory, keys: number, done: () => void) {
     super({ keys, memory: memory.reply });
     this.#memory = memory;
     this.#done = done;
-    this.#onLarge = onLarge;
   }
 
   override complete(): void {
     super.complete();
     const { wasm, buffer, words } = this.#memory;
     const { bytes, places } = this.values;
-    if (bytes.length > MAX_RESPONSE_BYTES) this.#onLarge();
     if (bytes.buffer !== buffer) return;
     words.set(places, wasm.PLACES.value / 4);
     this.#done();

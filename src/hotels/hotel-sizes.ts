@@ -1,0 +1,74 @@
+import { RecentMaximum } from '../lib/recent-maximum.ts';
+import { RecentMean } from '../lib/recent-mean.ts';
+import type { Found } from './entry.ts';
+
+/** Bytes of a hotel until larger ones of the same API key are known. */
+const USUAL_BYTES = 2 * 1024;
+/** Size above which the hotels of a key are large. */
+const LARGE_BYTES = 8 * 1024;
+/** Maximum size of a hotel. */
+export const MAX_HOTEL_BYTES = 64 * 1024;
+
+/** Estimates the hotels that an API key reads next by those that it has read. */
+export class HotelSizes {
+  /** of the hotels that were looked up beyond the local cache */
+  readonly #lookups = new RecentMean(USUAL_BYTES);
+  readonly #responses = new RecentMean(USUAL_BYTES);
+  /** the largest recent mean of responses, which is forgotten with time alone */
+  readonly #largest = new RecentMaximum(USUAL_BYTES);
+  /** what explains reads that were late: such measured nothing */
+  readonly #supposed = new RecentMaximum(USUAL_BYTES);
+
+  /** Returns the bytes of a hotel. */
+  of(owner: string): number {
+    return Math.max(this.#lookups.get(owner), this.#largest.get(owner), this.#supposed.get(owner));
+  }
+
+  /** Returns the number of hotels that have so many bytes. */
+  atOnce(owner: string, bytes: number): number {
+    return Math.floor(bytes / this.of(owner));
+  }
+
+  /** Returns the number of usual hotels that have as many bytes as one in a response. */
+  weightOf(owner: string): number {
+    return this.#largest.get(owner) / USUAL_BYTES;
+  }
+
+  mayBeLarge(owner: string): boolean {
+    return owner !== '' && this.of(owner) > LARGE_BYTES;
+  }
+
+  /** Returns true if the last hotels that were looked up were large on average. */
+  areLarge(owner: string): boolean {
+    return owner !== '' && this.#lookups.get(owner) > LARGE_BYTES;
+  }
+
+  /** Takes the number and the bytes of hotels in a response, or in a part of it. */
+  note(owner: string, hotels: number, bytes: number): void {
+    if (hotels === 0) return;
+    this.#responses.note(owner, hotels, bytes);
+    this.#largest.note(owner, this.#responses.get(owner));
+  }
+
+  /** Takes the hotels that were looked up for a request. */
+  noteLookup(owner: string, found: readonly (Found | undefined)[]): void {
+    const [hotels, bytes] = sumOf(found);
+    if (hotels > 0) this.#lookups.note(owner, hotels, bytes);
+  }
+
+  /** Notes that hotels could not be read in time, because of their size perhaps. */
+  wasTooMuch(owner: string): void {
+    this.#supposed.note(owner, Math.min(4 * this.of(owner), MAX_HOTEL_BYTES));
+  }
+}
+
+/** Returns the number of hotels that exist, and their bytes. */
+export function sumOf(found: readonly (Found | undefined)[]): [hotels: number, bytes: number] {
+  let [hotels, bytes] = [0, 0];
+  for (const hotel of found) {
+    if (!hotel) continue;
+    hotels++;
+    bytes += hotel.bytes.length;
+  }
+  return [hotels, bytes];
+}
