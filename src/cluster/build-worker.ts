@@ -127,17 +127,10 @@ export function buildWorker(
   });
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
   const usage = new UsageCounter((usage) => send({ type: 'usage', usage }));
-  const pipeline = new RequestPipeline(
-    apiKeys,
-    limiter,
-    metrics,
-    accessLog,
-    turnover,
-    config.COMPRESSION === 'on',
-    usage,
-    eventLoop,
-    sizes,
-  );
+  const pipeline = new RequestPipeline({
+    ...{ apiKeys, limiter, metrics, accessLog, turnover, usage, eventLoop, sizes },
+    compresses: config.COMPRESSION === 'on',
+  });
   const warmUp = local.isEnabled
     ? new WarmUp({
         ...{ local, reader, redisBatch, number, isCurrent },

@@ -14,15 +14,9 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
   const limiter = {} as RateLimiter;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
   const turnover = new ConnectionTurnover(0, () => {});
-  return new RequestPipeline(
-    apiKeys,
-    limiter,
-    new Metrics(),
-    log,
-    turnover,
-    true,
-    new UsageCounter(() => {}),
-    new EventLoop(),
-    new HotelSizes(),
-  );
+  return new RequestPipeline({
+    ...{ apiKeys, limiter, turnover, accessLog: log, compresses: true },
+    ...{ metrics: new Metrics(), usage: new UsageCounter(() => {}) },
+    ...{ eventLoop: new EventLoop(), sizes: new HotelSizes() },
+  });
 }

@@ -19,12 +19,24 @@ import type { Observer } from './observer.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
-const EMPTY_BODY = new Uint8Array(0);
 /** Usual length of an id in the body of a batch. */
 const ID_BYTES = 13;
 
 /** Handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
+
+interface PipelineParts {
+  apiKeys: ApiKeyCache;
+  limiter: RateLimiter;
+  metrics: Metrics;
+  accessLog: AccessLog;
+  turnover: ConnectionTurnover;
+  usage: UsageCounter;
+  eventLoop: EventLoop;
+  sizes: HotelSizes;
+  /** false: responses are never compressed */
+  compresses: boolean;
+}
 
 /**
  * Handles every request before and after its operation: makes the exchange, checks access, and turns every failure into a
@@ -32,41 +44,26 @@ export type Handler = (response: HttpResponse, request: HttpRequest) => void;
  */
 export class RequestPipeline implements Observer<Exchange> {
   readonly access: AccessControl;
-  readonly #metrics: Metrics;
-  readonly #accessLog: AccessLog;
-  readonly #usage: UsageCounter;
   /** the one queue of the worker for what can wait */
   readonly eventLoop: EventLoop;
+  readonly compresses: boolean;
+  readonly #parts: PipelineParts;
   readonly #admission: Admission;
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
-  readonly #turnover: ConnectionTurnover;
-  readonly compresses: boolean;
   /** number of requests whose response is not yet sent completely */
   unfinished = 0;
   /** number of those whose response is made */
   #sending = 0;
   finishedCount = 0;
 
-  constructor(
-    apiKeys: ApiKeyCache,
-    limiter: RateLimiter,
-    metrics: Metrics,
-    accessLog: AccessLog,
-    turnover: ConnectionTurnover,
-    compresses: boolean,
-    usage: UsageCounter,
-    eventLoop: EventLoop,
-    sizes: HotelSizes,
-  ) {
-    this.eventLoop = eventLoop;
-    this.#admission = new Admission(eventLoop, sizes);
-    this.#turnover = turnover;
-    this.compresses = compresses;
+  constructor(parts: PipelineParts) {
+    const { apiKeys, limiter, metrics, eventLoop, sizes } = parts;
     this.access = new AccessControl(apiKeys, limiter, metrics);
-    this.#metrics = metrics;
-    this.#accessLog = accessLog;
-    this.#usage = usage;
+    this.eventLoop = eventLoop;
+    this.compresses = parts.compresses;
+    this.#parts = parts;
+    this.#admission = new Admission(eventLoop, sizes);
   }
 
   /** Returns the number of requests without a response. */
@@ -81,7 +78,7 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Creates a handler for GET or HEAD. */
   get<Input>(definition: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
-    const counter = this.#metrics.requests.at(definition.route, method);
+    const counter = this.#parts.metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!checkBodiless(exchange)) return;
       const respond = (input: Input) => {
@@ -103,10 +100,10 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Creates a handler for POST. */
   post(definition: PostRouteDefinition): Handler {
-    const counter = this.#metrics.requests.at(definition.route, 'POST');
+    const counter = this.#parts.metrics.requests.at(definition.route, 'POST');
     const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
       if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
-      this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
+      this.#parts.metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
       this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
     };
     return (response, request) => {
@@ -168,7 +165,7 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Creates a handler for GET or HEAD of a public page. */
   page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
-    const counter = this.#metrics.requests.at('page', method);
+    const counter = this.#parts.metrics.requests.at('page', method);
     const serve = async (exchange: Exchange) => {
       if (!checkBodiless(exchange)) return;
       exchange.defer();
@@ -181,7 +178,7 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Creates a handler for unknown paths and methods; it needs no key. */
   reject(reject: (exchange: Exchange, request: HttpRequest) => void): Handler {
-    const { requests } = this.#metrics;
+    const { requests } = this.#parts.metrics;
     return (response, request) => {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
@@ -195,12 +192,12 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
   readonly answerPage: AnswerPage = (exchange, hotels, respond) => {
-    this.#enter(exchange, EMPTY_BODY, (_, mayLoad) => respond(mayLoad), hotels);
+    this.#enter(exchange, new Uint8Array(0), (_, mayLoad) => respond(mayLoad), hotels);
     exchange.defer();
   };
 
   mustClose(): boolean {
-    return this.closing || this.#turnover.isDue();
+    return this.closing || this.#parts.turnover.isDue();
   }
 
   mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
@@ -215,13 +212,14 @@ export class RequestPipeline implements Observer<Exchange> {
     this.unfinished--;
     if (exchange.sending) this.#sending--;
     this.finishedCount++;
-    if (status === 0) this.#metrics.aborted.inc();
+    if (status === 0) this.#parts.metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
     // of a client that disconnects within a response, the kernel has taken the beginning
     const isPart = status === 0 && exchange.sending;
     const hotels = isPart || bytes > 0 ? exchange.hotels : 0;
-    if (exchange.principal) this.#usage.count(exchange.principal.keyId, isPart ? 200 : status, hotels, bytes);
-    this.#accessLog.finished(exchange, status, seconds, bytes);
+    if (exchange.principal)
+      this.#parts.usage.count(exchange.principal.keyId, isPart ? 200 : status, hotels, bytes);
+    this.#parts.accessLog.finished(exchange, status, seconds, bytes);
   }
 
   #open(response: HttpResponse, request: HttpRequest, counter: RequestCounter): Exchange {
@@ -287,11 +285,11 @@ export class RequestPipeline implements Observer<Exchange> {
   failed(exchange: Exchange, error: unknown): void {
     exchange.fault = error;
     if (exchange.over) {
-      this.#accessLog.finished(exchange, 0, (exchange.nowMs - exchange.startedAtMs) / 1000, 0);
+      this.#parts.accessLog.finished(exchange, 0, (exchange.nowMs - exchange.startedAtMs) / 1000, 0);
       return;
     }
     const isUnavailable = error instanceof Unavailable;
-    if (isUnavailable) this.#metrics.rejected.inc({ reason: error.rejection });
+    if (isUnavailable) this.#parts.metrics.rejected.inc({ reason: error.rejection });
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
