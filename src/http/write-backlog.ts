@@ -20,17 +20,13 @@ export interface PendingWrite {
   readonly body: Body;
   /** counts what the kernel has taken, updated by the sender */
   readonly taken: Transfer;
-}
-
-interface BackloggedWrite extends PendingWrite {
   /** buffers of the pool, released with the write */
-  copies: Buffer[];
-  disconnect: () => void;
+  readonly copies: Buffer[];
+  readonly disconnect: () => void;
 }
 
-const all = new Set<PendingWrite>();
 /** those whose bytes do not belong to the caller */
-const backlog = new HeldBytes<BackloggedWrite>();
+const backlog = new HeldBytes<PendingWrite>();
 
 /**
  * Keeps a body until `release`, bytes as a copy if they may be overwritten. Calls `disconnect` if the client is too
@@ -56,17 +52,14 @@ export function keep(
     taken: beginPace(BACKLOG_WINDOW_MS, disconnect),
   };
   if (heldBytes > 0) backlog.set(kept, owner, heldBytes);
-  all.add(kept);
   return kept;
 }
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function release(pending: PendingWrite): void {
-  if (!all.delete(pending)) return;
   endPace(pending.taken);
-  const written = pending as BackloggedWrite;
-  backlog.delete(written);
-  for (const copy of written.copies) pool.release(copy);
+  backlog.delete(pending);
+  for (const copy of pending.copies.splice(0)) pool.release(copy);
 }
 
 /**

@@ -1,7 +1,5 @@
 /** Returns a percent-encoded text decoded; undefined if it is not percent-encoded UTF-8. */
 export function percentDecode(text: string): string | undefined {
-  // the call of the built-in function costs more than the search
-  if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
   } catch {
