@@ -149,16 +149,16 @@ export function buildWorker(
   const { access } = pipeline;
   const large = new LargeBatches({ reader, collections, access });
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
-  const operations = {
+  const operations = [
     ...hotelOperations(
       { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop, sizes },
       publicAddress,
       compressedPages,
       pipeline.answerPage,
     ),
-    changes: changesOperation(changesReader, collections, publicAddress, apiKeys),
-    key: keyOperation(origin),
-  };
+    changesOperation(changesReader, collections, publicAddress, apiKeys),
+    keyOperation(origin),
+  ];
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {
     maxConnections,

@@ -21,7 +21,7 @@ export function changesOperation(
   collections: Pick<Collections, 'membersAmong'>,
   publicAddress: string,
   apiKeys: ApiKeyCache,
-): GetRouteDefinition<string> {
+): GetRouteDefinition {
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
   const tags = new WeakMap<ChangesPage, string>();

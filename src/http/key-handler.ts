@@ -5,10 +5,10 @@ import { tagOf } from './etag.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
 /** Creates the handler of `GET /key`, which describes the key of the request and never contains it. */
-export function keyOperation(origin: Origin): GetRouteDefinition<undefined> {
+export function keyOperation(origin: Origin): GetRouteDefinition {
   return {
     route: 'key',
-    read: () => undefined,
+    read: () => '',
     needsRegistry: () => false,
     respond: async (exchange) => {
       const details = await readKeyDetails(origin, exchange.owner);

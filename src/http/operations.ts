@@ -7,21 +7,8 @@ import { hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { hasRegistryId } from './query.ts';
-import type { AnswerPage, GetRouteDefinition, PostRouteDefinition } from './routes.ts';
+import type { AnswerPage, GetRouteDefinition, Operation, PostRouteDefinition } from './routes.ts';
 import { singleHotels } from './single-hotels.ts';
-
-/** Operations of the contract, called by the pipeline. */
-export interface Operations {
-  changes: GetRouteDefinition<string>;
-  key: GetRouteDefinition<undefined>;
-  list: GetRouteDefinition<string>;
-  hotel: GetRouteDefinition<string>;
-  hotelByChannel: GetRouteDefinition<string>;
-  hotelByRegistry: GetRouteDefinition<string>;
-  batch: PostRouteDefinition;
-  batchByChannel: PostRouteDefinition;
-  batchByRegistry: PostRouteDefinition;
-}
 
 /** Creates the operations that read hotels. `publicAddress` precedes the paths of Link headers; '': they are relative. */
 export function hotelOperations(
@@ -29,10 +16,10 @@ export function hotelOperations(
   publicAddress: string,
   compressedPages: CompressedPages | undefined,
   answerPage: AnswerPage,
-): Omit<Operations, 'changes' | 'key'> {
+): Operation[] {
   const sendHotel = singleHotels(sources);
   const sendBatch = batches(sources);
-  const single = (route: Route, namespace: Namespace): GetRouteDefinition<string> => ({
+  const single = (route: Route, namespace: Namespace): GetRouteDefinition => ({
     route,
     read: (request) => request.getParameter(0) ?? '',
     needsRegistry: () => namespace === 'registry',
@@ -49,18 +36,18 @@ export function hotelOperations(
     needsRegistry: namespace === 'registry',
     respond: (exchange, body, mayLoad) => sendBatch(exchange, namespace, body, mayLoad),
   });
-  return {
-    list: {
+  return [
+    {
       route: 'list',
       read: (request) => request.getQuery() ?? '',
       needsRegistry: hasRegistryId,
       respond: hotelPages(sources, publicAddress && `${publicAddress}/hotels`, compressedPages, answerPage),
     },
-    hotel: single('hotel', 'id'),
-    hotelByChannel: single('hotel_by_channel', 'channel'),
-    hotelByRegistry: single('hotel_by_registry', 'registry'),
-    batch: batch('batch', 'id'),
-    batchByChannel: batch('batch_by_channel', 'channel'),
-    batchByRegistry: batch('batch_by_registry', 'registry'),
-  };
+    single('hotel', 'id'),
+    single('hotel_by_channel', 'channel'),
+    single('hotel_by_registry', 'registry'),
+    batch('batch', 'id'),
+    batch('batch_by_channel', 'channel'),
+    batch('batch_by_registry', 'registry'),
+  ];
 }

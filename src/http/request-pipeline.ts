@@ -77,11 +77,11 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   /** Creates a handler for GET or HEAD. */
-  get<Input>(definition: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
+  get(definition: GetRouteDefinition, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#parts.metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!checkBodiless(exchange)) return;
-      const respond = (input: Input) => {
+      const respond = (input: string) => {
         if (this.access.authorize(exchange, definition.needsRegistry(input)))
           return definition.respond(exchange, input);
       };

@@ -4,13 +4,13 @@ import type { NEEDS_LOAD } from './admission.ts';
 import type { Exchange } from './exchange.ts';
 
 /** A route of GET and HEAD. */
-export interface GetRouteDefinition<Input> {
+export interface GetRouteDefinition {
   route: Route;
   /** takes from the request what the response needs; the request cannot be read later */
-  read: (request: HttpRequest) => Input;
+  read: (request: HttpRequest) => string;
   /** returns true if the request needs the `registry` scope */
-  needsRegistry: (input: Input) => boolean;
-  respond: (exchange: Exchange, input: Input) => void | Promise<void>;
+  needsRegistry: (input: string) => boolean;
+  respond: (exchange: Exchange, input: string) => void | Promise<void>;
 }
 
 /** Result of answering from the local cache alone, or with loads. */
@@ -32,3 +32,6 @@ export interface PostRouteDefinition {
    */
   respond: (exchange: Exchange, body: Uint8Array, mayLoad: boolean) => Pending;
 }
+
+/** An operation of the contract. */
+export type Operation = GetRouteDefinition | PostRouteDefinition;

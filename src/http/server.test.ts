@@ -3,7 +3,6 @@ import { Client } from '../../test/support/client.ts';
 import { RawConnection } from '../../test/support/raw-connection.ts';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { freePort } from '../demo/servers/port.ts';
-import type { Operations } from './operations.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
 import { openServer } from './server.ts';
 import { StaticPage } from './static-page.ts';
@@ -12,17 +11,9 @@ const CLIENTS = 20;
 const REQUEST = 'GET /docs HTTP/1.1\r\nhost: h\r\n\r\n';
 
 it('connections that wait to be accepted when the server stops accepting are answered', async () => {
-  const none = { route: 'hotel' };
-  const operations = new Proxy({}, { get: () => none }) as Operations;
   const page = new StaticPage('text/plain', '', () => Buffer.from('page'));
   const limit = { maxConnections: 100, onRejected: () => {} };
-  const server = openServer(
-    operations,
-    pipelineFor({} as ApiKeyCache),
-    new Map([['/docs', page]]),
-    '',
-    limit,
-  );
+  const server = openServer([], pipelineFor({} as ApiKeyCache), new Map([['/docs', page]]), '', limit);
   const port = await freePort();
   await server.listen('127.0.0.1', port);
 

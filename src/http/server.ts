@@ -1,11 +1,11 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
+import { HTTP_ROUTES } from '../observability/request-histogram.ts';
 import type { Exchange } from './exchange.ts';
 import { App, silence, us_listen_socket_close } from './library.ts';
-import type { Operations } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
-import type { GetRouteDefinition } from './routes.ts';
+import type { Operation } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
 /** The public port of one worker. */
@@ -34,7 +34,7 @@ type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Hand
  * PostgreSQL and files.
  */
 export function openServer(
-  operations: Operations,
+  operations: readonly Operation[],
   pipeline: RequestPipeline,
   pages: ReadonlyMap<string, StaticPage>,
   basePath: string,
@@ -42,21 +42,13 @@ export function openServer(
 ): Server {
   silence();
   const app = App();
-  const read = <Input>(path: string, definition: GetRouteDefinition<Input>): Route => [
-    path,
-    { GET: pipeline.get(definition, 'GET'), HEAD: pipeline.get(definition, 'HEAD') },
-  ];
-  const routes: Route[] = [
-    read('/hotels', operations.list),
-    read('/changes', operations.changes),
-    read('/key', operations.key),
-    read('/hotels/:id', operations.hotel),
-    read('/hotels/channel/:id', operations.hotelByChannel),
-    read('/hotels/registry/:id', operations.hotelByRegistry),
-    ['/hotels/batch', { POST: pipeline.post(operations.batch) }],
-    ['/hotels/channel/batch', { POST: pipeline.post(operations.batchByChannel) }],
-    ['/hotels/registry/batch', { POST: pipeline.post(operations.batchByRegistry) }],
-  ];
+  const routes = operations.map((operation): Route => {
+    const handlers =
+      'read' in operation
+        ? { GET: pipeline.get(operation, 'GET'), HEAD: pipeline.get(operation, 'HEAD') }
+        : { POST: pipeline.post(operation) };
+    return [HTTP_ROUTES[operation.route].replace(/{.*}/, ':id'), handlers];
+  });
   for (const [path, page] of pages)
     routes.push([path, { GET: pipeline.page(page, 'GET'), HEAD: pipeline.page(page, 'HEAD') }]);
   const reject = pipeline.reject((exchange, request) => rejectUnknown(exchange, request, routes, basePath));

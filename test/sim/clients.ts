@@ -28,7 +28,7 @@ const NTH: Record<Namespace, (n: number) => string> = {
   channel: (n) => `c${n}`,
   registry: (n) => `${1_000 + n}`,
 };
-const SINGLE = { id: 'hotel', channel: 'hotelByChannel', registry: 'hotelByRegistry' } as const;
+const SINGLE = { id: 'hotel', channel: 'hotel_by_channel', registry: 'hotel_by_registry' } as const;
 
 /** Returns a request as it is named in traces, and as it is sent. */
 function httpOf({ namespace, keys, isBatch, page }: Wanted): [string, Omit<HttpRequest, 'key'>] {
@@ -43,8 +43,8 @@ function httpOf({ namespace, keys, isBatch, page }: Wanted): [string, Omit<HttpR
   }
   const [route, value] =
     namespace === 'channel'
-      ? (['batchByChannel', { channel_ids: keys }] as const)
-      : (['batchByRegistry', { registry_ids: keys.map(Number) }] as const);
+      ? (['batch_by_channel', { channel_ids: keys }] as const)
+      : (['batch_by_registry', { registry_ids: keys.map(Number) }] as const);
   return [`batch ${keys.join()}`, { route, body: JSON.stringify(value) }];
 }
 

@@ -1,14 +1,10 @@
+import type { Route } from '../../src/observability/request-histogram.ts';
 import type { Server, Worker } from './instance.ts';
 import { entryOf } from './world.ts';
 
 /** Request as the handlers of the service read it. */
 export interface HttpRequest {
-  route:
-    | 'list'
-    | 'changes'
-    | 'hotel'
-    | `hotelBy${'Channel' | 'Registry'}`
-    | `batchBy${'Channel' | 'Registry'}`;
+  route: Route;
   parameter?: string;
   query?: string;
   body?: string;
@@ -30,10 +26,10 @@ function handlerOf(server: Server, route: HttpRequest['route']): Handler {
   return entryOf(
     entryOf(handlersOf, server, () => new Map()),
     route,
-    (): Handler =>
-      route === 'batchByChannel' || route === 'batchByRegistry'
-        ? (pipeline.post(operations[route]) as never)
-        : (pipeline.get(operations[route], 'GET') as never),
+    (): Handler => {
+      const operation = operations.find((each) => each.route === route)!;
+      return ('read' in operation ? pipeline.get(operation, 'GET') : pipeline.post(operation)) as never;
+    },
   );
 }
 
