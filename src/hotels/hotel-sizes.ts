@@ -1,5 +1,4 @@
-import { RecentMaximum } from '../lib/recent-maximum.ts';
-import { RecentMean } from '../lib/recent-mean.ts';
+import { RecentValue } from '../lib/recent-value.ts';
 import type { Found } from './entry.ts';
 
 /** Bytes of a hotel until larger ones of the same API key are known. */
@@ -11,13 +10,14 @@ export const MAX_HOTEL_BYTES = 64 * 1024;
 
 /** Estimates the hotels that an API key reads next by those that it has read. */
 export class HotelSizes {
-  /** of the hotels that were looked up beyond the local cache */
-  readonly #lookups = new RecentMean(USUAL_BYTES);
-  readonly #responses = new RecentMean(USUAL_BYTES);
-  /** the largest recent mean of responses, which is forgotten with time alone */
-  readonly #largest = new RecentMaximum(USUAL_BYTES);
-  /** what explains reads that were late: such measured nothing */
-  readonly #supposed = new RecentMaximum(USUAL_BYTES);
+  /** mean of the hotels that were looked up beyond the local cache */
+  readonly #lookups = new RecentValue(USUAL_BYTES);
+  /** mean of the hotels in responses */
+  readonly #responses = new RecentValue(USUAL_BYTES);
+  /** maximum of that, which is forgotten with time alone */
+  readonly #largest = new RecentValue(USUAL_BYTES);
+  /** maximum that explains reads which were late: these measured nothing */
+  readonly #supposed = new RecentValue(USUAL_BYTES);
 
   /** Returns the bytes of a hotel. */
   of(owner: string): number {
@@ -46,19 +46,19 @@ export class HotelSizes {
   /** Takes the number and the bytes of hotels in a response, or in a part of it. */
   note(owner: string, hotels: number, bytes: number): void {
     if (hotels === 0) return;
-    this.#responses.note(owner, hotels, bytes);
-    this.#largest.note(owner, this.#responses.get(owner));
+    this.#responses.noteMean(owner, hotels, bytes);
+    this.#largest.noteMaximum(owner, this.#responses.get(owner));
   }
 
   /** Takes the hotels that were looked up for a request. */
   noteLookup(owner: string, found: readonly (Found | undefined)[]): void {
     const [hotels, bytes] = sumOf(found);
-    if (hotels > 0) this.#lookups.note(owner, hotels, bytes);
+    if (hotels > 0) this.#lookups.noteMean(owner, hotels, bytes);
   }
 
   /** Notes that hotels could not be read in time, because of their size perhaps. */
   wasTooMuch(owner: string): void {
-    this.#supposed.note(owner, Math.min(4 * this.of(owner), MAX_HOTEL_BYTES));
+    this.#supposed.noteMaximum(owner, Math.min(4 * this.of(owner), MAX_HOTEL_BYTES));
   }
 }
 

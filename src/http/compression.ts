@@ -13,7 +13,7 @@ import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import { RecentMaximum } from '../lib/recent-maximum.ts';
+import { RecentValue } from '../lib/recent-value.ts';
 import { Turns } from '../lib/turns.ts';
 import { gzip } from './gzip.ts';
 
@@ -54,7 +54,7 @@ const MAX_TURN_BYTES = 2 * 1024 * 1024;
  * 2 MiB of English, Chinese or hexadecimal text (0.33, 0.64 and 0.51) 16, 28 and 31 ms.
  */
 const USUAL_SHARE = 1 / 6;
-const shares = new RecentMaximum(USUAL_SHARE);
+const shares = new RecentValue(USUAL_SHARE);
 /** A body whose turn comes later is sent as it is. */
 const MAX_TURN_WAIT_MS = 500;
 /** Size of the work, in bytes of bodies of batches that take as long: for a body, and for each of its bytes. */
@@ -175,7 +175,7 @@ export async function compress(
         );
   try {
     const compressed = await compressing;
-    if (compressed.encoding) shares.note(owner, compressed.bytes.length / length);
+    if (compressed.encoding) shares.noteMaximum(owner, compressed.bytes.length / length);
     return compressed;
   } finally {
     if (kept) pool.release(kept);
