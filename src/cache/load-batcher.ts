@@ -86,9 +86,9 @@ export class LoadBatcher {
     joins = keys.length <= MAX_JOINED,
   ): Promise<Found[]> {
     if (!joins) return this.#loadAlone(namespace, keys, owner, collection);
-    const isLarge = this.#sizes.mayBeLarge(owner);
-    if (isLarge && this.#large.bytesBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
-    const whose = isLarge || this.#usual.length > 0 || this.#isContended() ? owner : '';
+    const areLarge = this.#sizes.areLarge(owner);
+    if (areLarge && this.#large.bytesBefore(owner) > MAX_BYTES_BEFORE) throw tooLate();
+    const whose = areLarge || this.#usual.length > 0 || this.#isContended() ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
       whose === '' && collection === null ? namespace : JSON.stringify([namespace, whose, collection]);

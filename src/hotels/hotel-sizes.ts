@@ -34,10 +34,6 @@ export class HotelSizes {
     return this.#largest.get(owner) / USUAL_BYTES;
   }
 
-  mayBeLarge(owner: string): boolean {
-    return owner !== '' && this.of(owner) > LARGE_BYTES;
-  }
-
   /** Returns true if the last hotels that were looked up were large on average. */
   areLarge(owner: string): boolean {
     return owner !== '' && this.#lookups.get(owner) > LARGE_BYTES;
