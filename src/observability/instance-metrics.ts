@@ -17,8 +17,6 @@ interface WorkerSource {
   waiters: { readonly waiting: number };
   collections: { readonly counts: { evictions: number; queries: number } };
   freshness: { isCurrent(): boolean };
-  /** for each replica, the time for which it has been behind */
-  origin: { readonly lagsMs: number[] };
 }
 
 type ArenaStats = Record<'entries' | 'absences' | 'bytes' | 'maxBytes' | 'evictions' | 'puts', number>;
@@ -28,9 +26,8 @@ type ArenaStats = Record<'entries' | 'absences' | 'bytes' | 'maxBytes' | 'evicti
  * workers.
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { pipeline, server, postgres, limits, arena, collections, waiters, origin } = source;
+  const { pipeline, server, postgres, limits, arena, collections, waiters } = source;
   const ofWorker = { worker };
-  const ofReplica = { worker, replica: '' };
   const ofKind = { worker, kind: '' };
   readAtScrape(registry, Gauge, NO_LABELS, {
     hotel_api_requests_in_progress: [
@@ -74,14 +71,6 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => collections.counts.queries,
     ],
   });
-  if (origin.lagsMs.length > 0) {
-    readAtScrape(registry, Gauge, ofReplica, {
-      hotel_api_replica_lag_seconds: [
-        'Time for which a replica has lacked a change that the worker knows of, or could not be read; replica: its position in DATABASE_REPLICA_URLS',
-        () => origin.lagsMs.map((lagMs, i) => [{ worker, replica: i + 1 }, lagMs / 1000]),
-      ],
-    });
-  }
   if (!arena) return;
   readAtScrape(registry, Gauge, ofWorker, {
     hotel_api_warmup_seconds: [

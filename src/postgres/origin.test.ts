@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
+import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import type { Postgres } from './client.ts';
 import type { Applied } from './label.ts';
 import { Origin } from './origin.ts';
@@ -48,6 +49,8 @@ function originOf(...servers: Server[]) {
   return { origin, known, counted, read, behind: () => behind };
 }
 
+afterEach(realClocks);
+
 const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable', isOutage: true };
 
 it('a primary that is behind, has another history or is a copy answers nothing and is reported', async () => {
@@ -84,7 +87,7 @@ it('a read during which another history was found answers nothing, and one durin
 
 it('replicas are read in turn, and the primary answers for one that is behind or fails', async () => {
   const [primary, first, second] = [new Server(), new Server(), new Server()];
-  const { origin, read, counted } = originOf(primary, first, second);
+  const { read, counted } = originOf(primary, first, second);
   for (const [i, server] of [primary, first, second].entries()) server.ids = [`${i}`];
   expect([await read(), await read(), await read()]).toEqual([
     [7, '1'],
@@ -96,12 +99,30 @@ it('replicas are read in turn, and the primary answers for one that is behind or
   // for longer than its pause
   second.breakerOpen = true;
   expect(await read()).toEqual([7, '1']);
-  expect(origin.lagsMs).toEqual([0, expect.toSatisfy((lagMs: number) => lagMs > 0)]);
   first.rows = () => Promise.reject(new Error('lost'));
   expect(await read()).toEqual([7, '0']);
   first.breakerOpen = true;
   expect(await read()).toEqual([7, '0']);
   expect(counted).toEqual(['answered', 'answered', 'answered', 'behind', 'answered', 'failed', 'left_alone']);
+});
+
+it('a replica that was behind is left alone for 25 ms, and then read by one probe', async () => {
+  let nowMs = 1_000;
+  showMonotonic(() => nowMs);
+  const [primary, replica] = [new Server(), new Server()];
+  const { read, counted } = originOf(primary, replica);
+  replica.label = 6;
+  await read();
+  nowMs += 24;
+  await read();
+  nowMs += 1;
+  await Promise.all([read(), read()]);
+  replica.label = 7;
+  nowMs += 25;
+  await Promise.all([read(), read()]);
+  await read();
+  const probed = ['left_alone', 'behind', 'left_alone', 'answered', 'answered'];
+  expect(counted).toEqual(['behind', 'left_alone', ...probed]);
 });
 
 it('replicas are left alone while they cannot be compared', async () => {
