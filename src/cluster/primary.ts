@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
 import { pause } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
@@ -48,7 +47,6 @@ export async function runPrimary(given: Config): Promise<void> {
     redis: config.REDIS_URL !== '',
   });
   if (config.REDIS_URL === '') events.withoutRedis();
-  for (const [variable, mode] of unverifiedAddressesOf(config)) events.postgresNotVerified(variable, mode);
   const reason = await forbidCoreDumps();
   if (reason !== undefined) events.coreDumpsPossible(reason);
   const descriptors = divideDescriptors(config);

@@ -1,4 +1,4 @@
-import { faultOfPostgresTls, unverifiedModeOf } from './postgres-tls.ts';
+import { faultOfPostgresTls } from './postgres-tls.ts';
 
 /** Advice for users and passwords with characters that delimit the parts of an address. */
 const ENCODE =
@@ -12,20 +12,6 @@ export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS
 /** Returns the address of a Redis server, or of several nodes of a cluster; possibly none. */
 export function redisUrlsOf({ REDIS_URL }: { REDIS_URL: string }): string[] {
   return REDIS_URL === '' ? [] : REDIS_URL.split(',').map((url) => url.trim());
-}
-
-/** Returns the variables with an address of PostgreSQL whose server is not verified, with its `sslmode`. */
-export function unverifiedAddressesOf(
-  config: Record<'DATABASE_URL' | 'DATABASE_REPLICA_URLS', string>,
-): [variable: string, sslmode: string][] {
-  const addresses = [
-    ['DATABASE_URL', config.DATABASE_URL],
-    ...replicaUrlsOf(config).map((url) => ['DATABASE_REPLICA_URLS', url] as const),
-  ] as const;
-  return addresses.flatMap(([variable, address]) => {
-    const mode = unverifiedModeOf(address);
-    return mode === undefined ? [] : [[variable, mode]];
-  });
 }
 
 /**

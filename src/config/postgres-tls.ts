@@ -110,17 +110,6 @@ export function faultOfPostgresTls(address: string): string | undefined {
   }
 }
 
-/**
- * Returns the `sslmode` of an address whose server is not verified, for a warning. Undefined: the certificate is
- * verified, the operator has disabled TLS, or the server is on this machine.
- */
-export function unverifiedModeOf(address: string): string | undefined {
-  const tls = parse(address);
-  const { mode = 'unset', hosts } = tls;
-  const isLocal = hosts.every((host) => /^(localhost|127\..*|::1|)$/.test(host));
-  return mode === 'disable' || isLocal || verifies(tls) ? undefined : mode;
-}
-
 function verifies({ mode, files }: Tls): boolean {
   return (
     mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && files.sslrootcert !== undefined)

@@ -13,11 +13,6 @@ export class Events {
     this.#log.info(fields, 'starting');
   readonly withoutRedis = () =>
     this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
-  readonly postgresNotVerified = (variable: string, sslmode: string) =>
-    this.#log.warn(
-      { variable, sslmode },
-      'PostgreSQL server not verified: set sslmode=verify-full, or disable',
-    );
   readonly coreDumpsPossible = (reason: string) =>
     this.#log.warn({ reason }, 'core dumps are enabled; set ulimit -c 0');
   readonly fewDescriptors = (limit: number, connections: number) =>

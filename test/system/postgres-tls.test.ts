@@ -137,7 +137,7 @@ describe('a connection to PostgreSQL', () => {
   });
 });
 
-it('the service runs with verify-full, warns of a server that is not verified, and reports why it does not start if a certificate is rejected', async () => {
+it('the service runs with verify-full, and reports why it does not start if a certificate is rejected', async () => {
   const localhost = url.replace('127.0.0.1', 'localhost');
   const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
   const start = (address: string, awaitReady = true) => {
@@ -147,18 +147,11 @@ it('the service runs with verify-full, warns of a server that is not verified, a
   const root = `sslrootcert=${authority.certificate}`;
   const verified = await start(`${localhost}?sslmode=verify-full&${root}`);
   expect((await verified.get('/hotels')).status).toBe(200);
-  expect(verified.logs().join('\n')).not.toContain('not verified');
 
   // another name of this machine, which no certificate contains
   const elsewhere = url.replace('127.0.0.1', '0.0.0.0');
   const rejecting = await start(`${elsewhere}?sslmode=verify-full&${root}`, false);
   await expect.poll(() => rejecting.logs().join('\n')).toMatch(/altnames/);
-
-  const unverified = await start(`${elsewhere}?sslmode=require`);
-  expect((await unverified.get('/hotels')).status).toBe(200);
-  expect(unverified.logs().filter((line) => line.includes('not verified'))).toEqual([
-    expect.stringContaining('"sslmode":"require"'),
-  ]);
-  for (const service of [verified, rejecting, unverified]) await service.stop();
+  for (const service of [verified, rejecting]) await service.stop();
   await sql.end();
 });
