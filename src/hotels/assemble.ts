@@ -1,13 +1,10 @@
 import { hash } from 'node:crypto';
 import { DAY_MS } from '../wasm/constants.ts';
-import { checksum } from '../wasm/hashes.ts';
 import {
   BODY_LENGTH_AT,
   CERTIFICATION_AT,
   CERTIFICATION_LENGTH_AT,
   CHANNEL_LENGTH_AT,
-  CHECKED_FROM,
-  CHECKSUM_AT,
   FLAGS_AT,
   FROM_DAY_AT,
   FULL_TAG_AT,
@@ -68,6 +65,7 @@ export function assemble(parts: Parts): Buffer {
   const bodyLength = head.length + certification.length + tail.length;
   const sharedLength = head.length + certification.length + parts.sharedTailLength;
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + keys.length + urlLength + bodyLength);
+  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
   bytes.writeDoubleLE(parts.label, LABEL_AT);
   bytes.writeDoubleLE(validUntilMs, VALID_UNTIL_AT);
   bytes.writeInt32LE(fromDay, FROM_DAY_AT);
@@ -93,13 +91,6 @@ export function assemble(parts: Parts): Buffer {
   const narrowTag = tagOf(bytes.subarray(body, body + sharedLength));
   bytes.write(narrowTag, NARROW_TAG_AT, 'latin1');
   bytes.write(registryId.length === 0 ? narrowTag : tagOf(bytes.subarray(body)), FULL_TAG_AT, 'latin1');
-  return seal(bytes);
-}
-
-/** Writes the checksum; the bytes must not change afterwards. */
-export function seal(bytes: Buffer): Buffer {
-  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
-  bytes.writeUInt32LE(checksum(bytes.subarray(CHECKED_FROM)), CHECKSUM_AT);
   return bytes;
 }
 

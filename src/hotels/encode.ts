@@ -1,6 +1,6 @@
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { DAY_MS } from '../wasm/constants.ts';
-import { assemble, seal } from './assemble.ts';
+import { assemble } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
   CHANNEL_LENGTH_AT,
@@ -8,6 +8,8 @@ import {
   HEADER_BYTES,
   ID_LENGTH_AT,
   LABEL_AT,
+  MAGIC,
+  MAGIC_AT,
   NO_DAY,
   REGISTRY_LENGTH_AT,
   UNTIL_DAY_AT,
@@ -72,13 +74,14 @@ export async function encodeInTurns<Row>(
 export function encodeAbsence(namespace: Namespace, key: string, label: number): Entry {
   const bytes = Buffer.alloc(HEADER_BYTES + Buffer.byteLength(key));
   const length = bytes.write(key, HEADER_BYTES);
+  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
   bytes.writeDoubleLE(label, LABEL_AT);
   bytes.writeDoubleLE(Infinity, VALID_UNTIL_AT);
   bytes.writeInt32LE(NO_DAY, FROM_DAY_AT);
   bytes.writeInt32LE(NO_DAY, UNTIL_DAY_AT);
   if (namespace === 'registry') bytes.writeUInt8(length, REGISTRY_LENGTH_AT);
   else bytes.writeUInt16LE(length, namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT);
-  return new Entry(seal(bytes));
+  return new Entry(bytes);
 }
 
 function dayOf(date: string | null): number {

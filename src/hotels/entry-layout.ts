@@ -7,12 +7,11 @@
  * and both dates are stored beside the body, so that a flipped certification needs no query.
  */
 
-/** u32: lower half of the XXH64 of the bytes from `CHECKED_FROM` to the end */
-export const CHECKSUM_AT = 0;
-export const CHECKED_FROM = 4;
 /** u32 */
-export const MAGIC_AT = 4;
-export const MAGIC = 0x33444548;
+export const MAGIC_AT = 0;
+export const MAGIC = 0x34444548;
+/** u32: length of the body */
+export const BODY_LENGTH_AT = 4;
 /** f64: label, the position of the log at which the hotel was read */
 export const LABEL_AT = 8;
 /** f64: time at which `certified` flips, epoch ms; Infinity if it never does */
@@ -25,22 +24,21 @@ export const TAG_BYTES = 12;
 export const FROM_DAY_AT = 48;
 export const UNTIL_DAY_AT = 52;
 export const NO_DAY = -2_147_483_648;
-/** u32: length of the body, and of its part that both views share */
-export const BODY_LENGTH_AT = 56;
-export const SHARED_LENGTH_AT = 60;
+/** u32: length of the part of the body that both views share */
+export const SHARED_LENGTH_AT = 56;
 /** u32: offset of the certification fields in the body; u16: their length */
-export const CERTIFICATION_AT = 64;
-export const CERTIFICATION_LENGTH_AT = 68;
+export const CERTIFICATION_AT = 60;
+export const CERTIFICATION_LENGTH_AT = 64;
 /** u16: lengths of the keys, and of the certification URL as JSON, 0 for null */
-export const ID_LENGTH_AT = 70;
-export const CHANNEL_LENGTH_AT = 72;
-export const URL_LENGTH_AT = 74;
+export const ID_LENGTH_AT = 66;
+export const CHANNEL_LENGTH_AT = 68;
+export const URL_LENGTH_AT = 70;
 /** u8: number of decimal digits, 0 for null */
-export const REGISTRY_LENGTH_AT = 76;
+export const REGISTRY_LENGTH_AT = 72;
 /** u8 */
-export const FLAGS_AT = 77;
+export const FLAGS_AT = 73;
 export const PRESENT = 1;
 /** u16: zero */
-export const RESERVED_AT = 78;
+export const RESERVED_AT = 74;
 /** id, channel id, registry id, certification URL and body follow the header */
-export const HEADER_BYTES = 80;
+export const HEADER_BYTES = 76;

@@ -67,7 +67,6 @@ export interface CacheWasm {
   ): void;
 
   hash(namespace: number, length: number): void;
-  checksum(length: number): number;
 }
 
 export const instantiateCache = compileModule<CacheWasm>(new URL('./cache.wasm', import.meta.url));

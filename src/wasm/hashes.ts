@@ -36,12 +36,6 @@ export function hashKey(namespace: number, key: string): boolean {
   return true;
 }
 
-/** Returns the lower half of the XXH64 (seed 0) of at most 1 MiB. */
-export function checksum(bytes: Uint8Array): number {
-  input.set(bytes);
-  return wasm.checksum(bytes.length) >>> 0;
-}
-
 /** Bodies that compile the parser: V8 optimises it only after it has run for a while. */
 const BODIES = 16;
 const BODY = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);

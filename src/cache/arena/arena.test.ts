@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { encodeAbsence } from '../../hotels/encode.ts';
+import { BODY_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { MAX_ENTRY_BYTES } from '../../wasm/constants.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
@@ -23,7 +24,7 @@ it('a hotel is a miss once it has expired, once its certification has flipped, a
 it('an entry is rejected when it is too large, absent, or has inconsistent lengths', () => {
   const arena = new CacheArena(new CacheMemory(MIB));
   const broken = Buffer.from(hotel({ id: 'a' }).bytes);
-  broken.writeUInt32LE(0xffffffff, 56);
+  broken.writeUInt32LE(0xffffffff, BODY_LENGTH_AT);
   const large = hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes;
   for (const bytes of [large, broken, new Uint8Array(0), encodeAbsence('id', 'a', 1).bytes])
     expect(arena.put(bytes, NOW_MS, LATER_MS)).toBe(false);

@@ -1,5 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
+import {
+  BODY_LENGTH_AT,
+  CERTIFICATION_AT,
+  FLAGS_AT,
+  HEADER_BYTES,
+  ID_LENGTH_AT,
+  SHARED_LENGTH_AT,
+} from '../../hotels/entry-layout.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
@@ -30,7 +38,7 @@ describe('eviction', () => {
     for (let i = 0; i < count; i++) {
       const digits = String(i).padStart(7, '0');
       arena.find('id', `scan-${digits}`, NOW_MS);
-      bytes.write(digits, 85);
+      bytes.write(digits, HEADER_BYTES + 'scan-'.length);
       arena.put(bytes, NOW_MS, LATER_MS);
     }
   };
@@ -68,14 +76,13 @@ describe('eviction', () => {
     const template = hotel({ id: 'small' }).bytes;
     const small = (key: string) => {
       // the shortest possible entry: a header, a key and a body of two bytes
-      const bytes = Buffer.alloc(80 + key.length + 2, '{}');
-      template.copy(bytes, 0, 0, 80);
-      bytes.writeUInt32LE(2, 56);
-      bytes.writeUInt32LE(1, 60);
-      bytes.fill(0, 64, 70);
-      bytes.fill(0, 72, 77);
-      bytes.writeUInt16LE(key.length, 70);
-      bytes.write(key, 80);
+      const bytes = Buffer.alloc(HEADER_BYTES + key.length + 2, '{}');
+      template.copy(bytes, 0, 0, HEADER_BYTES);
+      bytes.writeUInt32LE(2, BODY_LENGTH_AT);
+      bytes.writeUInt32LE(1, SHARED_LENGTH_AT);
+      bytes.fill(0, CERTIFICATION_AT, FLAGS_AT);
+      bytes.writeUInt16LE(key.length, ID_LENGTH_AT);
+      bytes.write(key, HEADER_BYTES);
       return bytes;
     };
     for (let round = 0; round < 4; round++) read(arena, 0, 1000, small);
@@ -97,7 +104,7 @@ describe('memory', () => {
       const before = process.memoryUsage().rss;
       const arena = new CacheArena(new CacheMemory(128 * 1024 ** 2));
       for (let i = 0; i < 400000; i++) {
-        template.latin1Write(String(i).padStart(6, '0'), 86);
+        template.latin1Write(String(i).padStart(6, '0'), ${HEADER_BYTES + 'hotel-'.length});
         arena.put(template, NOW_MS, NOW_MS);
       }
       const added = process.memoryUsage().rss - before;

@@ -1,7 +1,19 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
-import type { Entry } from '../../hotels/entry.ts';
-import { FULL_TAG_AT, NARROW_TAG_AT, TAG_BYTES } from '../../hotels/entry-layout.ts';
+import { type Entry, NARROW_END_BYTES } from '../../hotels/entry.ts';
+import {
+  BODY_LENGTH_AT,
+  CHANNEL_LENGTH_AT,
+  FLAGS_AT,
+  FULL_TAG_AT,
+  HEADER_BYTES,
+  ID_LENGTH_AT,
+  MAGIC_AT,
+  NARROW_TAG_AT,
+  PRESENT,
+  REGISTRY_LENGTH_AT,
+  TAG_BYTES,
+} from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
@@ -110,12 +122,12 @@ describe('absences in Redis', () => {
     expect(redis.counted.invalid).toBe(0);
   });
 
-  it('of another key, or with a wrong byte, are ignored', async () => {
+  it('of another key, of another length or of none are ignored', async () => {
     const value = absenceOf('channel', 'C', 7);
-    const wrong = Array.from(value, (_, i) => {
+    const wrong = [MAGIC_AT, CHANNEL_LENGTH_AT, FLAGS_AT, HEADER_BYTES].flatMap((at) => {
       const changed = Buffer.from(value);
-      changed[i]! ^= 1;
-      return changed;
+      changed[1 + at]! ^= 1;
+      return [changed];
     });
     const others = [
       absenceOf('channel', 'D', 7),
@@ -160,18 +172,41 @@ describe('an invalid value', () => {
     expect(redis.counted.invalid).toBe(2);
   });
 
-  it('is an entry with any one byte changed', async () => {
+  it('is an entry with a flipped bit in its magic number, its lengths or its id', async () => {
     await redis.cache.fill([hotel(5)]);
-    const { bytes } = hotel(5);
-    for (let place = 0; place < bytes.length; place++) {
-      const damaged = Buffer.from(bytes);
-      damaged[place]! ^= 1 + (place % 255);
-      redis.store.stored.set('p:h:h', damaged);
-      expect(await redis.reader.read('channel', ['C'])).toEqual([undefined]);
+    const lengths = [BODY_LENGTH_AT, ID_LENGTH_AT, CHANNEL_LENGTH_AT, REGISTRY_LENGTH_AT, FLAGS_AT];
+    for (const at of [MAGIC_AT, ...lengths, HEADER_BYTES]) {
+      for (let bit = 0; bit < 8; bit++) {
+        if (at === FLAGS_AT && 1 << bit !== PRESENT) continue;
+        redis.store.stored.set(
+          'p:h:h',
+          forged(hotel(5).bytes, (bytes) => bytes.writeUInt8(bytes[at]! ^ (1 << bit), at)),
+        );
+        expect([at, bit, await readAll()]).toEqual([at, bit, [undefined, undefined, undefined]]);
+      }
     }
   });
 
-  it('is an entry with a right checksum exactly if a byte of its tags is no character of base64url', async () => {
+  it('is not one with any other flipped bit: its hotel is served with it, within the bytes of its value', async () => {
+    const [original, neighbour] = [hotel(5), hotel(5, { id: 'other', channel_id: null, registry_id: null })];
+    await redis.cache.fill([original, neighbour]);
+    const body = original.body('full');
+    for (let bit = 0; bit < 8 * original.bytes.length; bit++) {
+      const bytes = Buffer.from(original.bytes);
+      bytes[bit >> 3]! ^= 1 << (bit & 7);
+      redis.store.stored.set('p:h:h', bytes);
+      const [found, other] = await redis.reader.read('id', ['h', 'other']);
+      expect(other!.body('full')).toEqual(neighbour.body('full'));
+      if (!found) continue;
+      const served = found.body('full');
+      expect([bit, served.length]).toEqual([bit, body.length]);
+      const differing = served.filter((byte, i) => byte !== body[i]).length;
+      expect([bit, differing]).toEqual([bit, bit >> 3 >= bytes.length - body.length ? 1 : 0]);
+      expect(found.bodyLength('narrow')).toBeLessThanOrEqual(body.length + NARROW_END_BYTES);
+    }
+  });
+
+  it('is an entry exactly if a byte of its tags is no character of base64url', async () => {
     const original = hotel(5).bytes;
     for (let place = 0; place < 2 * TAG_BYTES; place++) {
       const at = place < TAG_BYTES ? NARROW_TAG_AT + place : FULL_TAG_AT + place - TAG_BYTES;

@@ -1,7 +1,6 @@
 /** Exports of the program of the caches, for src/wasm/cache.ts. */
 import { hashOf } from './hash';
 import { INPUT, RESULT } from './layout';
-import { xxh64 } from './redis-batch/xxh64';
 
 export * from './arena/arena';
 export { readBody, wrongIndex } from './batch-body/batch-body';
@@ -28,9 +27,4 @@ export { requestEntries, requestPointers } from './redis-batch/requests';
 /** Writes the keyed hash of the key of `length` bytes at INPUT to RESULT. */
 export function hash(namespace: u32, length: u32): void {
   store<u64>(RESULT, hashOf(namespace, INPUT, length));
-}
-
-/** Returns the lower half of the XXH64 of `length` bytes at INPUT. */
-export function checksum(length: u32): u32 {
-  return <u32>xxh64(INPUT, length);
 }

@@ -10,6 +10,8 @@ import {
   FULL_TAG_AT,
   HEADER_BYTES,
   ID_LENGTH_AT,
+  MAGIC,
+  MAGIC_AT,
   NARROW_TAG_AT,
   NO_DAY,
   PRESENT,
@@ -44,10 +46,11 @@ export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): b
 
 /**
  * Returns true for an entry of a present hotel with storable keys, whose parts lie within it, and whose dates and tags can be
- * shown: each entry in Redis may be forged, with a right checksum. `Entry.at` throws for none that is valid.
+ * shown: each entry in Redis may be forged. `Entry.at` throws for none that is valid.
  */
 export function isValid(entry: usize, length: u32): bool {
-  if (length < <u32>HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
+  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if ((load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
   const idLength = entryKeyLength(entry, 0);
   const channelLength = entryKeyLength(entry, 1);
   const urlLength: u32 = load<u16>(entry, URL_LENGTH_AT);

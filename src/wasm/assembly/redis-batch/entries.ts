@@ -21,7 +21,7 @@ import {
   setId,
 } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { isAbsence, isIntact, isValidAt, keepAbsence } from './values';
+import { isAbsence, isValidAt, keepAbsence } from './values';
 import { isOutdated, newestChange } from './window';
 
 /** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
@@ -153,7 +153,7 @@ function take(entry: usize, length: u32): bool {
     absent++;
     return true;
   }
-  if (!isIntact(entry, length) || !isValid(entry, length) || !hasKey(entry, 0, id, idLength)) {
+  if (!isValid(entry, length) || !hasKey(entry, 0, id, idLength)) {
     invalid++;
     return false;
   }

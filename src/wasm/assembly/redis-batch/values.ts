@@ -1,6 +1,5 @@
 /** Checks of the values in Redis: entries of hotels and absences. */
 import {
-  CHECKED_FROM,
   FLAGS_AT,
   FROM_DAY_AT,
   HEADER_BYTES,
@@ -13,20 +12,15 @@ import {
 } from '../../../hotels/entry-layout';
 import { DAY_MS } from '../../constants';
 import { putAbsence } from '../arena/store';
-import { hasKey } from '../entry';
+import { entryKeyLength, isSame } from '../entry';
 import { hashOf, spread } from '../hash';
-import { xxh64 } from './xxh64';
 
-/** Returns true for an entry, of a hotel or an absence, whose bytes are those that were stored. */
-export function isIntact(entry: usize, length: u32): bool {
-  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
-  return <u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) === load<u32>(entry);
-}
-
-/** Returns true for the intact entry of an absent hotel with this key alone. */
+/** Returns true for the entry of an absent hotel with this key alone. */
 export function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
-  if (length !== <u32>HEADER_BYTES + keyLength || !isIntact(entry, length)) return false;
-  return (load<u8>(entry, FLAGS_AT) & PRESENT) === 0 && hasKey(entry, namespace, key, keyLength);
+  if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if ((load<u8>(entry, FLAGS_AT) & PRESENT) !== 0 || entryKeyLength(entry, namespace) !== keyLength)
+    return false;
+  return isSame(entry + HEADER_BYTES, key, keyLength);
 }
 
 /** Stores an absence in the local cache, for half of `ttlMs` to all of it. */
