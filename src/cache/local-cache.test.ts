@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import { fakeClocks } from '../lib/clock.fixture.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { DAY_MS, monotonicMs } from '../lib/clock.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { LocalCache } from './local-cache.ts';
@@ -46,7 +46,7 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
   vi.advanceTimersByTime(2_000);
   maxAgeMs = 1_000;
   expect([isHeld(), local.find('id', 'nobody')]).toEqual([false, MISS]);
-  expect(local.currentOf('channel', ['CH'])).toEqual([undefined]);
+  expect(local.storedOf('channel', ['CH'])).toEqual([undefined]);
   const body = Buffer.from('{"channel_ids":["CH"]}');
   expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
   expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
@@ -57,6 +57,30 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
   maxAgeMs = 1_000;
   store();
   expect(isHeld()).toBe(true);
+});
+
+it('a hotel whose certification flips at midnight is a miss, also of any age, and found again when the clock goes back', () => {
+  maxAgeMs = Infinity;
+  const dates = { certified_from: '2026-11-21', certified_until: '2026-11-21' };
+  local.store(hotel({ id: 'a', channel_id: 'CH', ...dates }));
+  const body = Buffer.from('{"channel_ids":["CH"]}');
+  const found = () => [
+    isHeld(),
+    local.storedOf('id', ['a'])[0] !== undefined,
+    local.lastKnown('id', 'a') !== undefined,
+    local.gatherBody('channel', body, 'full', true)!.hits > 0,
+    local.gatherKeys('channel', ['CH'], 'full', true)!.hits > 0,
+  ];
+  for (const [byMs, isFound] of [
+    [DAY_MS - HOUR_MS, true],
+    [2 * HOUR_MS, false],
+    [-2 * HOUR_MS, true],
+    [-DAY_MS, false],
+    [2 * HOUR_MS, true],
+  ] as const) {
+    setWallClock(byMs);
+    expect([byMs, found()]).toEqual([byMs, new Array(5).fill(isFound)]);
+  }
 });
 
 it('ages count from the beginning of the read, and do not depend on steps of the wall clock', () => {

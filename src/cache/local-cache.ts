@@ -42,13 +42,7 @@ export class LocalCache {
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
     if (!this.isEnabled) return MISS;
-    const ref = this.arena.find(
-      namespace,
-      key,
-      nowMs,
-      this.#options.freshness.oldestReadMs(nowMs),
-      wallAt(nowMs),
-    );
+    const ref = this.#refOf(namespace, key, nowMs);
     if (ref > 0) this.#counts.hit++;
     else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
@@ -114,26 +108,21 @@ export class LocalCache {
     this.arena.putAbsent(namespace, key, readAtMs, readAtMs + lifetimeMs(MAX_ABSENCE_MS));
   }
 
-  /**
-   * Returns the current entries of keys that `find` missed, undefined for others. An entry is found if only its
-   * certification flipped, which is updated here, or if it has been stored meanwhile.
-   */
-  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
+  /** Returns the entries of keys that were missed and have been stored meanwhile, undefined for others. Counts none. */
+  storedOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
     const nowMs = monotonicMs();
-    const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
     return keys.map((key) => {
-      // at time -Infinity no certification has flipped
-      const ref = this.isEnabled ? this.arena.find(namespace, key, nowMs, oldestMs, -Infinity) : MISS;
-      return ref > 0 ? this.#updated(ref, wallAt(nowMs)) : undefined;
+      const ref = this.#refOf(namespace, key, nowMs);
+      return ref > 0 ? new Entry(this.arena.read(ref)) : undefined;
     });
   }
 
-  /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
+  /** Returns the entry of a key, of any age, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.arena.find(namespace, key, -Infinity, -Infinity);
+    const ref = this.arena.find(namespace, key, -Infinity, -Infinity, wallMs());
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.arena.read(ref)).at(wallMs());
+    return ref === ABSENT ? null : new Entry(this.arena.read(ref));
   }
 
   /** Drops the hotel or the absence of this key. */
@@ -158,12 +147,8 @@ export class LocalCache {
     return batchLookup;
   }
 
-  /** Returns the entry as it reads at this time, and stores it so if its certification has flipped. */
-  #updated(ref: number, wallMs: number): Entry {
-    const isFlipped = this.arena.validUntilMs(ref) <= wallMs;
-    const [storedAtMs, untilMs] = [this.arena.storedAtMs(ref), this.arena.expiresAtMs(ref)];
-    const entry = new Entry(this.arena.read(ref)).at(wallMs);
-    if (isFlipped) this.arena.put(entry.bytes, storedAtMs, untilMs);
-    return entry;
+  #refOf(namespace: Namespace, key: string, nowMs: number): number {
+    const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
+    return this.arena.find(namespace, key, nowMs, oldestMs, wallAt(nowMs));
   }
 }

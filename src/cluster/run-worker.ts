@@ -1,5 +1,5 @@
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
+import { onClockStep, pause, setTimer } from '../lib/clock.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -26,16 +26,12 @@ export function runWorker(
   const { config, events } = context;
   context.secret.use(log.secret);
   const parts = buildWorker(context, { documents, number, pooled }, send);
-  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
+  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
   context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnectReplicas(RECONNECT_S));
-  onClockStep((byMs, sleptMs) => {
+  onClockStep((_, sleptMs) => {
     if (sleptMs > 0) freshness.slept(sleptMs);
-    // entries of a midnight that the clock has gone back before
-    const nowMs = wallMs();
-    const isOtherDay = new Date(nowMs - byMs).getUTCDate() !== new Date(nowMs).getUTCDate();
-    if (byMs < 0 && isOtherDay) local?.clear();
   });
   logApplier.start(log);
 

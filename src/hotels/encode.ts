@@ -1,50 +1,56 @@
+import { hash } from 'node:crypto';
+import { DAY_MS } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
-import { DAY_MS } from '../wasm/constants.ts';
-import { assemble } from './assemble.ts';
 import { Entry } from './entry.ts';
 import {
-  CHANNEL_LENGTH_AT,
-  FROM_DAY_AT,
+  BODY_LENGTH_AT,
+  FULL_TAG_AT,
   HEADER_BYTES,
-  ID_LENGTH_AT,
+  KEY_LENGTHS_AT,
   LABEL_AT,
   MAGIC,
   MAGIC_AT,
-  NO_DAY,
-  REGISTRY_LENGTH_AT,
-  UNTIL_DAY_AT,
+  NARROW_TAG_AT,
+  SHARED_LENGTH_AT,
+  TAG_BYTES,
+  VALID_FROM_AT,
   VALID_UNTIL_AT,
 } from './entry-layout.ts';
+import { Hotel } from './hotel.ts';
+import { type Namespace, numberOf } from './namespace.ts';
+import type { HotelRow } from './row.ts';
 
-import type { Namespace } from './namespace.ts';
-import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
-
-/** Fields before the certification. */
-const FIELDS_OF_HEAD = FIELDS_OF_ROW.slice(0, FIELDS_OF_ROW.indexOf('certified_from'));
+const FIELDS = Object.keys(Hotel.properties) as (keyof Hotel)[];
 
 /** Bytes that are encoded in one turn of the event loop: 100 usual hotels, or two of the maximum size. */
 const TURN_BYTES = 128 * 1024;
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {
-  const fields: Record<string, unknown> = {};
-  for (const field of FIELDS_OF_HEAD) fields[field] = row[field];
-  fields.images = row.images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
-  const head = JSON.stringify(fields);
-  const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
-  const bytes = assemble({
-    label,
-    fromDay: dayOf(row.certified_from),
-    untilDay: dayOf(row.certified_until),
-    id: row.id,
-    channelId: row.channel_id,
-    registryId: row.registry_id,
-    url: row.certification_url === null ? 'null' : JSON.stringify(row.certification_url),
-    head: Buffer.from(`${head.slice(0, -1)},`),
-    tail: Buffer.from(`${sharedTail}${row.registry_id ?? 'null'}}`),
-    sharedTailLength: Buffer.byteLength(sharedTail),
-    nowMs,
-  });
+  const { certified, validFromMs, validUntilMs } = certificationOf(row, nowMs);
+  const values: Record<keyof Hotel, unknown> = {
+    ...row,
+    images: row.images.map(({ url, caption }) => ({ url, caption: caption ?? null })),
+    certified,
+    certification_url: certified ? row.certification_url : null,
+    registry_id: 0,
+  };
+  const ordered: Record<string, unknown> = {};
+  for (const field of FIELDS) ordered[field] = values[field];
+  // the registry id is appended as digits, which a number may not represent
+  const shared = Buffer.from(JSON.stringify(ordered).slice(0, -'0}'.length));
+  const end = `${row.registry_id ?? 'null'}}`;
+  const bytes = allocate(label, [row.id, row.channel_id, row.registry_id], shared.length + end.length);
+  const body = bytes.subarray(bytes.length - shared.length - end.length);
+  shared.copy(body);
+  body.write(end, shared.length);
+  bytes.writeUInt32LE(body.length, BODY_LENGTH_AT);
+  bytes.writeUInt32LE(shared.length, SHARED_LENGTH_AT);
+  bytes.writeDoubleLE(validFromMs, VALID_FROM_AT);
+  bytes.writeDoubleLE(validUntilMs, VALID_UNTIL_AT);
+  const narrowTag = tagOf(shared);
+  bytes.write(narrowTag, NARROW_TAG_AT, 'latin1');
+  bytes.write(row.registry_id === null ? narrowTag : tagOf(body), FULL_TAG_AT, 'latin1');
   return new Entry(bytes);
 }
 
@@ -72,18 +78,33 @@ export async function encodeInTurns<Row>(
 
 /** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */
 export function encodeAbsence(namespace: Namespace, key: string, label: number): Entry {
-  const bytes = Buffer.alloc(HEADER_BYTES + Buffer.byteLength(key));
-  const length = bytes.write(key, HEADER_BYTES);
-  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
-  bytes.writeDoubleLE(label, LABEL_AT);
-  bytes.writeDoubleLE(Infinity, VALID_UNTIL_AT);
-  bytes.writeInt32LE(NO_DAY, FROM_DAY_AT);
-  bytes.writeInt32LE(NO_DAY, UNTIL_DAY_AT);
-  if (namespace === 'registry') bytes.writeUInt8(length, REGISTRY_LENGTH_AT);
-  else bytes.writeUInt16LE(length, namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT);
-  return new Entry(bytes);
+  const keys: (string | null)[] = [null, null, null];
+  keys[numberOf(namespace)] = key;
+  return new Entry(allocate(label, keys, 0));
 }
 
-function dayOf(date: string | null): number {
-  return date === null ? NO_DAY : Date.parse(`${date}T00:00:00Z`) / DAY_MS;
+/** Returns the bytes of an entry with its label and its keys, and with room for a body. */
+function allocate(label: number, keys: readonly (string | null)[], bodyLength: number): Buffer {
+  const texts = keys.map((key) => Buffer.from(key ?? ''));
+  const bytes = Buffer.concat([Buffer.alloc(HEADER_BYTES), ...texts, Buffer.alloc(bodyLength)]);
+  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
+  bytes.writeDoubleLE(label, LABEL_AT);
+  texts.forEach(({ length }, i) => void bytes.writeUInt16LE(length, KEY_LENGTHS_AT + 2 * i));
+  return bytes;
+}
+
+/** Nine bytes are twelve characters. Two bodies of one hotel share a tag with a probability of 2^-72. */
+function tagOf(view: Buffer): string {
+  return hash('sha1', view, 'base64url').slice(0, TAG_BYTES);
+}
+
+/** Returns whether a hotel is certified at `nowMs`, and from when until when that is right. */
+function certificationOf({ certified_from: from, certified_until: until }: HotelRow, nowMs: number) {
+  if (from === null || until === null || from > until)
+    return { certified: false, validFromMs: -Infinity, validUntilMs: Infinity };
+  const startsAtMs = Date.parse(from);
+  const endsAtMs = Date.parse(until) + DAY_MS;
+  if (nowMs < startsAtMs) return { certified: false, validFromMs: -Infinity, validUntilMs: startsAtMs };
+  if (nowMs >= endsAtMs) return { certified: false, validFromMs: endsAtMs, validUntilMs: Infinity };
+  return { certified: true, validFromMs: startsAtMs, validUntilMs: endsAtMs };
 }

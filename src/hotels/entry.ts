@@ -1,27 +1,14 @@
-import { DAY_MS } from '../wasm/constants.ts';
-import { assemble } from './assemble.ts';
 import {
   BODY_LENGTH_AT,
-  CERTIFICATION_AT,
-  CERTIFICATION_LENGTH_AT,
-  CHANNEL_LENGTH_AT,
-  FLAGS_AT,
-  FROM_DAY_AT,
   FULL_TAG_AT,
   HEADER_BYTES,
-  ID_LENGTH_AT,
+  KEY_LENGTHS_AT,
   LABEL_AT,
   NARROW_TAG_AT,
-  NO_DAY,
-  PRESENT,
-  REGISTRY_LENGTH_AT,
   SHARED_LENGTH_AT,
   TAG_BYTES,
-  UNTIL_DAY_AT,
-  VALID_UNTIL_AT,
 } from './entry-layout.ts';
-
-import type { Namespace } from './namespace.ts';
+import { type Namespace, numberOf } from './namespace.ts';
 
 /** End of the narrow view, behind the shared part. */
 const NARROW_END = Buffer.from('null}');
@@ -46,17 +33,12 @@ export class Entry {
 
   /** False for the absence of a hotel. */
   get present(): boolean {
-    return (this.bytes[FLAGS_AT]! & PRESENT) !== 0;
+    return this.#fullLength > 0;
   }
 
   /** Position of the log at which the hotel was read: the entry contains every change up to it. */
   get label(): number {
     return this.bytes.readDoubleLE(LABEL_AT);
-  }
-
-  /** Time (epoch ms) from which `certified` in the body is wrong. */
-  get validUntilMs(): number {
-    return this.bytes.readDoubleLE(VALID_UNTIL_AT);
   }
 
   get id(): string {
@@ -111,54 +93,15 @@ export class Entry {
     return this.bytes.length - this.#fullLength;
   }
 
-  #keyLength(namespace: Namespace): number {
-    if (namespace === 'registry') return this.bytes[REGISTRY_LENGTH_AT]!;
-    return this.bytes.readUInt16LE(namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT);
-  }
-
-  #keyStart(namespace: Namespace): number {
-    if (namespace === 'id') return HEADER_BYTES;
-    const channel = HEADER_BYTES + this.#keyLength('id');
-    return namespace === 'channel' ? channel : channel + this.#keyLength('channel');
-  }
-
   #key(namespace: Namespace): string | null {
-    const length = this.#keyLength(namespace);
-    const start = this.#keyStart(namespace);
+    const number = numberOf(namespace);
+    let start = HEADER_BYTES;
+    for (let before = 0; before < number; before++) start += this.#keyLength(before);
+    const length = this.#keyLength(number);
     return length === 0 ? null : this.bytes.toString('utf8', start, start + length);
   }
 
-  /** Returns the entry as it reads at `nowMs`: itself, or a copy with the same label and the certification of that day. */
-  at(nowMs: number): Entry {
-    if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
-    const { bytes } = this;
-    const urlStart = this.#keyStart('registry') + this.#keyLength('registry');
-    const body = this.#bodyStart;
-    const certifiedStart = body + bytes.readUInt32LE(CERTIFICATION_AT);
-    const certifiedEnd = certifiedStart + bytes.readUInt16LE(CERTIFICATION_LENGTH_AT);
-    const refreshed = assemble({
-      label: this.label,
-      fromDay: bytes.readInt32LE(FROM_DAY_AT),
-      untilDay: bytes.readInt32LE(UNTIL_DAY_AT),
-      id: this.id,
-      channelId: this.channelId,
-      registryId: this.registryId,
-      url: bytes.toString('utf8', urlStart, body) || 'null',
-      head: bytes.subarray(body, certifiedStart),
-      tail: bytes.subarray(certifiedEnd),
-      sharedTailLength: body + this.#sharedLength - certifiedEnd,
-      nowMs,
-    });
-    return new Entry(refreshed);
-  }
-
-  /** Time (epoch ms) at which `certified` last flipped; before it the body was wrong. */
-  private get validFromMs(): number {
-    const from = this.bytes.readInt32LE(FROM_DAY_AT);
-    const until = this.bytes.readInt32LE(UNTIL_DAY_AT);
-    if (from === NO_DAY || until === NO_DAY || from > until) return -Infinity;
-    const validUntil = this.validUntilMs;
-    if (validUntil === from * DAY_MS) return -Infinity;
-    return validUntil === Infinity ? (until + 1) * DAY_MS : from * DAY_MS;
+  #keyLength(number: number): number {
+    return this.bytes.readUInt16LE(KEY_LENGTHS_AT + 2 * number);
   }
 }

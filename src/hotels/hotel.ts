@@ -31,7 +31,7 @@ export const Image = objectOf({
 
 /**
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
- * it. A new field goes before `certified`. It also needs: a column with its bounds, and a new `hotel_json_fits` with its
+ * it. A new field goes before `registry_id`. It also needs: a column with its bounds, and a new `hotel_json_fits` with its
  * constraint (sql/); another `MAGIC` (entry-layout.ts); a place in the oracle of the tests (entry.fixture.ts), in
  * `example-hotel.ts` and in `examples/client.ts`; the number of fields in `page/guide.html`; a value in
  * `test/contract/fields.test.ts`; and a column in `bench/hotels.ts`. Then `npm run build:docs`.

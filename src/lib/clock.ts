@@ -78,6 +78,8 @@ export function systemMs(): number {
   return clock.systemMs();
 }
 
+export const DAY_MS = 86_400_000;
+
 /** Returns the time of the wall clock (epoch ms), which decides about midnight and the expiry of keys, and no age. */
 export function wallMs(): number {
   return clock.wallMs();

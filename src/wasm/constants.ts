@@ -4,16 +4,10 @@
 export const MAX_KEYS = 1000;
 /** Maximum length of a key: 255 characters in UTF-8. No hotel has a longer key. */
 export const MAX_KEY_BYTES = 1020;
-/** Maximum length of a certification URL as JSON: MAX_URI_LENGTH characters of ASCII in quotes. */
-export const MAX_URL_BYTES = 2050;
 /** Maximum length of an entry: no hotel has more than 70 kB, with its keys. A longer value in Redis is forged. */
 export const MAX_ENTRY_BYTES = 0x20000;
 /** Maximum length of a response in one piece: to fill much fresh memory takes long. */
 export const MAX_RESPONSE_BYTES = 0x800000;
-/** Days since 1970-01-01 of 0001-01-01 and 9999-12-31, between which the dates of hotels are. */
-export const FIRST_DAY = -719_162;
-export const LAST_DAY = 2_932_896;
-export const DAY_MS = 86_400_000;
 /** Length of a record's header, before its entry: assembly/arena/record.ts. */
 export const RECORD_HEADER_BYTES = 32;
 /** Length of a record of a table of keys, and marks in it: assembly/redis-batch/pending-keys.ts. */

@@ -1,5 +1,5 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
-import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../hotels/entry-layout.ts';
+import { BODY_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
@@ -8,10 +8,9 @@ import { BatchLookup } from './batch-lookup.ts';
 import { writeKey, writeKeys } from './key-bytes.ts';
 import { StoredTag, tagStart } from './tag.ts';
 
-/** Fields of the entry of a record, in words of four bytes, or doubles, from the record's start. */
+/** Fields of the entry of a record, in words of four bytes from the record's start. */
 const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
 const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
-const VALID_UNTIL_DOUBLE = (RECORD_HEADER_BYTES + VALID_UNTIL_AT) / 8;
 
 /** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
@@ -92,27 +91,12 @@ export class CacheArena {
 
   /**
    * Returns the ref of the hotel with this key, ABSENT if it is known that there is none, or MISS. A hotel stored before
-   * `minStoredAtMs`, or whose `certified` has flipped by `wallMs` (epoch ms), is a MISS. All other times here share one
+   * `minStoredAtMs`, or whose `certified` is not right at `wallMs` (epoch ms), is a MISS. All other times here share one
    * clock, which the caller chooses.
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
     return length === 0 ? MISS : this.#wasm.find(numberOf(namespace), length, nowMs, minStoredAtMs, wallMs);
-  }
-
-  /** Returns the time at which the entry was put. */
-  storedAtMs(ref: number): number {
-    return this.#floats[ref + 1]!;
-  }
-
-  /** Returns the time at which the entry expires. */
-  expiresAtMs(ref: number): number {
-    return this.#floats[ref + 2]!;
-  }
-
-  /** Returns the time at which `certified` flips, in epoch ms. */
-  validUntilMs(ref: number): number {
-    return this.#floats[ref + VALID_UNTIL_DOUBLE]!;
   }
 
   /** Returns the tag of a view; tags differ where the bytes differ. The object is the same for all tags. */

@@ -3,21 +3,19 @@ import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
 import { type Entry, NARROW_END_BYTES } from '../../hotels/entry.ts';
 import {
   BODY_LENGTH_AT,
-  CHANNEL_LENGTH_AT,
-  FLAGS_AT,
   FULL_TAG_AT,
   HEADER_BYTES,
-  ID_LENGTH_AT,
+  KEY_LENGTHS_AT,
   MAGIC_AT,
   NARROW_TAG_AT,
-  PRESENT,
-  REGISTRY_LENGTH_AT,
   TAG_BYTES,
+  VALID_FROM_AT,
 } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
+import { wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { absenceOf } from '../redis-hotel-cache.ts';
@@ -65,14 +63,16 @@ describe('hotels in Redis', () => {
     expect(found).toEqual([undefined, expect.anything(), undefined]);
   });
 
-  it('are returned as they read today, and stay as they are in Redis', async () => {
+  it('are misses, and no invalid values, when their certification has flipped', async () => {
     const dated = rowOf({ id: 'h', certified_from: '2020-01-01', certified_until: '2020-01-31' });
     await redis.cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
-    const before = new Map(redis.store.stored);
-    const [found] = await redis.reader.read('id', ['h']);
-    expect([found!.validUntilMs, found!.label]).toEqual([Infinity, 5]);
-    expect(JSON.parse(String(found!.body('full'))).certified).toBe(false);
-    expect(redis.store.stored).toEqual(before);
+    expect(await redis.reader.read('id', ['h'])).toEqual([undefined]);
+    const never = forged(hotel(5).bytes, (bytes) => bytes.writeDoubleLE(Number.NaN, VALID_FROM_AT));
+    redis.store.stored.set('p:h:h', never);
+    expect(await redis.reader.read('id', ['h'])).toEqual([undefined]);
+    expect(redis.counted).toMatchObject({ miss: 2, invalid: 0 });
+    await redis.cache.fill([encodeHotel(dated, 5, wallMs())]);
+    expect(await redis.reader.read('id', ['h'])).toEqual([expect.anything()]);
   });
 
   it('live as long as their pointers, for half of the maximum to all of it, and absences for a short time', async () => {
@@ -124,7 +124,7 @@ describe('absences in Redis', () => {
 
   it('of another key, of another length or of none are ignored', async () => {
     const value = absenceOf('channel', 'C', 7);
-    const wrong = [MAGIC_AT, CHANNEL_LENGTH_AT, FLAGS_AT, HEADER_BYTES].flatMap((at) => {
+    const wrong = [MAGIC_AT, BODY_LENGTH_AT, KEY_LENGTHS_AT + 2, HEADER_BYTES].flatMap((at) => {
       const changed = Buffer.from(value);
       changed[1 + at]! ^= 1;
       return [changed];
@@ -174,10 +174,9 @@ describe('an invalid value', () => {
 
   it('is an entry with a flipped bit in its magic number, its lengths or its id', async () => {
     await redis.cache.fill([hotel(5)]);
-    const lengths = [BODY_LENGTH_AT, ID_LENGTH_AT, CHANNEL_LENGTH_AT, REGISTRY_LENGTH_AT, FLAGS_AT];
-    for (const at of [MAGIC_AT, ...lengths, HEADER_BYTES]) {
+    const lengths = [0, 2, 4].map((at) => KEY_LENGTHS_AT + at);
+    for (const at of [MAGIC_AT, BODY_LENGTH_AT, ...lengths, HEADER_BYTES]) {
       for (let bit = 0; bit < 8; bit++) {
-        if (at === FLAGS_AT && 1 << bit !== PRESENT) continue;
         redis.store.stored.set(
           'p:h:h',
           forged(hotel(5).bytes, (bytes) => bytes.writeUInt8(bytes[at]! ^ (1 << bit), at)),

@@ -1,5 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
+import { encodeHotel } from '../../hotels/encode.ts';
 import type { View } from '../../hotels/entry.ts';
+import { rowOf } from '../../hotels/row.fixture.ts';
+import { DAY_MS } from '../../lib/clock.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { ABSENT, MISS } from '../arena/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
@@ -155,20 +158,19 @@ describe('a batch from Redis', () => {
   });
 
   it('has a gap for a hotel before and after the days for which its entry is valid', async () => {
-    const DAY_MS = 86_400_000;
     const dates = { certified_from: '2026-11-22', certified_until: '2026-11-23' };
-    const certified = hotel({ id: 'h0', channel_id: 'ch-0', ...dates });
+    const at = (ms: number) => encodeHotel(rowOf({ id: 'h0', channel_id: 'ch-0', ...dates }), 1, ms);
     const { answer, around, store } = await open(['redis'], 0);
     const turnsMs = NOW_MS + DAY_MS;
     for (const [entry, atMs, isGap] of [
-      [certified, turnsMs - 1, false],
-      [certified, turnsMs, true],
-      [certified.at(turnsMs), turnsMs - 1, true],
-      [certified.at(turnsMs), turnsMs, false],
-      [certified.at(turnsMs), turnsMs + 2 * DAY_MS - 1, false],
-      [certified.at(turnsMs), turnsMs + 2 * DAY_MS, true],
-      [certified.at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS - 1, true],
-      [certified.at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS, false],
+      [at(NOW_MS), turnsMs - 1, false],
+      [at(NOW_MS), turnsMs, true],
+      [at(turnsMs), turnsMs - 1, true],
+      [at(turnsMs), turnsMs, false],
+      [at(turnsMs), turnsMs + 2 * DAY_MS - 1, false],
+      [at(turnsMs), turnsMs + 2 * DAY_MS, true],
+      [at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS - 1, true],
+      [at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS, false],
     ] as const) {
       vi.useFakeTimers({ toFake: ['Date'], now: atMs });
       store.stored.set('p:h:h0', entry.bytes);

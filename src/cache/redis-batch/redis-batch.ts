@@ -1,7 +1,7 @@
 import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs, wallMs } from '../../lib/clock.ts';
+import { monotonicMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { OK } from '../../wasm/constants.ts';
@@ -83,7 +83,7 @@ export class RedisBatchReader {
     return this.#readHotels({ pending, wanted: view, done, isOver });
   }
 
-  /** Returns the hotels in Redis as they read today, null for absent and undefined for unknown keys. */
+  /** Returns the hotels in Redis, null for absent and undefined for unknown keys. */
   async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
     const parts: Promise<(Found | undefined)[]>[] = [];
     for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
@@ -93,7 +93,6 @@ export class RedisBatchReader {
 
   async #readPart(namespace: Namespace, part: string[]): Promise<(Found | undefined)[]> {
     const { cache, count } = this.#options;
-    const nowMs = wallMs();
     const found: (Found | undefined)[] = [];
     const misses = this.#options.local.arena.missAll(namespace, part);
     const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
@@ -103,7 +102,7 @@ export class RedisBatchReader {
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
       const entries = left.entries();
-      for (const key of part) found.push(entries.get(key)?.at(nowMs) ?? entries.get(key));
+      for (const key of part) found.push(entries.get(key));
     };
     await this.#readHotels({ pending, wanted: 'entries', done, isOver: () => false });
     return found;

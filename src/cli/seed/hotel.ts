@@ -1,5 +1,5 @@
 import { EMPTY_ROW, type HotelRow } from '../../hotels/row.ts';
-import { DAY_MS } from '../../wasm/constants.ts';
+import { DAY_MS } from '../../lib/clock.ts';
 import { Draw } from './draw.ts';
 
 /** ISO 3166-1 alpha-2 code; languages; postal code, `#` a digit, `@` a letter; line; streets; cities with latitude and longitude. */

@@ -14,7 +14,7 @@
  *    28  u32  length of the rest in bytes
  *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
-import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../../../hotels/entry-layout';
+import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { RECORD_HEADER_BYTES as HEADER_BYTES } from '../../constants';
 import { hasKey, isSame } from '../entry';
 
@@ -67,10 +67,6 @@ export function lengthOf(record: usize): u32 {
 
 export function labelOf(record: usize): f64 {
   return load<f64>(record, ENTRY_AT + LABEL_AT);
-}
-
-export function validUntilOf(record: usize): f64 {
-  return load<f64>(record, ENTRY_AT + VALID_UNTIL_AT);
 }
 
 export function setFrequency(record: usize, frequency: u8): void {

@@ -1,7 +1,7 @@
 /** Reads and writes of the arena by a single key. */
 import { LABEL_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
-import { entryKey, entryKeyLength, isValid } from '../entry';
+import { entryKey, entryKeyLength, isValid, isValidAt } from '../entry';
 import { hashOf } from '../hash';
 import { INPUT, mainStart, smallStart } from '../layout';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
@@ -20,7 +20,6 @@ import {
   sizeOf,
   storedAtOf,
   untilOf,
-  validUntilOf,
   writeHeader,
 } from './record';
 
@@ -98,7 +97,7 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
 export function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || storedAtOf(record) < minStoredAtMs || untilOf(record) <= nowMs) return MISS;
   if (kindOf(record) === ABSENCE) return ABSENT;
-  return validUntilOf(record) > wallMs ? <u32>(record >> 3) : MISS;
+  return isValidAt(record + RECORD_HEADER_BYTES, wallMs) ? <u32>(record >> 3) : MISS;
 }
 
 export function touch(record: usize): void {

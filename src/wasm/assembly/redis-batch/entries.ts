@@ -5,7 +5,7 @@ import { MAX_ENTRY_BYTES } from '../../constants';
 import { recordOf } from '../arena/links';
 import { putEntry } from '../arena/store';
 import { closeArray, endBody, MAX_END_BYTES } from '../array';
-import { hasKey, isValid } from '../entry';
+import { hasKey, isValid, isValidAt } from '../entry';
 import { hashOf, spread } from '../hash';
 import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT, SCRATCH } from '../layout';
 import {
@@ -21,10 +21,10 @@ import {
   setId,
 } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { isAbsence, isValidAt, keepAbsence } from './values';
+import { isAbsence, keepAbsence } from './values';
 import { isOutdated, newestChange } from './window';
 
-/** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
+/** What becomes of an entry: a body of the response, or the entry itself. */
 const FULL: u32 = 1;
 const ENTRIES: u32 = 2;
 
@@ -158,11 +158,8 @@ function take(entry: usize, length: u32): bool {
     return false;
   }
   if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
-  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-  const isCurrent = isValidAt(entry, nowWallMs);
-  if (view !== ENTRIES && !isCurrent) return false;
-  // the clock may have gone back before the midnight of its certification, which a lookup does not notice
-  if (storedAtMs >= 0 && isCurrent) storeLocally(entry, length);
+  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT)) || !isValidAt(entry, nowWallMs)) return false;
+  if (storedAtMs >= 0) storeLocally(entry, length);
   return add(entry, length);
 }
 
