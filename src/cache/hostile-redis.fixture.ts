@@ -1,9 +1,9 @@
+import { encodeAbsence } from '../hotels/encode.ts';
 import { BODY_LENGTH_AT, HEADER_BYTES, LABEL_AT, SHARED_LENGTH_AT } from '../hotels/entry-layout.ts';
 import type { ValuesReader } from '../redis/reply-parser.ts';
 import { hotel } from './arena/arena.fixture.ts';
-import { absenceOf } from './redis-hotel-cache.ts';
 
-const FIELDS = [0, 1, 79, 80, 1_020, 1_021, 0x7fff, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff];
+const FIELDS = [0, 1, 65, 66, 1_020, 1_021, 0x7fff, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff];
 const LENGTHS = ['-1', '-7', '', 'x', '0', '131072', '131073', '2147483647', '4294967295', '99999999999'];
 
 /** A key of nearly the maximum length begins with another. */
@@ -30,9 +30,9 @@ function storedAt(name: string): Buffer | null {
   const kind = random(24);
   const { bytes, id } = hotels[Number(name.slice(2).replace(/\D/, ''))] ?? oneOf(hotels);
   if (kind === 0) return null;
-  if (kind === 1) return absenceOf(oneOf(['id', 'channel']), name.slice(2), oneOf([1, Number.NaN]));
+  if (kind === 1) return encodeAbsence(oneOf(['id', 'channel']), name.slice(2), oneOf([1, Number.NaN]));
   if (kind === 2)
-    return Buffer.alloc(oneOf(random(9) ? [0, 1, 1_021] : [131_073, 600_000]), oneOf(['>', '-']));
+    return Buffer.alloc(oneOf(random(9) ? [0, 1, 1_021] : [131_073, 600_000]), oneOf(['>', 'H']));
   if (!name.startsWith('h:')) return Buffer.from(`>${kind === 3 ? random(1_000) + LONG : id}`);
   if (kind < 20) return bytes;
   const forged = Buffer.from(bytes);

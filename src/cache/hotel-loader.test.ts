@@ -1,6 +1,7 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
+import { encodeAbsence } from '../hotels/encode.ts';
 import type { Found } from '../hotels/entry.ts';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -9,7 +10,6 @@ import { hotel } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { HotelReader } from './hotel-reader.ts';
 import { openRedisBatch } from './redis-batch/redis-batch.fixture.ts';
-import { absenceOf } from './redis-hotel-cache.ts';
 
 /** Position at which hotels are read before any change of a test, and that of the change. */
 const BEFORE = 10;
@@ -176,7 +176,7 @@ it.each(KEYS_OF_A)(
     expect(redis.local.find(namespace, key)).not.toBe(ABSENT);
     // it stands in Redis with its label
     const name = redis.cache.prefixOf(namespace) + key;
-    expect(redis.store.stored.get(name)).toEqual(absenceOf(namespace, key, BEFORE));
+    expect(redis.store.stored.get(name)).toEqual(encodeAbsence(namespace, key, BEFORE));
     expect(await fromRedis(namespace, key)).toBeUndefined();
     expect(await load(namespace, key)).toBe('new');
   },

@@ -7,12 +7,10 @@ import type { RedisCacheOptions, RedisStore, TimedValue } from '../redis/store.t
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';
-/** Prefix of the absence of a pointer; the entry of an absent hotel with this key follows. */
-const ABSENCE_PREFIX = '-';
 
 /**
  * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
- * `<prefix>:c:…` and `<prefix>:r:…`. Values are set after a load and are never removed. Entries and absences carry labels, by
+ * `<prefix>:c:…` and `<prefix>:r:…`. An absence is in place of the entry or the pointer. Values are set after a load and are never removed. Entries and absences carry labels, by
  * which a reader decides whether to use them. A pointer needs none: the entry contains the ids that the hotel has.
  */
 export class RedisHotelCache {
@@ -37,9 +35,9 @@ export class RedisHotelCache {
   /** Stores entries, and pointers from their channel and registry ids. */
   async fill(entries: Entry[]): Promise<void> {
     const values: TimedValue[] = [];
-    for (const { id, channelId, registryId, bytes, present } of entries) {
+    for (const { id, channelId, registryId, bytes } of entries) {
       // the same lifetime for all, so that one load restores all
-      const ttlMs = lifetimeMs(present ? this.#options.ttlMs : MAX_ABSENCE_MS);
+      const ttlMs = lifetimeMs(this.#options.ttlMs);
       const pointer = POINTER_PREFIX + id;
       values.push([this.prefixOf('id') + id, bytes, ttlMs]);
       if (channelId !== null) values.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
@@ -52,13 +50,7 @@ export class RedisHotelCache {
   async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
     const start = this.prefixOf(namespace);
     await this.#redis.setMany(
-      keys.map((key) => [start + key, absenceOf(namespace, key, label), lifetimeMs(MAX_ABSENCE_MS)]),
+      keys.map((key) => [start + key, encodeAbsence(namespace, key, label), lifetimeMs(MAX_ABSENCE_MS)]),
     );
   }
-}
-
-/** Returns the value that states in Redis that no hotel had this key when it was read at `label`. */
-export function absenceOf(namespace: Namespace, key: string, label: number): Buffer {
-  const { bytes } = encodeAbsence(namespace, key, label);
-  return namespace === 'id' ? bytes : Buffer.concat([Buffer.from(ABSENCE_PREFIX), bytes]);
 }

@@ -76,11 +76,11 @@ export async function encodeInTurns<Row>(
   while (at < rows.length) await eventLoop.run(`rows of ${owner}`, workOf(bytes), encodeNext);
 }
 
-/** Encodes that no hotel had this key when it was read at `label`: an entry that has this key alone, and no body. */
-export function encodeAbsence(namespace: Namespace, key: string, label: number): Entry {
+/** Returns the entry that states that no hotel had this key when it was read at `label`. It has this key alone, and no body. */
+export function encodeAbsence(namespace: Namespace, key: string, label: number): Buffer {
   const keys: (string | null)[] = [null, null, null];
   keys[numberOf(namespace)] = key;
-  return new Entry(allocate(label, keys, 0));
+  return allocate(label, keys, 0);
 }
 
 /** Returns the bytes of an entry with its label and its keys, and with room for a body. */

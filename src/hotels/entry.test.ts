@@ -24,7 +24,7 @@ it('a hotel has the JSON of the contract, the narrow view all but the registry i
     const narrow = jsonOf(entry, 'narrow');
     expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
     expect(jsonOf(entry, 'full')).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
-    expect([entry.present, entry.id, entry.label]).toEqual([true, one.id, readAt]);
+    expect([entry.id, entry.label]).toEqual([one.id, readAt]);
     expect([entry.channelId, entry.registryId]).toEqual([one.channel_id, one.registry_id]);
   });
 });

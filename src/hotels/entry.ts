@@ -21,7 +21,7 @@ export type View = (typeof VIEWS)[number];
 /** Hotel, or null if none has the key. */
 export type Found = Entry | null;
 
-/** Valid entry: a read-only view of its bytes. */
+/** Valid entry of a hotel: a read-only view of its bytes. */
 export class Entry {
   /** as the caches store them */
   readonly bytes: Buffer;
@@ -29,11 +29,6 @@ export class Entry {
   /** Takes the bytes of an entry that is known to be valid; the program of the caches checks those from Redis. */
   constructor(bytes: Buffer) {
     this.bytes = bytes;
-  }
-
-  /** False for the absence of a hotel. */
-  get present(): boolean {
-    return this.#fullLength > 0;
   }
 
   /** Position of the log at which the hotel was read: the entry contains every change up to it. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { openRedisBatch } from '../cache/redis-batch/redis-batch.fixture.ts';
-import { absenceOf } from '../cache/redis-hotel-cache.ts';
+import { encodeAbsence } from '../hotels/encode.ts';
 import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
 import { Window, type WindowNamespace } from './window.ts';
@@ -92,7 +92,8 @@ describe('WebAssembly', () => {
 
   /** Returns whether a hotel or absence with this label in Redis is used. */
   async function isUsed(namespace: Namespace, key: string, label: number): Promise<boolean> {
-    const stored = namespace === 'id' ? hotel({ id: key, label }).bytes : absenceOf(namespace, key, label);
+    const stored =
+      namespace === 'id' ? hotel({ id: key, label }).bytes : encodeAbsence(namespace, key, label);
     store.stored.set(`p:${KEY_PREFIX[namespace]}${key}`, stored);
     const [found] = await reader.read(namespace, [key]);
     return found !== undefined;

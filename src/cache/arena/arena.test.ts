@@ -29,7 +29,7 @@ it('an entry is rejected when it is too large, absent, or has inconsistent lengt
   const broken = Buffer.from(hotel({ id: 'a' }).bytes);
   broken.writeUInt32LE(0xffffffff, BODY_LENGTH_AT);
   const large = hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes;
-  for (const bytes of [large, broken, new Uint8Array(0), encodeAbsence('id', 'a', 1).bytes])
+  for (const bytes of [large, broken, new Uint8Array(0), encodeAbsence('id', 'a', 1)])
     expect(arena.put(bytes, NOW_MS, LATER_MS)).toBe(false);
   expect(arena.stats()).toMatchObject({ entries: 0 });
   const larger = hotel({ id: 'a', description: 'x'.repeat(MAX_ENTRY_BYTES) });

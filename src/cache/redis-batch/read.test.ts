@@ -18,7 +18,6 @@ import type { HotelRow } from '../../hotels/row.ts';
 import { wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
-import { absenceOf } from '../redis-hotel-cache.ts';
 import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 
 const MIB = 1024 ** 2;
@@ -82,7 +81,7 @@ describe('hotels in Redis', () => {
     expect(ofEntry).toBeLessThanOrEqual(TTL_MS);
     redis.store.lifetimesMs.clear();
     await redis.cache.rememberAbsent('channel', ['C'], 5);
-    await redis.cache.fill([encodeAbsence('id', 'h', 5)]);
+    await redis.cache.rememberAbsent('id', ['h'], 5);
     const ofAbsences = [...redis.store.lifetimesMs.values()];
     expect(ofAbsences.map((ttlMs) => ttlMs <= MAX_ABSENCE_MS)).toEqual([true, true]);
   });
@@ -117,23 +116,23 @@ describe('absences in Redis', () => {
 
   it('of a removed hotel, to which a pointer still leads, are misses and no invalid values', async () => {
     await redis.cache.fill([hotel(5)]);
-    await redis.cache.fill([encodeAbsence('id', 'h', 6)]);
+    await redis.cache.rememberAbsent('id', ['h'], 6);
     expect(await readAll()).toEqual([null, undefined, undefined]);
     expect(redis.counted.invalid).toBe(0);
   });
 
   it('of another key, of another length or of none are ignored', async () => {
-    const value = absenceOf('channel', 'C', 7);
+    const value = encodeAbsence('channel', 'C', 7);
     const wrong = [MAGIC_AT, BODY_LENGTH_AT, KEY_LENGTHS_AT + 2, HEADER_BYTES].flatMap((at) => {
       const changed = Buffer.from(value);
-      changed[1 + at]! ^= 1;
+      changed[at]! ^= 1;
       return [changed];
     });
     const others = [
-      absenceOf('channel', 'D', 7),
-      absenceOf('registry', 'C', 7),
-      Buffer.concat([Buffer.from('-'), absenceOf('id', 'C', 7)]),
-      Buffer.concat([Buffer.from('-'), hotel(7).bytes]),
+      encodeAbsence('channel', 'D', 7),
+      encodeAbsence('registry', 'C', 7),
+      encodeAbsence('id', 'C', 7),
+      hotel(7).bytes,
       value.subarray(0, -1),
       Buffer.concat([value, Buffer.from('0')]),
     ];
@@ -144,7 +143,7 @@ describe('absences in Redis', () => {
   });
 });
 
-const TEXTS = ['', 'corrupt', '-', '-x', '-5 ', '>', '{"id":"h"}', 'x'.repeat(79)];
+const TEXTS = ['', 'corrupt', '-', '>', 'HED5', '{"id":"h"}', 'x'.repeat(HEADER_BYTES - 1)];
 const INVALID: [string, (original: Buffer) => Buffer][] = [
   ...TEXTS.map((text): [string, () => Buffer] => [text, () => Buffer.from(text)]),
   ['an entry that is cut off', (original) => original.subarray(0, -1)],

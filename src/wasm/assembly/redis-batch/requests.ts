@@ -28,7 +28,6 @@ const ID: u32 = 0;
  */
 const REFRESH_ONE_OF: u32 = 64;
 const POINTER_MARK: u8 = 0x3e;
-const ABSENCE_MARK: u8 = 0x2d;
 
 let batches: u32 = 0;
 
@@ -135,13 +134,12 @@ export function requestEntries(
     const valueLength = load<i32>(at, 4);
     at += 8;
     if (valueLength < 0) continue;
-    const mark: u8 = valueLength > 0 ? load<u8>(value) : 0;
-    if (mark === ABSENCE_MARK && isAbsence(value + 1, valueLength - 1, namespace, key, keyLength)) {
-      if (isOutdated(namespace, key, keyLength, load<f64>(value + 1, LABEL_AT))) continue;
+    if (isAbsence(value, valueLength, namespace, key, keyLength)) {
+      if (isOutdated(namespace, key, keyLength, load<f64>(value, LABEL_AT))) continue;
       setId(SCRATCH, i, 0, NO_HOTEL);
       if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
       absent++;
-    } else if (mark === POINTER_MARK && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
+    } else if (valueLength > 1 && load<u8>(value) === POINTER_MARK && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
       rememberId(hashOf(namespace, key, keyLength), value + 1, valueLength - 1);
