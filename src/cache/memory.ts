@@ -25,7 +25,6 @@ export class CacheMemory {
   readonly buffer: ArrayBuffer;
   readonly bytes: Buffer;
   readonly words: Uint32Array;
-  readonly floats: Float64Array;
   /** cells of the window (log/window.ts) with which entries and absences are compared */
   readonly window: Float64Array;
   /** space for a reply of Redis */
@@ -51,7 +50,6 @@ export class CacheMemory {
     this.buffer = buffer;
     this.bytes = Buffer.from(buffer);
     this.words = new Uint32Array(buffer);
-    this.floats = new Float64Array(buffer);
     this.reply = this.#part(wasm.REPLY.value, wasm.REPLY_BYTES.value);
     this.window = new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1);
   }

@@ -31,7 +31,7 @@ it('an entry is rejected when it is too large, absent, or has inconsistent lengt
   const large = hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes;
   for (const bytes of [large, broken, new Uint8Array(0), encodeAbsence('id', 'a', 1)])
     expect(arena.put(bytes, NOW_MS, LATER_MS)).toBe(false);
-  expect(arena.stats()).toMatchObject({ entries: 0 });
+  expect(arena.stats()).toMatchObject({ entries: 0, puts: 0 });
   const larger = hotel({ id: 'a', description: 'x'.repeat(MAX_ENTRY_BYTES) });
   expect(new CacheArena(new CacheMemory(1024 * MIB)).put(larger.bytes, NOW_MS, LATER_MS)).toBe(false);
 });

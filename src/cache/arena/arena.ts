@@ -45,7 +45,7 @@ export class CacheArena {
   readonly #memory: ArrayBuffer;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
-  readonly #floats: Float64Array;
+  readonly #stats: Float64Array;
   readonly #input: number;
   /** space for keys and bodies; a longer body throws */
   readonly #inputArea: Buffer;
@@ -61,7 +61,7 @@ export class CacheArena {
     this.#memory = memory.buffer;
     this.#bytes = memory.bytes;
     this.#words = memory.words;
-    this.#floats = memory.floats;
+    this.#stats = new Float64Array(memory.buffer, wasm.RESULT.value);
     this.#maxEntryBytes = wasm.maxEntryBytes();
     this.#input = wasm.INPUT.value;
     this.#inputArea = this.#bytes.subarray(this.#input, this.#input + wasm.INPUT_BYTES.value);
@@ -249,15 +249,8 @@ export class CacheArena {
 
   stats(): ArenaStats {
     this.#wasm.stats();
-    const [entries, absences, bytes, evictions, puts] = this.#floats.subarray(this.#result / 8);
-    return {
-      entries: entries!,
-      absences: absences!,
-      bytes: bytes!,
-      maxBytes: this.#maxBytes,
-      evictions: evictions!,
-      puts: puts!,
-    };
+    const [entries = 0, absences = 0, bytes = 0, evictions = 0, puts = 0] = this.#stats;
+    return { entries, absences, bytes, maxBytes: this.#maxBytes, evictions, puts };
   }
 }
 

@@ -51,17 +51,11 @@ export class BatchLookup {
     const [words, word] = [this.#words, this.#result];
     this.#keys = keys;
     this.#count = words[word + 8]!;
-    if (status !== OK) {
-      this.hits = 0;
-      this.absences = 0;
-      this.misses = status === TOO_LARGE ? this.#count : 0;
-      this.#outputLength = 0;
-      return this;
-    }
-    this.hits = words[word]!;
-    this.absences = words[word + 1]!;
-    this.misses = words[word + 2]!;
-    this.#outputLength = words[word + 3]!;
+    const isOk = status === OK;
+    this.hits = isOk ? words[word]! : 0;
+    this.absences = isOk ? words[word + 1]! : 0;
+    this.misses = isOk ? words[word + 2]! : status === TOO_LARGE ? this.#count : 0;
+    this.#outputLength = isOk ? words[word + 3]! : 0;
     return this;
   }
 
