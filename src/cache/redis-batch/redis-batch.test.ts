@@ -159,23 +159,21 @@ describe('a batch from Redis', () => {
 
   it('has a gap for a hotel before and after the days for which its entry is valid', async () => {
     const dates = { certified_from: '2026-11-22', certified_until: '2026-11-23' };
-    const at = (ms: number) => encodeHotel(rowOf({ id: 'h0', channel_id: 'ch-0', ...dates }), 1, ms);
+    const [fromMs, untilMs] = [NOW_MS + DAY_MS, NOW_MS + 3 * DAY_MS];
     const { answer, around, store } = await open(['redis'], 0);
-    const turnsMs = NOW_MS + DAY_MS;
-    for (const [entry, atMs, isGap] of [
-      [at(NOW_MS), turnsMs - 1, false],
-      [at(NOW_MS), turnsMs, true],
-      [at(turnsMs), turnsMs - 1, true],
-      [at(turnsMs), turnsMs, false],
-      [at(turnsMs), turnsMs + 2 * DAY_MS - 1, false],
-      [at(turnsMs), turnsMs + 2 * DAY_MS, true],
-      [at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS - 1, true],
-      [at(turnsMs + 2 * DAY_MS), turnsMs + 2 * DAY_MS, false],
+    for (const [readMs, atMs, gaps] of [
+      [fromMs - 1, fromMs, [0]],
+      [fromMs, fromMs - 1, [0]],
+      [fromMs, fromMs, []],
+      [fromMs, untilMs - 1, []],
+      [fromMs, untilMs, [0]],
+      [untilMs, untilMs - 1, [0]],
     ] as const) {
       vi.useFakeTimers({ toFake: ['Date'], now: atMs });
-      store.stored.set('p:h:h0', entry.bytes);
+      const row = rowOf({ id: 'h0', channel_id: 'ch-0', ...dates });
+      store.stored.set('p:h:h0', encodeHotel(row, 1, readMs).bytes);
       await answer([0]);
-      expect(around.gaps).toEqual(isGap ? [0] : []);
+      expect(around.gaps).toEqual(gaps);
     }
   });
 });
