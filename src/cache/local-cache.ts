@@ -10,14 +10,6 @@ import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import type { BatchLookup } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
 
-/**
- * While the local cache is full, one of this number of entries from Redis is stored. Most entries of a large data set
- * are evicted before their second use, and to store an entry and evict another takes longer than to read it from a reply
- * of Redis. Hit ratio for Zipf reads (exponent 0.8) with room for 33 % of the hotels: 63.2 %, against 68.0 % with all
- * stored.
- */
-const SAMPLED_ONE_OF = 32;
-
 interface LocalCacheOptions {
   freshness: Pick<Freshness, 'oldestReadMs'>;
   /** counts of looked-up keys by result, incremented here */
@@ -92,11 +84,6 @@ export class LocalCache {
     );
     if (!mayMiss && batchLookup.misses > 0) return undefined;
     return this.#counted(batchLookup);
-  }
-
-  /** Number of entries from Redis of which one is stored. */
-  get storedOneOf(): number {
-    return this.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
   }
 
   /** Stores an entry; its age counts from `readAtMs`, the beginning of the query. */

@@ -60,7 +60,6 @@ export interface CacheWasm {
     view: number,
     wallMs: number,
     hitsLength: number,
-    storedOneOf: number,
     nowMs: number,
     maxAgeMs: number,
     maxAbsenceMs: number,

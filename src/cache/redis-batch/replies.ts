@@ -66,7 +66,6 @@ export function takeEntries(
   wasm.takeEntries(
     ...([count, numberOf(namespace), NUMBERS[wanted], wallMs()] as const),
     known === EMPTY_ARRAY ? 1 : known.length,
-    local.storedOneOf,
     local.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );

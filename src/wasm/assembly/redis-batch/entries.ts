@@ -2,6 +2,7 @@
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
+import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/links';
 import { putEntry } from '../arena/store';
 import { closeArray, endBody, MAX_END_BYTES } from '../array';
@@ -24,6 +25,13 @@ import { forgetId } from './pointer-cache';
 import { isAbsence, keepAbsence } from './values';
 import { isOutdated, newestChange } from './window';
 
+/**
+ * While the local cache is full, one of this number of entries is stored. Most entries of a large data set are evicted before
+ * their second use, and to store an entry and evict another takes longer than to read it from a reply. Hit ratio for Zipf reads
+ * (exponent 0.8) with room for 33 % of the hotels: 63.2 %, against 68.0 % with all stored.
+ */
+const STORED_ONE_OF: u32 = 32;
+
 /** What becomes of an entry: a body of the response, or the entry itself. */
 const FULL: u32 = 1;
 const ENTRIES: u32 = 2;
@@ -42,8 +50,6 @@ let gaps: u32 = 0;
 let hits: u32 = 0;
 let absent: u32 = 0;
 let invalid: u32 = 0;
-/** one of so many entries is stored in the local cache */
-let storedOneOf: u32 = 0;
 /** entries since the last that was stored */
 let passed: u32 = 0;
 /** time at which entries are stored, negative: none is; for how long at most */
@@ -54,8 +60,8 @@ let maxAbsenceMs: f64 = 0;
 /**
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
  * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
- * cache stores one of `ofStored` entries as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT: the response's length, its gaps, hits, absent keys and
- * invalid values. The table then has the places of gaps, and of ENTRIES.
+ * cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
+ * the response's length, its gaps, hits, absent keys and invalid values. The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(
   count: u32,
@@ -63,7 +69,6 @@ export function takeEntries(
   ofView: u32,
   wallMs: f64,
   ofHits: u32,
-  ofStored: u32,
   nowMs: f64,
   ofMaxAgeMs: f64,
   ofMaxAbsenceMs: f64,
@@ -75,7 +80,6 @@ export function takeEntries(
   hitsLength = ofHits;
   hitsTaken = 0;
   isOutputFull = false;
-  storedOneOf = ofStored;
   storedAtMs = nowMs;
   maxAgeMs = ofMaxAgeMs;
   maxAbsenceMs = ofMaxAbsenceMs;
@@ -169,7 +173,7 @@ function storeLocally(entry: usize, length: u32): void {
   const keyLength = keyLengthOf(SCRATCH, next);
   const hash = hashOf(namespace, key, keyLength);
   const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
-  if (!isHeld && ++passed < storedOneOf) return;
+  if (!isHeld && !hasRoomInMain() && ++passed < STORED_ONE_OF) return;
   if (!isHeld) passed = 0;
   putEntry(entry, length, storedAtMs, storedAtMs + maxAgeMs * spread(hash));
 }
