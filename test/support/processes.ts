@@ -1,8 +1,36 @@
+import { execFile } from 'node:child_process';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { vi } from 'vitest';
-import { processes } from '../../src/demo/servers/processes.ts';
 import type { Service } from './service.ts';
+
+interface Process {
+  pid: number;
+  parent: number;
+}
+
+/** Returns all running processes, without zombies, which stay forever if no parent reaps them. */
+async function processes(): Promise<Process[]> {
+  const lines = await (process.platform === 'linux' ? ofProc() : ofPs());
+  return lines
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, state]) => !state!.startsWith('Z'))
+    .map(([pid, , parent]) => ({ pid: Number(pid), parent: Number(parent) }));
+}
+
+/** Returns lines that begin with pid, state and parent. */
+async function ofProc(): Promise<string[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
+  // the name in brackets may contain anything
+  return stats.filter(Boolean).map((stat) => stat.replace(/ \(.*\)/s, ''));
+}
+
+async function ofPs(): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,stat=,ppid=']);
+  return stdout.trim().split('\n');
+}
 
 /** Returns the running children of `pid`. */
 export async function childrenOf(pid: number): Promise<number[]> {
@@ -15,11 +43,6 @@ export async function descendantsOf(pid: number): Promise<number[]> {
   // the list grows while it is iterated
   for (const parent of found) for (const child of all) if (child.parent === parent) found.push(child.pid);
   return found.slice(1);
-}
-
-/** Returns the running processes of a group. */
-export async function groupOf(leader: number): Promise<number[]> {
-  return (await processes()).filter(({ group }) => group === leader).map(({ pid }) => pid);
 }
 
 /** Returns those of these processes that run. */

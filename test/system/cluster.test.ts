@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { makeRelease } from '../procedures/release.ts';
 import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
-import { groupOf, runningOf, unreadBytes } from '../support/processes.ts';
+import { runningOf, unreadBytes } from '../support/processes.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -68,7 +68,7 @@ describe('the workers', () => {
 
   // last, because no service is left
   it('exit after their primary was killed', async () => {
-    const group = await groupOf(service.pid);
+    const group = [service.pid, ...(await service.workerPids())];
     expect(group).toHaveLength(4);
     process.kill(service.pid, 'SIGKILL');
     expect(await service.exited).toEqual({ code: null, signal: 'SIGKILL', forced: false });
@@ -139,7 +139,7 @@ describe('the exit', () => {
       const idle = new RawConnection(service.port);
       await idle.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
       expect((await idle.read())?.status).toBe(200);
-      const group = await groupOf(service.pid);
+      const group = [service.pid, ...(await service.workerPids())];
       expect(group).toHaveLength(3);
 
       process.kill(target * service.pid, signal);
@@ -193,7 +193,7 @@ describe('the exit', () => {
   it('is forced by a second signal, but not by a duplicate, as npm forwards it', async () => {
     const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
     await openSlow(service);
-    const group = await groupOf(service.pid);
+    const group = [service.pid, ...(await service.workerPids())];
     // it handles both at once when it continues; two of one kind would be one
     process.kill(service.pid, 'SIGSTOP');
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGCONT']) process.kill(service.pid, signal);

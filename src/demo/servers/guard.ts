@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Order, Report } from './guarded.ts';
-import { processes } from './processes.ts';
 
 /**
  * Guard: a process between a server and its starter. It runs the server and reports its pid and exit. It stops the server
@@ -42,19 +41,19 @@ async function run({ before, command }: Order): Promise<void> {
   if (stopping) return;
   const child = start(command);
   const end = ended(child);
+  // its child processes write to the same pipes
+  const closed = new Promise<string>((resolve) => child.once('close', () => resolve('closed')));
   if (child.pid !== undefined) report({ pid: child.pid });
   const { code, signal } = await end;
-  const untilMs = performance.now() + OUTLIVE_MS;
-  while ((await processes()).some(({ group }) => group === child.pid)) {
-    if (performance.now() > untilMs && killGroup()) forced = true;
-    await sleep(20);
-  }
+  if ((await Promise.race([closed, sleep(OUTLIVE_MS)])) !== 'closed' && killGroup()) forced = true;
   report({ exit: { code, signal, forced } });
 }
 
 function start([file, ...args]: [string, ...string[]]): ChildProcess {
   const { env, cwd, user } = order!;
-  server = spawn(file, args, { env, cwd, ...user, stdio: ['ignore', 'inherit', 'inherit'], detached: true });
+  server = spawn(file, args, { env, cwd, ...user, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  for (const name of ['stdout', 'stderr'] as const)
+    server[name]!.on('data', (bytes: Buffer) => process[name].write(bytes));
   return server;
 }
 
