@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
-import { createCollection } from '../cli/collections.ts';
 import { parseWhole } from '../cli/common/arguments.ts';
 import { count } from '../cli/common/progress.ts';
 import { createKey } from '../cli/keys.ts';
@@ -10,17 +9,13 @@ import { Shutdown } from '../lib/shutdown.ts';
 import { onStopSignals } from '../lib/stop-signals.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { migrate } from '../postgres/migrate.ts';
-import { type Examples, screen } from './screen.ts';
 import { type Guarded, runGuarded } from './servers/guarded.ts';
 import { choosePort } from './servers/port.ts';
 import { type PostgresServer, startPostgres } from './servers/postgres.ts';
 import { findRedis } from './servers/redis.ts';
-import { demoOrder, untilReady } from './service.ts';
-import { makeTools } from './tools.ts';
+import { serviceOrder, untilReady } from './service.ts';
 
 const DATABASE = 'hotels';
-/** The collection that the third key sees. */
-const COLLECTION = 'demo';
 const LOGIN = 'hotel_api';
 /** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
 const CONNECTIONS_PER_WORKER = 12;
@@ -70,7 +65,6 @@ process.exit(code);
  */
 async function run(): Promise<string> {
   const options = program.opts<{ hotels: number; workers: number; port?: number; adminPort?: number }>();
-  const startedAtMs = performance.now();
   const port = await choosePort(options.port, 8080, 'port', log);
   const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', log);
   if (port === adminPort) throw new Error('--port and --admin-port must differ');
@@ -87,27 +81,34 @@ async function run(): Promise<string> {
   if (!redis) log('Continuing without Redis: local caches and PostgreSQL.');
 
   log(`Generating ${options.hotels} hotels …`);
-  const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels);
+  const filled = await fill(postgres, options.hotels);
 
   log(`Starting the service with ${count('worker')(options.workers)} …`);
-  const tools = await makeTools({ ownerUrl, ...examples });
-  const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
   let isReady = false;
-  const starting = runGuarded(demoOrder(addresses, options.workers, tools), (line) => {
-    if (isReady) console.error(line);
-  });
+  const starting = runGuarded(
+    serviceOrder(
+      { databaseUrl: filled.serviceUrl, redisUrl: redis?.url, port, adminPort },
+      // the processors may be busy
+      { WORKERS: String(options.workers), LOG_LEVEL: 'warn', DATABASE_TIMEOUT_MS: '5000' },
+    ),
+    (line) => {
+      if (isReady) console.error(line);
+    },
+  );
   stopAtEnd('service', starting);
   const service = await starting;
   await untilReady(service, adminPort, 'the service');
   isReady = true;
 
-  log(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
-  log(
-    `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C stops it and removes all its files.`,
-  );
+  log(`  Service     http://127.0.0.1:${port}  /docs /openapi.json; pid ${service.pid}`);
+  log(`  Admin       http://127.0.0.1:${adminPort}  /livez /readyz /metrics`);
+  log(`  PostgreSQL  ${postgres.url(DATABASE)}`);
+  log(`  Redis       ${redis ? (redis.server?.url ?? 'REDIS_URL') : 'none'}`);
+  log(`  Keys        ${filled.fullKey}  scope registry`);
+  log(`              ${filled.narrowKey}  no scope`);
+  for (const line of curlLines(`http://127.0.0.1:${port}`, filled)) log(line);
+  log('Ready. Ctrl-C stops it and removes all its files.');
 
-  postgres.exited.then(() => log('PostgreSQL has exited: cached hotels are still served.'));
-  redis?.server?.exited.then(() => log('Redis has exited: the service continues without it.'));
   const { code, signal } = await service.exited;
   return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
 }
@@ -118,11 +119,15 @@ function stopAtEnd(name: string, starting: Promise<Guarded | undefined>): void {
   shutdown.push(name, async () => (await started)?.stop(), STOP_DEADLINE_MS);
 }
 
-/** Creates the database, the login of the service, hotels and three keys. */
-async function fill(
-  server: PostgresServer,
-  hotelCount: number,
-): Promise<Examples & { serviceUrl: string; ownerUrl: string }> {
+/** Keys, and two hotels with all three ids. */
+interface Examples {
+  fullKey: string;
+  narrowKey: string;
+  hotels: { id: string; channelId: string; registryId: string }[];
+}
+
+/** Creates the database, the login of the service, hotels and two keys. */
+async function fill(server: PostgresServer, hotelCount: number): Promise<Examples & { serviceUrl: string }> {
   const ownerUrl = server.url(DATABASE);
   const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
   const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });
@@ -133,22 +138,30 @@ async function fill(
   const password = randomBytes(16).toString('hex');
   await admin.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
   await seed(owner, hotelCount, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
-  const full = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'] });
-  const narrow = await createKey(owner, { name: 'demo, without' });
+  const { key: fullKey } = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'] });
+  const { key: narrowKey } = await createKey(owner, { name: 'demo, without' });
   const hotels = await owner<Examples['hotels']>`
     select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
-    where channel_id is not null and registry_id is not null order by id collate "C" limit 3`;
-  await createCollection(owner, COLLECTION, 'Demo');
-  await owner`insert into collection_hotels select ${COLLECTION}, unnest(${hotels.map(({ id }) => id)}::text[])`;
-  const ofCollection = await createKey(owner, { name: 'demo, of a collection', collection: COLLECTION });
+    where channel_id is not null and registry_id is not null order by id collate "C" limit 2`;
   await close();
   const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
-  return {
-    serviceUrl,
-    ownerUrl,
-    fullKey: full.key,
-    narrowKey: narrow.key,
-    collectionKey: ofCollection.key,
-    hotels: [...hotels],
-  };
+  return { serviceUrl, fullKey, narrowKey, hotels };
+}
+
+/** Returns commands that can be run as printed: each operation on hotels with the full key, and one hotel with the other key. */
+function curlLines(url: string, { fullKey, narrowKey, hotels }: Examples): string[] {
+  const [first, second] = hotels as [Examples['hotels'][0], Examples['hotels'][0]];
+  const curl = (path: string, body?: object, key = fullKey) =>
+    `curl -sH 'x-api-key: ${key}' '${url}${path}'${body ? ` -d '${JSON.stringify(body)}'` : ''}`;
+  return [
+    curl('/hotels?limit=2'),
+    curl(`/hotels?registry_id=${first.registryId}`),
+    curl(`/hotels/${first.id}`),
+    curl(`/hotels/channel/${first.channelId}`),
+    curl(`/hotels/registry/${first.registryId}`),
+    curl(`/hotels/${first.id}`, undefined, narrowKey),
+    curl('/hotels/batch', { ids: [first.id, second.id] }),
+    curl('/hotels/channel/batch', { channel_ids: [first.channelId, second.channelId] }),
+    curl('/hotels/registry/batch', { registry_ids: [Number(first.registryId), second.registryId] }),
+  ];
 }

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { VARIABLES } from '../config/config.ts';
 import type { Guarded, Order } from './servers/guarded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -38,25 +37,6 @@ export function serviceOrder(
     stopSignal: 'SIGTERM',
     killAfterMs: 10_000,
   };
-}
-
-/** Variables that belong to the servers and the addresses of the demo. */
-const OF_DEMO = /_URLS?(_FILE)?$|^(BASE_PATH|DATABASE_POOL_SIZE)$/;
-
-/** Returns the other variables of the service that the user has set. */
-function variablesOfUser(): NodeJS.ProcessEnv {
-  const isSetting = (name: string) => name in VARIABLES && !OF_DEMO.test(name);
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isSetting(name)));
-}
-
-/**
- * Returns the order that runs the service of the demo. It gets the variables of the user that the demo does not set.
- * `folder` is removed after its exit.
- */
-export function demoOrder(addresses: Addresses, workers: number, folder: string): Order {
-  const variables = { WORKERS: String(workers), LOG_LEVEL: process.env.LOG_LEVEL || 'warn' };
-  const order = serviceOrder(addresses, variables);
-  return { ...order, env: { ...variablesOfUser(), ...order.env }, folder };
 }
 
 /** Resolves when the service is ready. Throws with its last lines if it exits first or takes longer than 30 s. */

@@ -2,6 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { chmod, readdir } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { othersReach } from '../../src/demo/servers/postgres.ts';
@@ -38,11 +39,7 @@ async function startDemo(command: string[], environment: Record<string, string> 
   const [file, ...rest] = [...command, ...options];
   const child = spawn(file!, rest, {
     cwd: ROOT,
-    // what the commands show does not depend on the deadline of a query
-    env: {
-      ...{ PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder },
-      ...{ DATABASE_TIMEOUT_MS: '5000', ...environment },
-    },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
@@ -56,7 +53,7 @@ async function startDemo(command: string[], environment: Record<string, string> 
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on('line', (line) => {
         screen.push(line);
-        if (line.startsWith('Ready in')) resolve(true);
+        if (line.startsWith('Ready.')) resolve(true);
       });
     }
   });
@@ -77,23 +74,19 @@ async function leftOf(demo: Demo, processes: number[]): Promise<(number | string
   return untilGone(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
 }
 
-function shell(line: string): Promise<{ output: string; failed: boolean }> {
-  return new Promise((resolve) => {
-    execFile('bash', ['-c', line], { cwd: ROOT }, (error, stdout, stderr) => {
-      resolve({ output: stdout + stderr, failed: error !== null });
-    });
-  });
+async function shell(line: string): Promise<string> {
+  const { stdout } = await promisify(execFile)('bash', ['-c', line]);
+  return stdout;
 }
 
 describe('the demo', () => {
   test('prints commands that work when pasted, and leaves no process and no file after Ctrl-C', async () => {
     // npm itself would leave its compile cache in the folder
     const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
-    const commands = demo.screen.filter((line) => /^(curl|kill) |^\/.*hotel-\w{6}\//.test(line));
-    const curls = commands.filter((line) => line.startsWith('curl ') && !line.includes('|'));
+    const curls = demo.screen.filter((line) => line.startsWith('curl '));
     const outcomes = await Promise.all(
       curls.map(async (line) => {
-        const { output } = await shell(`${line} -w '\n%{http_code}'`);
+        const output = await shell(`${line} -w '\n%{http_code}'`);
         const [body, status] = output.split('\n').slice(-2);
         const answer = JSON.parse(body!);
         const shown = Array.isArray(answer) ? answer.length : answer.registry_id === null;
@@ -102,32 +95,9 @@ describe('the demo', () => {
     );
     expect(outcomes).toEqual([
       ...['200 /hotels 2', '200 /hotels 1', '200 /hotels/htl false', '200 /hotels/channel/ false'],
-      ...['200 /hotels/registry/ false', '200 /hotels/htl true', '200 /hotels/channel/batch 2'],
-      ...['200 /hotels/registry/batch 2', '200 /hotels 3'],
+      ...['200 /hotels/registry/ false', '200 /hotels/htl true', '200 /hotels/batch 2'],
+      ...['200 /hotels/channel/batch 2', '200 /hotels/registry/batch 2'],
     ]);
-
-    // the suggested commands in order, while a watcher runs
-    const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
-    const watching = shell(`${watch} --for 8s --promise-ms 60000`);
-    expect(await shell(kill!)).toEqual({ output: '', failed: false });
-    // the watcher starts after a moment, and sees later changes only
-    let isWatching = true;
-    void watching.then(() => {
-      isWatching = false;
-    });
-    do expect(await shell(update!)).toEqual({ output: 'UPDATE 1\n', failed: false });
-    while (isWatching);
-    expect(JSON.parse((await shell(curls[2]!)).output).name).toBe('Nova');
-    expect(await watching).toEqual({
-      output: expect.stringMatching(/^\d+ answers compared; lag of/m),
-      failed: false,
-    });
-    expect(demo.screen).toContain('Redis has exited: the service continues without it.');
-    expect((await shell(metrics!)).output).toMatch(/^hotel_api_/m);
-    expect(await shell(operate!)).toEqual({
-      output: expect.stringContaining('demo, with registry'),
-      failed: false,
-    });
 
     const processes = await descendantsOf(demo.pid);
     // like a terminal, which signals the whole group
@@ -146,7 +116,7 @@ describe('the demo', () => {
         : startDemo(other, { HOME: '/nonexistent' }));
       const processes = await descendantsOf(demo.pid);
       expect(processes.length).toBeGreaterThan(6);
-      const service = Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]);
+      const service = Number(/; pid (\d+)/.exec(demo.screen.join('\n'))![1]);
       process.kill(victim === 'demo' ? demo.pid : service, 'SIGKILL');
       expect(await demo.ended).toBe(victim === 'demo' ? null : 1);
       if (victim === 'service')
