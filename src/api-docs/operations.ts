@@ -6,7 +6,7 @@ import { ChangesParameters, ListParameters, PathId, plain, RegistryId, RequestId
 type Json = Record<string, unknown>;
 
 /** One operation, as the document describes it. */
-interface Operation {
+export interface Operation {
   path: string;
   operationId: string;
   tag: 'Hotels' | 'Channel' | 'Mirror' | 'Registry' | 'Key';
@@ -72,7 +72,7 @@ const SCOPED = 'Requires a key with the `registry` scope.';
 const LEFT_OUT = 'Ids without a hotel are left out of the response.';
 
 /** The operations, with an example hotel. */
-const operationsOf = (hotel: Hotel): Operation[] => [
+export const operationsOf = (hotel: Hotel): Operation[] => [
   {
     path: '/hotels',
     operationId: 'listHotels',

@@ -120,12 +120,11 @@ export function notModified(kind: SuccessKind): object {
 }
 
 /** Descriptions of the error statuses. */
-export const MEANINGS: Record<number, string> = {
+const MEANINGS: Record<number, string> = {
   400: 'The request or a value in it is malformed; the message says which',
   401: 'The key is missing, unknown, revoked or expired',
   403: 'The key lacks the `registry` scope',
   404: 'The key sees no hotel with the id, or the path is unknown',
-  405: 'The header `Allow` lists the methods of the path',
   408: 'The request body came slower than 160 KiB per 7 s',
   410: 'The token is no longer valid. Begin again without `after`',
   413: 'The request body is too large',

@@ -23,6 +23,7 @@ export function guideFile(): string {
   );
   const titles = new Map(sections.map(([, id, body]) => [id, /<h2>(.*?)<\/h2>/.exec(body!)?.[1]]));
   const link = (target: string): string => {
+    if (target === '#reference') return 'openapi.json';
     if (target.startsWith('#')) {
       const title = titles.get(target.slice(1));
       if (!title) throw new Error(`the guide has no section ${target}`);
@@ -41,17 +42,9 @@ export function guideFile(): string {
         .replace(/\s+([,.:]?)/g, (_, mark) => mark || ' ')
         .trim(),
     );
-  const cell = (text: string): string =>
-    inline(
-      text
-        .replaceAll('</dd><dt>', '</dd>\0<dt>')
-        .replace(/<dt>(.*?)<\/dt><dd>(.*?)<\/dd>/g, '<code>$1</code>: $2'),
-    )
-      .replaceAll('|', '\\|')
-      .replaceAll('\0', '<br>');
   const table = (body: string): string => {
     const rows = [...body.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row]) =>
-      [...row!.matchAll(/<t[hd]>(.*?)<\/t[hd]>/gs)].map(([, text]) => cell(text!)),
+      [...row!.matchAll(/<t[hd]>(.*?)<\/t[hd]>/gs)].map(([, text]) => inline(text!)),
     );
     const lines = rows.map((cells) => `| ${cells.join(' | ')} |`);
     return [lines[0], `|${'---|'.repeat(rows[0]!.length)}`, ...lines.slice(1)].join('\n');

@@ -97,11 +97,7 @@ describe('the docs page', () => {
         const all = [...OPERATIONS, 'Mirror-listChanges', 'Key-getKey'];
         for (const id of all) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
         expect(await page.locator('.opblock').count()).toBe(all.length);
-        const { contentWidth, width, cells, emptyCells } = await page.evaluate(MEASURE);
-        expect(contentWidth).toBeLessThanOrEqual(width);
-        expect(cells).toBeGreaterThan(50);
-        // of a table with columns, cells may be empty
-        if (options.isMobile) expect(emptyCells).toEqual([]);
+        expect(await page.evaluate(OVERFLOW)).toBeLessThanOrEqual(0);
 
         await enter(page, service.fullKey, 'In use');
         await sends(page, AUDITED);
@@ -188,15 +184,6 @@ const AUDIT = `(async () => {
   const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
   return { ...(await axe.run({ resultTypes: ['violations'] })), brightness: (red + green + blue) / 3 };
 })()` as unknown as () => Promise<Audit>;
-const MEASURE = `(() => {
-  const cells = [...document.querySelectorAll('.stacked td')];
-  const empty = cells.filter((cell) => cell.checkVisibility() && cell.innerText.trim() === '');
-  return {
-    contentWidth: document.documentElement.scrollWidth,
-    width: window.innerWidth,
-    cells: cells.length,
-    emptyCells: empty.map((cell) => cell.parentElement.innerText),
-  };
-})()` as unknown as () => { contentWidth: number; width: number; cells: number; emptyCells: string[] };
+const OVERFLOW = 'document.documentElement.scrollWidth - window.innerWidth' as unknown as () => number;
 const HREFS = ((links: { getAttribute(name: string): string }[]) =>
   links.map((link) => link.getAttribute('href'))) as unknown as () => string[];
