@@ -12,7 +12,11 @@ import { KEY, type Operation, operationsOf } from './operations.ts';
 const SOME_ORIGIN = 'https://hotels.example.com';
 
 /** Renders the guide and the reference as HTML. */
-export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): string {
+export function renderGuide({
+  BASE_PATH: basePath,
+  PUBLIC_URL: publicUrl,
+  SUPPORT_EMAIL: email,
+}: Deployment): string {
   const hotel = exampleHotel(new Date().getUTCFullYear());
   const address = (publicUrl || SOME_ORIGIN) + basePath;
   const values: Record<string, string | number> = {
@@ -20,8 +24,8 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): 
     basePath,
     version: INTERFACE_VERSION,
     base: publicUrl ? address : `<span data-address>${address}</span>`,
-    support: supportEmail
-      ? `<a href="mailto:${escapeHtml(supportEmail)}">${escapeHtml(supportEmail)}</a>`
+    support: email
+      ? `<a href="mailto:${escapeHtml(email)}">${escapeHtml(email)}</a>`
       : 'the operator of the service',
     operations: operationsOf(hotel).map(operationItem).join(''),
     keyBody: body(KEY),

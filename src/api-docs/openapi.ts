@@ -1,23 +1,17 @@
+import type { Config } from '../config/config.ts';
 import { exampleHotel } from './example-hotel.ts';
 import { parameters, paths } from './operations.ts';
 import { headers } from './responses.ts';
 import { bodySchemas } from './schemas.ts';
 
-/** Properties of this deployment that the document states. */
-export interface Deployment {
-  /** precedes every path */
-  basePath: string;
-  /** scheme and host for clients; empty: those by which they loaded the document */
-  publicUrl: string;
-  /** contact for keys; empty: none */
-  supportEmail: string;
-}
+/** Variables that the documents state. */
+export type Deployment = Pick<Config, 'BASE_PATH' | 'PUBLIC_URL' | 'SUPPORT_EMAIL'>;
 
 /** Version of the interface: that of the specification, independent of the release. */
 export const INTERFACE_VERSION = '1.0.0';
 
 /** Writes the OpenAPI 3.1 document of the API as JSON. */
-export function openApiDocument({ basePath, publicUrl, supportEmail }: Deployment): string {
+export function openApiDocument({ BASE_PATH, PUBLIC_URL, SUPPORT_EMAIL }: Deployment): string {
   return JSON.stringify({
     openapi: '3.1.0',
     info: {
@@ -33,9 +27,9 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
         'Checks run in this order: framing, path and method, key, rate limit, scope, size and coding of the body, values, existence. ' +
         'Responses may gain fields; nothing is removed or renamed without a new major version at another address.',
       license: { name: 'MIT', identifier: 'MIT' },
-      contact: { name: 'The operator of the service', ...(supportEmail && { email: supportEmail }) },
+      contact: { name: 'The operator of the service', ...(SUPPORT_EMAIL && { email: SUPPORT_EMAIL }) },
     },
-    servers: [{ url: publicUrl + basePath || '/', description: 'This service' }],
+    servers: [{ url: PUBLIC_URL + BASE_PATH || '/', description: 'This service' }],
     security: [{ apiKey: [] }],
     tags: [
       { name: 'Hotels', description: 'The list, and hotels by id' },

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { StaticPage } from '../http/static-page.ts';
 import { ASSETS, EXAMPLE_FILES, readExample } from './assets.ts';
-import type { Documents } from './documents.ts';
+import type { Deployment } from './openapi.ts';
 
 /** Content security policy: everything is loaded from, sent to and framed by the service itself. */
 const SECURITY_POLICY = [
@@ -25,15 +25,21 @@ const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
 
 type NamedPage = [path: string, page: StaticPage];
 
-/** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
-export function pagesOf(documents: Documents): Map<string, StaticPage> {
+/**
+ * Returns the public pages by path: the OpenAPI document, the documentation and its files. What makes the documents is loaded
+ * at their first request, because a worker starts faster without it.
+ */
+export function pagesOf(deployment: Deployment): Map<string, StaticPage> {
   const guide = new StaticPage(
     'text/html; charset=utf-8',
     `${PAGE_HEADERS}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
-    () => Buffer.from(documents.guide),
+    async () => Buffer.from((await import('./guide.ts')).renderGuide(deployment)),
+  );
+  const openApi = new StaticPage('application/json', PAGE_HEADERS, async () =>
+    Buffer.from((await import('./openapi.ts')).openApiDocument(deployment)),
   );
   return new Map([
-    ['/openapi.json', new StaticPage('application/json', PAGE_HEADERS, () => Buffer.from(documents.openApi))],
+    ['/openapi.json', openApi],
     ['/docs', guide],
     ['/docs/', guide],
     asset(OWN, 'page.css', CSS),

@@ -48,7 +48,7 @@ const MIN_LIST_BYTES = 1024 ** 2;
 /** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
   context: ProcessContext,
-  { documents, number, pooled }: Pick<Start, 'documents' | 'number' | 'pooled'>,
+  { number, pooled }: Pick<Start, 'number' | 'pooled'>,
   send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics } = context;
@@ -160,7 +160,7 @@ export function buildWorker(
     keyOperation(origin),
   ];
   const maxConnections = divideDescriptors(config).connections;
-  const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {
+  const server = openServer(operations, pipeline, pagesOf(config), config.BASE_PATH, {
     maxConnections,
     onRejected: () => metrics.connectionsRejected.inc(),
   });

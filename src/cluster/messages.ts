@@ -1,4 +1,3 @@
-import type { Documents } from '../api-docs/documents.ts';
 import type { KeyUsage } from '../auth/usage.ts';
 import type { Config } from '../config/config.ts';
 import type { LogEvent } from '../log/follower.ts';
@@ -26,7 +25,6 @@ export interface Start {
   /** true: DATABASE_URL leads through a pooler */
   pooled: boolean;
   config: Config;
-  documents: Documents;
   /** number of the worker, from 1; a replacement has the number of the worker it replaces */
   number: number;
   /** maximum time of the warm-up; 0 for a replacement while no other worker serves */

@@ -20,12 +20,12 @@ const RECONNECT_S = 1;
  */
 export function runWorker(
   context: ProcessContext,
-  { documents, number, pooled, warmUpMs, log }: Omit<Start, 'config'>,
+  { number, pooled, warmUpMs, log }: Omit<Start, 'config'>,
   send: (message: ToPrimary) => void,
 ) {
   const { config, events } = context;
   context.secret.use(log.secret);
-  const parts = buildWorker(context, { documents, number, pooled }, send);
+  const parts = buildWorker(context, { number, pooled }, send);
   const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));

@@ -1,4 +1,3 @@
-import { writeDocuments } from '../api-docs/documents.ts';
 import { UsageWriter } from '../auth/usage-writer.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { prefixOf } from '../postgres/label.ts';
@@ -26,11 +25,6 @@ export async function startWorkers(
   const log = followLog(context, pooled, (message) => workers?.broadcast(message));
   await log.follower.start();
   if (isStopping()) return undefined;
-  const documents = writeDocuments({
-    basePath: config.BASE_PATH,
-    publicUrl: config.PUBLIC_URL,
-    supportEmail: config.SUPPORT_EMAIL,
-  });
   const usage = new UsageWriter(
     () => openDatabase(config.DATABASE_URL, 1, { kind: 'usage', pooled }),
     events.usageNotRecorded,
@@ -41,7 +35,7 @@ export async function startWorkers(
   const started = new Workers(config.WORKERS, {
     startOf: (number, mayWarmUp) => ({
       type: 'start',
-      ...{ number, config, documents, pooled },
+      ...{ number, config, pooled },
       warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
       log: log.state(),
     }),

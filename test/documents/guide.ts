@@ -2,7 +2,7 @@ import { renderGuide } from '../../src/api-docs/guide.ts';
 import { type Deployment, openApiDocument } from '../../src/api-docs/openapi.ts';
 
 /** Deployment whose documents are files of the repository. */
-const DEPLOYMENT: Deployment = { basePath: '', publicUrl: 'https://hotels.example.com', supportEmail: '' };
+const DEPLOYMENT: Deployment = { BASE_PATH: '', PUBLIC_URL: 'https://hotels.example.com', SUPPORT_EMAIL: '' };
 const EXAMPLES = '../../src/api-docs/examples/';
 const MADE = '<!-- Made from src/api-docs/page/guide.html by `npm run build:docs`. -->';
 const NOTE = `The page \`/docs\` of a running service is this guide with a reference in which requests can be tried.

@@ -35,7 +35,6 @@ const WHOLE: Record<string, string> = {
   'src/http/server.ts': `import { present } from '${HERE}present.ts';
     export function openServer(operations, pipeline) { return present().onServer({ operations, pipeline }); }`,
   'src/api-docs/pages.ts': 'export function pagesOf() { return new Map(); }',
-  'src/api-docs/documents.ts': 'export function writeDocuments() { return {}; }',
 };
 
 /** Loads the modules of the service with these texts replaced, besides what a simulation always replaces. */
