@@ -56,7 +56,12 @@ export function writeToken(token: Token): string {
     collection,
     ...flags,
   ];
-  const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
+  return sealed(JSON.stringify(fields));
+}
+
+/** Returns a text as a token, with the checksum that anyone can compute. */
+export function sealed(content: string): string {
+  const text = Buffer.from(content).toString('base64url');
   return checksumOf(text) + text;
 }
 
@@ -108,7 +113,6 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Returns the checksum that a token of this text begins with. */
-export function checksumOf(text: string): string {
+function checksumOf(text: string): string {
   return hash('sha256', `change token ${text}`, 'base64url').slice(0, TOKEN_CHECKSUM_CHARACTERS);
 }

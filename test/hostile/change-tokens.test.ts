@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { checksumOf, readToken } from '../../src/changes/token.ts';
+import { readToken, sealed } from '../../src/changes/token.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { insertCollection, insertKey } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
@@ -11,11 +11,7 @@ const service = await startService({ hotels: HOTELS });
 const pids = await service.workerPids();
 await insertCollection(service.sql, 'small', ['h1']);
 
-/** Returns these fields as a token, with the checksum that anyone can compute. */
-function forge(fields: unknown): string {
-  const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
-  return checksumOf(text) + text;
-}
+const forge = (fields: unknown) => sealed(JSON.stringify(fields));
 
 async function lastToken(key: string): Promise<string> {
   return (await service.get('/changes?limit=1000', { key })).json().next;

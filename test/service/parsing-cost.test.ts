@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { isWellFormed } from '../../src/auth/key.ts';
 import { CacheArena } from '../../src/cache/arena/arena.ts';
 import { CacheMemory } from '../../src/cache/memory.ts';
-import { checksumOf, readToken } from '../../src/changes/token.ts';
+import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batch-body.ts';
 import { encodingFor } from '../../src/http/compression.ts';
@@ -72,12 +72,13 @@ const HEAD: Texts = {
   // they took 5 to 700 times as long as a benign text in earlier versions
   examples: ['%zz&', '&', 'r&', '*,', 'gzip;q=0.1,', '"",'].map((unit) => [unit, '']),
 };
+const TOKEN_BYTES = (HEAD_BYTES / 4) * 3;
 const TOKEN: Texts = {
-  bytes: (HEAD_BYTES / 4) * 3,
+  bytes: TOKEN_BYTES,
   maxHashes: MAX_TOKEN_HASHES,
   unit: fc.oneof(HEAD.unit, unitOf(JSON_PIECES, 5)),
   beginning: fc.constantFrom('', '[', '[1,"', '[1,"h",5,"', '{"', '[{'),
-  made: forge,
+  made: (text) => sealed(Buffer.from(text).toString('utf8', 0, TOKEN_BYTES)),
   examples: ['[', '{"":', '"k#":0,', '\\ud83d', '"",'].map((unit) => [unit, '[1,']),
 };
 const BODY: Texts = {
@@ -122,12 +123,6 @@ const PARSERS: Record<string, [texts: Texts, parse: (text: never) => unknown]> =
   'body of channel ids': [BODY, bodyOf('channel')],
   'body of registry ids': [BODY, bodyOf('registry')],
 };
-
-/** Returns a token around any text, with the checksum that anyone can compute. */
-function forge(text: string): string {
-  const content = Buffer.from(text).toString('base64url').slice(0, HEAD_BYTES);
-  return checksumOf(content) + content;
-}
 
 function textOf({ bytes, made }: Texts, unit: string, beginning: string): string | Buffer {
   let text = beginning;
