@@ -26,10 +26,9 @@ export function startProgram(
   env: NodeJS.ProcessEnv,
   { input = '', cwd }: { input?: string | Buffer; cwd?: string } = {},
 ): { child: ChildProcess; outcome: Promise<Outcome> } {
-  const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd,
-    env: { NODE_COMPILE_CACHE, ...BUNDLED, ...env },
+    env: { ...BUNDLED, ...env },
   });
   child.stdin.end(input);
   const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(

@@ -1,5 +1,3 @@
-import { fileURLToPath } from 'node:url';
-
 /** Tests of `npm run test:system`; the others in test/ belong to `npm test`. */
 export const SYSTEM_TESTS = ['test/{hostile,image,manifests,procedures,system}/**/*.test.ts'];
 
@@ -18,15 +16,11 @@ export const HANG_MS = 300_000;
 /** Settings of `expect.poll`, whose default bound of 1 s a busy machine exceeds. */
 export const polling = { poll: { interval: 20, timeout: HANG_MS / 3 } } as const;
 
-/** Folder of compiled code for the many processes that tests start: each needs a fifth less processor time to start. */
-const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
-
 /** Settings of tests with real processes and servers. */
 export const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',
   runner: './test/support/runner.ts',
-  env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
   testTimeout: HANG_MS,
   hookTimeout: HANG_MS,
   expect: polling,

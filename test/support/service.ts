@@ -70,7 +70,6 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const order = serviceOrder(
     { databaseUrl: database.url, redisUrl: redisDatabase?.url, port, adminPort },
     {
-      NODE_COMPILE_CACHE: IMAGE ? undefined : process.env.NODE_COMPILE_CACHE,
       WORKERS: String(options.workers ?? 1),
       // a test that counts connections keeps its own
       CONNECTION_MAX_AGE_S: '0',
