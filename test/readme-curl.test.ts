@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
 import { beforeAll, expect, it } from 'vitest';
 import { seed } from '../src/cli/seed.ts';
+import { read } from './documents/files.ts';
+import { Operator } from './procedures/operator.ts';
 import { freshDatabase } from './support/database.ts';
 import { needs } from './support/needs.ts';
 import { type Service, startService } from './support/service.ts';
@@ -12,8 +10,7 @@ await needs('bash', 'curl');
 
 /** As many as the demo has. */
 const HOTELS = 20_000;
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
-const section = readme.split('\n## Quick start\n')[1]!.split('\n## ')[0]!;
+const section = read('README.md').split('\n## Quick start\n')[1]!.split('\n## ')[0]!;
 const lines = section.match(/^curl .*$/gm)!;
 
 let service: Service;
@@ -30,13 +27,8 @@ it('the README requests each of the six operations', () => {
 });
 
 it.each(lines)('this line of it finds hotels: %s', async (line) => {
-  const shell = spawn('bash', ['-c', `${line} -sS -w '\\n%{http_code}'`], {
-    env: { PATH: process.env.PATH, HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey },
-  });
-  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr), once(shell, 'close')]);
-  const [body, status] = stdout.split('\n');
-  expect(status, stdout + stderr).toBe('200');
-  const hotels = [JSON.parse(body!)].flat();
+  const shell = await Operator.set({ HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey });
+  const hotels = [JSON.parse(await shell.types(`${line} -sSf`))].flat();
   expect(hotels.length).toBeGreaterThan(0);
   for (const hotel of hotels) expect(hotel).toMatchObject({ id: expect.stringMatching(/^htl_/) });
 });

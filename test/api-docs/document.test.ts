@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { KeyDetails } from '../../src/auth/key-details.ts';
@@ -9,6 +7,7 @@ import { temporaryFolder } from '../support/cleanup.ts';
 import { DECODERS } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { exampleRows, insertKey } from '../support/rows.ts';
+import { run } from '../support/run.ts';
 import { startService } from '../support/service.ts';
 
 const withoutKey = { key: 'none' } as const;
@@ -29,8 +28,11 @@ describe('the document', () => {
     const environment = { ...process.env, ...quiet };
     const linter = join(import.meta.dirname, '../../node_modules/.bin/redocly');
     const command = ['lint', '--extends', 'recommended-strict', '--format', 'json', 'openapi.json'];
-    const { stdout } = await promisify(execFile)(linter, command, { cwd: folder, env: environment });
-    expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
+    expect(JSON.parse(await run(linter, command, { cwd: folder, env: environment })).totals).toEqual({
+      errors: 0,
+      warnings: 0,
+      ignored: 0,
+    });
   });
 
   // test/contract/errors.test.ts compares the responses of each

@@ -1,9 +1,7 @@
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { Checker, requester } from '../../src/cli/check-freshness.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { listen } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { startService } from '../support/service.ts';
 import { type Outcome, startProgram } from './program.ts';
@@ -39,15 +37,6 @@ async function changing<T>(work: Promise<T>): Promise<T> {
   return work;
 }
 
-async function listen(server: Server): Promise<string> {
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  closeAtEnd('a proxy', async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
 describe('check-freshness', () => {
   it('finds no fault in a healthy service', async () => {
     const { code, stderr, report } = await changing(check(service.narrowKey));
@@ -67,8 +56,8 @@ describe('check-freshness', () => {
   });
 
   it('fails if nothing was compared: an invalid key, a deployment that rejects everything, no hotel', async () => {
-    const url = await listen(createServer((_, response) => response.writeHead(503).end()));
-    const rejected = await changing(check('hk_any', { url }));
+    const port = await listen(createServer((_, response) => response.writeHead(503).end()));
+    const rejected = await changing(check('hk_any', { url: `http://127.0.0.1:${port}` }));
     expect(rejected.report).toMatchObject({ answers: 0, changes: 0, stale: [] });
     const { url: databaseUrl } = await freshDatabase();
     for (const [{ code, stderr }, reason] of [
@@ -83,7 +72,8 @@ describe('check-freshness', () => {
     /** responses of this moment, with which a proxy goes on */
     const bodies = new Map<string, string>();
     for (let i = 0; i < 100; i++) bodies.set(`/hotels/h${i}`, (await service.get(`/hotels/h${i}`)).text);
-    const url = await listen(createServer(({ url = '' }, response) => response.end(bodies.get(url))));
+    const port = await listen(createServer(({ url = '' }, response) => response.end(bodies.get(url))));
+    const url = `http://127.0.0.1:${port}`;
     await service.sql`update hotels set name = 'changed since'`;
     const { code, stderr, report } = await check(service.fullKey, { url, promiseMs: 100 });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/times older than promised/)]);

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { hashOf, isWellFormed } from '../../src/auth/key.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { requireSchema } from '../../src/postgres/migrate.ts';
+import { listen } from '../support/cleanup.ts';
 import { Program } from './program.ts';
 
 const program = await Program.set();
@@ -49,8 +49,7 @@ describe('usage', () => {
 test('health requests the admin port, and requires only the port', async () => {
   let status = 200;
   const server = createServer((_, response) => response.writeHead(status).end('draining'));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
+  const env = { ADMIN_PORT: String(await listen(server)) };
   const { code, stdout } = await hotelApi(['health', '--json'], env);
   const url = `http://127.0.0.1:${env.ADMIN_PORT}/readyz`;
   expect([code, JSON.parse(stdout)]).toEqual([0, { url, status: 200 }]);

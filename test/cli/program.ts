@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, vi } from 'vitest';
@@ -31,10 +32,16 @@ export function startProgram(
     env: { ...BUNDLED, ...env },
   });
   child.stdin.end(input);
-  const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
-    ([stdout, stderr, [code]]) => ({ code, stdout, stderr }),
-  );
-  return { child, outcome };
+  return { child, outcome: outcomeOf(child) };
+}
+
+/** Resolves when a process has exited. */
+export async function outcomeOf(
+  child: ChildProcessByStdio<Writable | null, Readable, Readable>,
+): Promise<Outcome> {
+  const all = [text(child.stdout), text(child.stderr), once(child, 'close')] as const;
+  const [stdout, stderr, [code]] = await Promise.all(all);
+  return { code, stdout, stderr };
 }
 
 /** The real program, in its own folder and on its own database. */

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
+import { read } from '../documents/files.ts';
 import { AllWorkers } from '../support/all-workers.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
@@ -191,7 +191,7 @@ const ofLibrary: Record<string, Record<string, string>> = {
 
 /** Returns the statuses of the HTTP library in docs/errors.md by cause; `none`: the connection closes without a response. */
 function documentedStatuses(): Record<string, string> {
-  const text = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
+  const text = read('docs/errors.md');
   const rows = text.slice(text.indexOf('| Status | Causes |')).matchAll(/^\| (\d{3}|none).* \| (.*) \|$/gm);
   return Object.fromEntries(
     [...rows].flatMap(([, status, causes]) => causes!.split('; ').map((cause) => [cause, status!])),

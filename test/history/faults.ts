@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process';
 import { rename, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { type Fault, faultsOf, type Reached } from '../support/faulty-system.ts';
 import { readLogState } from '../support/log-state.ts';
+import { run } from '../support/run.ts';
 import type { Random, System } from './system.ts';
 
-const run = promisify(execFile);
 const DAY_MS = 86_400_000;
 const IMPORTED = 600;
 const LONGEST_MS = 3_000;

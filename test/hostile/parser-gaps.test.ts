@@ -1,7 +1,6 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { expect, it } from 'vitest';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { listen } from '../support/cleanup.ts';
 import { startHaproxy } from '../support/haproxy.ts';
 import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
@@ -45,10 +44,8 @@ async function startRecorder(): Promise<{ port: number; received: string[] }> {
       if (bytes.startsWith('GET') ? bytes.endsWith('\r\n\r\n') : bytes.includes(BODY))
         socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closeAtEnd('recorder', async () => void server.close());
-  return { port: (server.address() as AddressInfo).port, received };
+  });
+  return { port: await listen(server), received };
 }
 
 it.each([

@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { read } from '../documents/files.ts';
 import { needs } from '../support/needs.ts';
+import { run } from '../support/run.ts';
 
 await needs('unshare', 'ip');
 
@@ -18,15 +17,14 @@ const SET = `
 
 /** Returns what a script of this folder prints in a network namespace that is set as the manifests say. */
 async function inPod(script: string, bytes: number): Promise<number> {
-  const manifest = await readFile(new URL('../../k8s/base/deployment.yaml', import.meta.url), 'utf8');
+  const manifest = read('k8s/base/deployment.yaml');
   const { sysctls } = parse(manifest).spec.template.spec.securityContext;
   const names = sysctls.map(({ name }: { name: string }) => name);
   expect(names).toEqual(['net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem']);
   const values = sysctls.map(({ value }: { value: string }) => value);
   const path = fileURLToPath(new URL(script, import.meta.url));
   const command = ['sh', '-ec', SET, 'sh', ...values, process.execPath, path, String(bytes)];
-  const { stdout } = await promisify(execFile)('unshare', ['--net', '--map-root-user', ...command]);
-  return Number(stdout);
+  return Number(await run('unshare', ['--net', '--map-root-user', ...command]));
 }
 
 describe('with the buffers of the manifests', () => {

@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { findProgram } from '../../src/demo/servers/programs.ts';
+import { run } from '../support/run.ts';
 import type { Buildah } from './buildah.ts';
-
-const run = promisify(execFile);
 
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/hotel-api', import.meta.url));
 const RELEASE = 'trixie';
@@ -56,7 +53,6 @@ async function bootstrapDebian(): Promise<string> {
     const options = ['--variant=minbase', '--include=ca-certificates,libatomic1'];
     await run((await findProgram(['debootstrap']))!, [...options, RELEASE, root, ...(await readMirror())], {
       timeout: DEBOOTSTRAP_TIMEOUT_MS,
-      maxBuffer: 64 * 1024 ** 2,
     });
     const without = ['--exclude=./var/cache/apt', '--exclude=./var/lib/apt/lists'];
     await run('tar', ['-C', root, '-cf', join(work, 'tar'), ...without, '.']);

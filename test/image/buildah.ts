@@ -1,14 +1,10 @@
-import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { closeAtEnd } from '../support/cleanup.ts';
-
-const run = promisify(execFile);
+import { run } from '../support/run.ts';
 
 const TIMEOUT_MS = 420_000;
-const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
 
 /** Run configuration of an image, with the names of Docker's format. */
 export interface ImageConfig {
@@ -46,22 +42,18 @@ export class Buildah {
   }
 
   /** Runs a command of buildah. Rejects with its output if it fails. */
-  async run(...args: string[]): Promise<string> {
+  run(...args: string[]): Promise<string> {
     const storage = ['--root', join(this.#folder, 'storage'), '--runroot', join(this.#folder, 'run')];
-    const { stdout } = await run('buildah', [...storage, '--storage-driver', 'vfs', ...args], {
+    return run('buildah', [...storage, '--storage-driver', 'vfs', ...args], {
       env: { ...process.env, TMPDIR: this.#folder },
       timeout: TIMEOUT_MS,
       signal: this.#ending.signal,
-      maxBuffer: MAX_OUTPUT_BYTES,
-    }).catch((error: Error & { stdout?: string; stderr?: string }) => {
-      throw new Error(`buildah ${args[0]}: ${error.stderr || error.message}\n${error.stdout ?? ''}`);
     });
-    return stdout;
   }
 
   /** Builds the Dockerfile of a folder and returns the image's id. Its base must be in the storage. */
   async build({ context, args }: BuildOptions): Promise<string> {
-    const { stdout: cache } = await run('npm', ['config', 'get', 'cache']);
+    const cache = await run('npm', ['config', 'get', 'cache']);
     const idFile = join(this.#folder, 'id');
     await this.run(
       'build',
@@ -82,7 +74,7 @@ export class Buildah {
   }
 
   async #writeNpmConfiguration(): Promise<void> {
-    const get = async (name: string) => (await run('npm', ['config', 'get', name])).stdout.trim();
+    const get = async (name: string) => (await run('npm', ['config', 'get', name])).trim();
     const read = async (name: string) => readFile(await get(name), 'utf8').catch(() => '');
     const lines = [await read('globalconfig'), await read('userconfig'), 'cache=/mnt'];
     const cafile = process.env.NODE_EXTRA_CA_CERTS ?? (await get('cafile'));

@@ -1,5 +1,4 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
+import { run } from '../support/run.ts';
 
 export interface Run {
   command: [file: string, ...args: string[]];
@@ -37,12 +36,7 @@ export function commandIn(root: string, run: Run): [file: string, ...args: strin
 }
 
 /** Runs a command in `root`. Rejects with its output if it fails. */
-export async function runIn(root: string, run: Run): Promise<string> {
-  const [file, ...args] = commandIn(root, run);
-  const { stdout } = await promisify(execFile)(file, args, { env: run.env }).catch(
-    (error: Error & { stdout?: string; stderr?: string }) => {
-      throw new Error(`${run.command.join(' ')}: ${error.stderr || error.message}\n${error.stdout ?? ''}`);
-    },
-  );
-  return stdout;
+export function runIn(root: string, order: Run): Promise<string> {
+  const [file, ...args] = commandIn(root, order);
+  return run(file, args, { env: order.env });
 }

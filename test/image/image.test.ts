@@ -1,13 +1,13 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { ROOT, read } from '../documents/files.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { childrenOf } from '../support/processes.ts';
+import { run } from '../support/run.ts';
 import { startService } from '../support/service.ts';
 import { commitBase } from './base.ts';
 import { Buildah, type ImageConfig } from './buildah.ts';
@@ -15,20 +15,18 @@ import { commandIn, type Run, runIn } from './container.ts';
 
 await needs('redis', 'root', 'buildah', 'debootstrap', 'unshare');
 
-const CONTEXT = fileURLToPath(new URL('../..', import.meta.url));
 /** The first build also creates the Debian base, which takes most of the time. */
 const BUILD_TIMEOUT_MS = 600_000;
 const SUITES_TIMEOUT_MS = 1_200_000;
 /** Licences of the components, which allow redistribution in the image. */
 const LICENCES = ['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'Unlicense'];
 
-const read = (path: string) => readFile(join(CONTEXT, path), 'utf8');
-const dockerfile = await read('Dockerfile');
+const dockerfile = read('Dockerfile');
 const manifest: {
   version: string;
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
-} = JSON.parse(await read('package.json'));
+} = JSON.parse(read('package.json'));
 const defaultOf = (argument: string) =>
   new RegExp(`^ARG ${argument}=([^@\\s]\\S*)$`, 'm').exec(dockerfile)![1]!;
 /** Tag of the base image, without a digest. */
@@ -74,7 +72,7 @@ beforeAll(async () => {
   buildah = await Buildah.open();
   await commitBase(buildah, `docker.io/library/node:${tag}`, nodeVersion);
   // the substitute base has no digest
-  ({ config, root } = await buildah.unpack(await buildah.build({ context: CONTEXT, args: { NODE: tag } })));
+  ({ config, root } = await buildah.unpack(await buildah.build({ context: ROOT, args: { NODE: tag } })));
   env = Object.fromEntries(config.Env.map((line) => line.split(/=(.*)/s) as [string, string]));
 }, BUILD_TIMEOUT_MS);
 
@@ -98,7 +96,7 @@ describe('the image', () => {
     const lock: Record<string, Entry> = JSON.parse(
       await readFile(join(root, 'app/node_modules/.package-lock.json'), 'utf8'),
     ).packages;
-    const tested = JSON.parse(await read('package-lock.json')).packages;
+    const tested = JSON.parse(read('package-lock.json')).packages;
     const [, name, version] = library;
     tested['node_modules/uWebSockets.js'] = { name, version, integrity: defaultOf('UWS_INTEGRITY') };
     const pick = ({ name, version, integrity }: Entry) => ({ name, version, integrity });
@@ -224,15 +222,10 @@ describe('the image', () => {
       const own = Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_ENV|MODE|TEST$)/.test(name));
       const image = { TEST_IMAGE: JSON.stringify({ command: serving(), env }), NO_COLOR: '1' };
       const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.system.config.ts'];
-      const { stdout } = await promisify(execFile)(process.execPath, vitest, {
-        cwd: CONTEXT,
-        env: { ...Object.fromEntries(own), ...image },
-        maxBuffer: 64 * 1024 ** 2,
-      }).catch((error: Error & { stdout: string; stderr: string }) => {
-        throw new Error(error.stdout + error.stderr);
-      });
+      const environment = { ...Object.fromEntries(own), ...image };
+      const printed = await run(process.execPath, vitest, { cwd: ROOT, env: environment });
       // fewer show that the suites were not found
-      expect(Number(/Tests +(\d+) passed/.exec(stdout)?.[1])).toBeGreaterThan(190);
+      expect(Number(/Tests +(\d+) passed/.exec(printed)?.[1])).toBeGreaterThan(190);
     },
     SUITES_TIMEOUT_MS,
   );

@@ -1,25 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { addressOf, postgresClient, untilBlocked } from '../support/postgres-client.ts';
+import { freshDatabase } from '../support/database.ts';
+import { newLogin, postgresClient, untilBlocked } from '../support/postgres-client.ts';
 import { freshLog, insertHotels, logAfter, poll, sequence, stateOf } from './sequenced.ts';
-
-/** Creates a login; returns its name and a session of it. */
-async function createLogin({ sql, ownerUrl }: FreshDatabase) {
-  const username = `login_${randomBytes(4).toString('hex')}`;
-  const password = randomBytes(8).toString('hex');
-  await sql.unsafe(`create role ${username} login password '${password}'`);
-  const own = postgresClient(addressOf(ownerUrl, { username, password }));
-  return {
-    login: username,
-    own,
-    drop: async () => {
-      await own.end();
-      await sql.unsafe(`drop owned by ${username}; drop role ${username}`).simple();
-    },
-  };
-}
 
 /** Fails unless this login may execute none of the statements. */
 async function expectDenied(login: Sql, statements: string[]): Promise<void> {
@@ -33,7 +16,8 @@ async function expectDenied(login: Sql, statements: string[]): Promise<void> {
 it('a login that may connect and nothing else reads, locks and calls nothing', async () => {
   const database = await freshDatabase();
   const { sql } = database;
-  const { login, own, drop } = await createLogin(database);
+  const { login, url } = await newLogin(database);
+  const own = postgresClient(url);
   const tables = await sql<{ name: string; kind: string }[]>`
     select relname as name, relkind as kind from pg_class
     where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v', 'm', 'S', 'p', 'f')`;
@@ -51,7 +35,6 @@ it('a login that may connect and nothing else reads, locks and calls nothing', a
   // any login may hold an advisory lock, listen, and fill the queue of notifications
   expect(functions.filter(({ source }) => /advisory|\bnotify\b/i.test(source))).toEqual([]);
   await expectDenied(own, ['select hotel_api_sequence()']);
-  await drop();
 });
 
 it('the serving login reads and sequences, but writes nothing, and neither sees nor replaces the secret', async () => {
@@ -145,7 +128,8 @@ it('the serving login can hold up the log at worst while its transaction lasts, 
 it('a login that may write hotels changes and locks hotels, and nothing else', async () => {
   const database = await freshLog();
   const { sql, from } = database;
-  const { login, own: writer, drop } = await createLogin(database);
+  const { login, url } = await newLogin(database);
+  const writer = postgresClient(url);
   await sql.unsafe(`grant select, insert, update, delete on hotels to ${login}`);
   await writer`insert into hotels (id, name) values ('h', 'H')`;
   await sequence(sql);
@@ -173,7 +157,6 @@ it('a login that may write hotels changes and locks hotels, and nothing else', a
   await writer.unsafe('begin; lock table hotels in access exclusive mode').simple();
   const locked = await sequence(sql);
   expect(await logAfter(sql, locked - 2)).toMatchObject([{ kind: 'keys' }]);
-  await drop();
 });
 
 it('a session with settings of its own sequences durably, and in the order of commits', async () => {

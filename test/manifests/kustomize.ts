@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { pathOf } from '../support/programs.ts';
+import { run } from '../support/run.ts';
 
 /** Rendered object, as the API server would receive it. */
 export interface Manifest {
@@ -37,6 +36,5 @@ export async function render(overlay: string, ...components: string[]): Promise<
 export async function renderFolder(folder: string): Promise<Manifest[]> {
   const program = (await pathOf('kubectl'))!;
   const command = program.endsWith('kustomize') ? 'build' : 'kustomize';
-  const { stdout } = await promisify(execFile)(program, [command, folder], { maxBuffer: 64 * 1024 ** 2 });
-  return parseAllDocuments(stdout).map((document) => document.toJS());
+  return parseAllDocuments(await run(program, [command, folder])).map((document) => document.toJS());
 }

@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
 import { read } from '../documents/files.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { addressOf } from '../support/postgres-client.ts';
+import { redisClient } from '../support/redis-use.ts';
 import { startService } from '../support/service.ts';
 
 await needs('redis-server', 'kubectl');
@@ -23,7 +23,7 @@ let url: string;
 let admin: Redis;
 
 const connect = (user: string, password: string) =>
-  new Redis(addressOf(url, { username: user, password }), { protocol: 2, disableClientInfo: true });
+  redisClient(addressOf(url, { username: user, password }), { disableClientInfo: true });
 const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
 
 beforeAll(async () => {
@@ -34,7 +34,6 @@ beforeAll(async () => {
     return ['--aclfile', users];
   }));
   admin = connect('admin', 'admin');
-  closeAtEnd('the connection of the admin', async () => admin.disconnect());
 });
 
 it('the service needs every right that the file grants, and no other', async () => {
@@ -78,7 +77,6 @@ it('the service needs every right that the file grants, and no other', async () 
 
 it('these rights permit no name that is not of the service, and no other user anything', async () => {
   const client = connect('hotel-api', PASSWORD);
-  closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
   const rejected = [
     ...['flushall', 'scan 0', 'del 1:h:h1', 'set session:1 x', 'mget session:1', 'get x'].map((line) =>
       line.split(' '),
@@ -90,8 +88,6 @@ it('these rights permit no name that is not of the service, and no other user an
       /NOPERM|The user executing the script can't/i,
     );
   const stranger = connect('default', '');
-  stranger.on('error', () => {});
-  closeAtEnd('a connection without a user', async () => stranger.disconnect());
   await expect(stranger.call('ping')).rejects.toThrow(/NOAUTH|WRONGPASS/);
 });
 

@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { run } from '../support/run.ts';
 import type { Manifest } from './kustomize.ts';
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
@@ -49,6 +48,6 @@ export async function unknownFields(manifests: Manifest[]): Promise<string> {
   await writeFile(file, literals.join('\n'));
   const options = '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target es2024';
   const tsc = join(MODULES, 'typescript/bin/tsc');
-  const compiling = promisify(execFile)(process.execPath, [tsc, ...options.split(' '), file]);
-  return (await compiling.catch((error: { stdout: string }) => error)).stdout;
+  const compiling = run(process.execPath, [tsc, ...options.split(' '), file]);
+  return compiling.catch(({ stdout }: { stdout: string }) => stdout);
 }

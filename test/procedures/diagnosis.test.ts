@@ -1,12 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
+import { read } from '../documents/files.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
 await needs('bash', 'curl', 'psql', 'redis-cli', 'redis-server');
-
-const RUNBOOK = new URL('../../docs/operations/runbook.md', import.meta.url);
 
 // a blocked request waits longer than it takes to show it
 const service = await startService({ hotels: [{ id: 'a' }], env: { DATABASE_TIMEOUT_MS: '60000' } });
@@ -15,7 +13,7 @@ const operator = await Operator.set({
   OWNER_URL: service.database.ownerUrl,
   CACHE_ADMIN_URL: service.redisDatabase!.url,
 });
-const section = /^## Diagnosis\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
+const section = /^## Diagnosis\n(.*?)^## /ms.exec(read('docs/operations/runbook.md'))![1]!;
 /** lines of the section, without those of kubectl */
 const lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
   .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))

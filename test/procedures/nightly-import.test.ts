@@ -1,10 +1,8 @@
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { read } from '../documents/files.ts';
+import { listen } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { Operator } from './operator.ts';
@@ -12,7 +10,6 @@ import { Operator } from './operator.ts';
 await needs('bash', 'curl', 'psql');
 
 const HOTELS = 100;
-const page = readFileSync(new URL('../../docs/operations/import.md', import.meta.url), 'utf8');
 const linesOf = (count: number) =>
   Array.from({ length: count }, (_, i) => `{"id":"h${i}","name":"Hotel ${i}"}\n`).join('');
 
@@ -29,14 +26,12 @@ beforeAll(async () => {
       response.write(offered.file.subarray(0, offered.file.length / 2), () => response.destroy());
     else response.end(offered.file);
   });
-  await once(supplier.listen(0, '127.0.0.1'), 'listening');
-  closeAtEnd('the supplier', async () => void supplier.close());
   database = await freshDatabase();
   operator = await Operator.set({ DATABASE_URL: database.ownerUrl });
-  const [, block] = /### A nightly job\n\n```sh\n([\s\S]*?)^```/m.exec(page)!;
+  const [, block] = /### A nightly job\n\n```sh\n([\s\S]*?)^```/m.exec(read('docs/operations/import.md'))!;
   job = block!
     .replace('/var/lib/hotels', operator.folder)
-    .replace('https://supplier.example', `http://127.0.0.1:${(supplier.address() as AddressInfo).port}`);
+    .replace('https://supplier.example', `http://127.0.0.1:${await listen(supplier)}`);
 });
 
 const count = async () => (await database.sql`select count(*)::int as count from hotels`)[0]!.count;
@@ -47,7 +42,9 @@ it('the export of the documents can be imported again without a change', async (
     insert into hotels (id, name, description, images, latitude, star_rating, certified_from, registry_id) values
     ('Ä" \\ \t', 'x', E'a\nb', '[{"url":"https://a/b"}, {"url":"https://a/c","caption":"c"}]', 1e-7, 4, '0001-01-01', null),
     ('z', 'y', null, '[{"caption":null,"url":"https://a/b"}]', -0.0, 4.5, null, 9007199254740991)`;
-  await operator.types(/^psql .* > before\.ndjson\.gz$/m.exec(page.split('## Export')[1]!)![0]);
+  await operator.types(
+    /^psql .* > before\.ndjson\.gz$/m.exec(read('docs/operations/import.md').split('## Export')[1]!)![0],
+  );
   const again = 'hotel-api import before.ndjson.gz --json';
   expect(JSON.parse(await operator.types(`${again} --delete-missing`))).toMatchObject({
     unchanged: 2,

@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { MAIN } from '../cli/program.ts';
+import { MAIN, type Outcome, outcomeOf } from '../cli/program.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 
 /** Shell of an operator in a new folder, with `hotel-api` on the PATH and these variables. */
@@ -37,17 +35,10 @@ export class Operator {
     return stdout;
   }
 
-  async tries(commands: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
-    const shell = spawn('bash', ['-euo', 'pipefail', '-c', commands], {
-      cwd: this.folder,
-      env: this.#environment,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const [stdout, stderr, [code]] = await Promise.all([
-      text(shell.stdout),
-      text(shell.stderr),
-      once(shell, 'close'),
-    ]);
-    return { code, stdout, stderr };
+  tries(commands: string): Promise<Outcome> {
+    const options = { cwd: this.folder, env: this.#environment };
+    return outcomeOf(
+      spawn('bash', ['-euo', 'pipefail', '-c', commands], { ...options, stdio: ['ignore', 'pipe', 'pipe'] }),
+    );
   }
 }

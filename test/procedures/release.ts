@@ -1,9 +1,7 @@
 import { cp, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { ROOT } from '../documents/files.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Copies the service into a new folder, with further migrations by file name. Returns the path of its command line. */
 export async function makeRelease(migrations: Record<string, string>, prefix = 'release-'): Promise<string> {

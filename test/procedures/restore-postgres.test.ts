@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import type { Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { read } from '../documents/files.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { untilSequenced } from '../support/log-state.ts';
@@ -32,8 +32,7 @@ SQL`,
 const IN_PLACE = [
   'pg_restore --exit-on-error --clean --if-exists --single-transaction --dbname="$OWNER_URL" hotels.dump',
 ];
-const page = await readFile(new URL('../../docs/operations/runbook.md', import.meta.url), 'utf8');
-const runbook = page.replaceAll(/^ {3}/gm, '');
+const runbook = read('docs/operations/runbook.md').replaceAll(/^ {3}/gm, '');
 const programs = await serverPrograms();
 await needs('bash', 'psql', 'pg_dump', 'redis-server');
 

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { temporaryFolder } from './cleanup.ts';
+import { run } from './run.ts';
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
@@ -49,6 +48,6 @@ export class Authority {
   }
 
   #openssl(...args: string[]): Promise<unknown> {
-    return promisify(execFile)('openssl', args, { cwd: this.folder });
+    return run('openssl', args, { cwd: this.folder });
   }
 }

@@ -1,12 +1,17 @@
-import { execFile } from 'node:child_process';
 import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { temporaryFolder } from './cleanup.ts';
+import { run } from './run.ts';
 import type { Service } from './service.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../src/api-docs/examples');
 const DRIVERS = join(import.meta.dirname, '../system/clients');
+
+/** Commands that drive a client, by its language. */
+export const CLIENTS: [language: string, program: string, options: string[]][] = [
+  ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
+  ['Python', 'python3', ['drive.py']],
+];
 
 /** The clients of the guide, and the programs of test/system/clients that drive them, in a new folder. */
 export class ClientPrograms {
@@ -26,11 +31,9 @@ export class ClientPrograms {
   }
 
   /** Runs a program in the folder, by default against the service. Returns its output. */
-  async run(program: string, options: readonly string[], url = this.#service.url): Promise<string> {
+  run(program: string, options: readonly string[], url = this.#service.url): Promise<string> {
     const env = { ...process.env, NO_COLOR: '1', HOTEL_API_URL: url, HOTEL_API_KEY: this.#service.fullKey };
-    const all = { cwd: this.folder, env, maxBuffer: 2 ** 28 };
-    const { stdout } = await promisify(execFile)(program, options, all);
-    return stdout;
+    return run(program, options, { cwd: this.folder, env });
   }
 
   /** Runs a driver, which makes the calls of `given`. Returns the result of each. */

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 import { closeAtEnd, fault, untilGone } from './cleanup.ts';
 import { addressOf } from './postgres-client.ts';
+import { redisClient } from './redis-use.ts';
 
 /** Migrated database of one test file. */
 export interface FreshDatabase {
@@ -95,15 +96,8 @@ async function claimNumber(redisUrl: string): Promise<{ client: Redis; lock: str
   }
 }
 
-function connectRedis(url: string, db: number): Redis {
-  const client = new Redis(addressOf(url, { database: String(db) }), {
-    protocol: 2,
-    maxRetriesPerRequest: 3,
-  });
-  // tests without Redis see its absence in their requests
-  client.on('error', () => {});
-  return client;
-}
+const connectRedis = (url: string, db: number): Redis =>
+  redisClient(addressOf(url, { database: String(db) }), { maxRetriesPerRequest: 3 });
 
 function connect(url: string, max: number): Sql {
   return postgres(url, { max, onnotice: () => {}, connection: { application_name: HARNESS } });

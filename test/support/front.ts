@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { closeAtEnd } from './cleanup.ts';
+import { listen } from './cleanup.ts';
 import { Client } from './client.ts';
 
 /** Request that the proxy received. */
@@ -52,10 +50,5 @@ export async function startFront(
       else outgoing.write(response.body.subarray(0, response.body.length / 2), () => outgoing.socket!.end());
     }
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  closeAtEnd('front', async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  return { url: `http://127.0.0.1:${await listen(server)}`, seen };
 }

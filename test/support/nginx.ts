@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { read } from '../documents/files.ts';
 import { NGINX_READY, nginxCommand, nginxFile } from './nginx-file.ts';
 import { ownProgram } from './own-server.ts';
 import { pathOf } from './programs.ts';
 
 /** Page of the operators' documentation with the recipes. */
-export const PAGE = readFileSync(
-  new URL('../../docs/operations/nginx-and-load-balancers.md', import.meta.url),
-  'utf8',
-);
+export const PAGE = read('docs/operations/nginx-and-load-balancers.md');
 
 /** Starts nginx for instances of the service, by default with the settings of docs/operations/nginx-and-load-balancers.md. Returns its port. */
 export async function startNginx(

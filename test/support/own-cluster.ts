@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { vi } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
-import { closeAtEnd } from './cleanup.ts';
 import { type OwnServer, ownRedis, type RedisTls, tlsOptions } from './own-server.ts';
 import { polling } from './projects.ts';
+import { redisClient } from './redis-use.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
@@ -135,17 +135,8 @@ async function startNode(rules: string, tls?: RedisTls): Promise<ClusterNode> {
       ...(tls ? [...tlsOptions(port, tls), ...TLS_BY_NAME] : []),
     ];
   });
-  const admin = new Redis({
-    ...(tls && { tls: { rejectUnauthorized: false } }),
-    host: '127.0.0.1',
-    port: server.port,
-    username: ADMIN,
-    password: ADMIN,
-    protocol: 2,
-    retryStrategy: () => 50,
-  });
-  admin.on('error', () => {});
-  closeAtEnd('the connection of the admin', async () => admin.disconnect());
+  const options = tls && { tls: { rejectUnauthorized: false } };
+  const admin = redisClient(`redis://${ADMIN}:${ADMIN}@127.0.0.1:${server.port}`, options);
   return { server, admin, id: String(await admin.cluster('MYID')) };
 }
 

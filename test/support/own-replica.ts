@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
 import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { orderPostgres } from '../../src/demo/servers/postgres.ts';
 import { type OwnServer, ownServer } from './own-server.ts';
 import { postgresClient } from './postgres-client.ts';
+import { run } from './run.ts';
 
 /** Once promoted, it restarts as a primary. */
 const READY = /database system is ready to accept (read-only )?connections/;
@@ -39,7 +38,7 @@ async function backUp(ownerUrl: string, to: string): Promise<Record<string, stri
   const sql = postgresClient(ownerUrl);
   const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
   await sql`select pg_backup_start('test', true)`;
-  await promisify(execFile)('cp', ['-a', at!.data_directory, to]);
+  await run('cp', ['-a', at!.data_directory, to]);
   await Promise.all(['postmaster.pid', 'postmaster.opts'].map((name) => rm(join(to, name))));
   const [stop] = await sql<{ labelfile: string }[]>`select labelfile from pg_backup_stop(false)`;
   await sql.end();

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { inject } from 'vitest';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/demo/servers/postgres.ts';
@@ -13,6 +12,7 @@ import { closeAtEnd } from './cleanup.ts';
 import type { FreshDatabase, FreshRedis } from './database.ts';
 import { postgresClient } from './postgres-client.ts';
 import { descendantsOf } from './processes.ts';
+import { redisClient } from './redis-use.ts';
 
 /** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
 export type OwnServer = Awaited<ReturnType<typeof ownServer>>;
@@ -131,12 +131,9 @@ export const tlsOptions = (port: number, { key, certificate, authority }: RedisT
   ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],
 ];
 
-/** Returns a Redis of the file's own for services, with a client that waits for it during a restart. */
+/** Returns a Redis of the file's own for services. */
 export function redisAt(url: string): FreshRedis {
-  const client = new Redis(url, { protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  client.on('error', () => {});
-  closeAtEnd('a client of Redis', async () => client.disconnect());
-  return { url, client, release: async () => {} };
+  return { url, client: redisClient(url), release: async () => {} };
 }
 
 /** Returns a database of a server of the file's own for services. */

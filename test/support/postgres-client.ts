@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import postgres, { type Options, type PostgresType, type Sql, type TransactionSql } from 'postgres';
 import { closeAtEnd } from './cleanup.ts';
+import type { FreshDatabase } from './database.ts';
 
 /** Opens a client of any server, by default with one connection; it is closed at the end of the file. */
 export function postgresClient(url: string, options: Options<Record<string, PostgresType>> = {}): Sql {
@@ -32,4 +34,14 @@ export function addressOf(
 ): string {
   const { database, ...login } = other;
   return Object.assign(new URL(url), { ...(database && { pathname: `/${database}` }), ...login }).href;
+}
+
+/** Creates a login without any right; it is dropped at the end of the file. Returns its name and its address of the database. */
+export async function newLogin({ sql, ownerUrl }: FreshDatabase): Promise<{ login: string; url: string }> {
+  const login = `login_${randomBytes(4).toString('hex')}`;
+  await sql.unsafe(`create role ${login} login password '${login}'`);
+  closeAtEnd(`login ${login}`, async () => {
+    await sql.unsafe(`drop owned by ${login}; drop role ${login}`).simple();
+  });
+  return { login, url: addressOf(ownerUrl, { username: login, password: login }) };
 }

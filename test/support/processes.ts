@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { vi } from 'vitest';
+import { run } from './run.ts';
 import type { Service } from './service.ts';
 
 interface Process {
@@ -12,24 +11,22 @@ interface Process {
 
 /** Returns all running processes, without zombies, which stay forever if no parent reaps them. */
 async function processes(): Promise<Process[]> {
-  const lines = await (process.platform === 'linux' ? ofProc() : ofPs());
-  return lines
+  const isLinux = process.platform === 'linux';
+  const text = await (isLinux ? ofProc() : run('ps', ['-A', '-o', 'pid=,stat=,ppid=']));
+  return text
+    .trim()
+    .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .filter(([, state]) => !state!.startsWith('Z'))
     .map(([pid, , parent]) => ({ pid: Number(pid), parent: Number(parent) }));
 }
 
 /** Returns lines that begin with pid, state and parent. */
-async function ofProc(): Promise<string[]> {
+async function ofProc(): Promise<string> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
   // the name in brackets may contain anything
-  return stats.filter(Boolean).map((stat) => stat.replace(/ \(.*\)/s, ''));
-}
-
-async function ofPs(): Promise<string[]> {
-  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,stat=,ppid=']);
-  return stdout.trim().split('\n');
+  return stats.map((stat) => stat.replace(/ \(.*\)/s, '')).join('');
 }
 
 /** Returns the running children of `pid`. */

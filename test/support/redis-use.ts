@@ -1,9 +1,22 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import { Redis, type RedisOptions } from 'ioredis';
 import { expect } from 'vitest';
 import { closeAtEnd } from './cleanup.ts';
 import type { Service } from './service.ts';
+
+/** Opens a client of any Redis, which waits for it during a restart; it is closed at the end of the file. */
+export function redisClient(url: string, options: RedisOptions = {}): Redis {
+  const client = new Redis(url, {
+    ...{ protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null },
+    ...options,
+  });
+  // requests show what is wrong
+  client.on('error', () => {});
+  closeAtEnd('a client of Redis', async () => client.disconnect());
+  return client;
+}
 
 export const REDIS_HITS = { tier: 'redis', result: 'hit' };
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ClientPrograms } from '../support/client-programs.ts';
+import { CLIENTS, ClientPrograms } from '../support/client-programs.ts';
 import { type FrontFault, type FrontRequest, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -33,10 +33,7 @@ interface Result {
   retryAfterS?: number;
 }
 
-describe.each([
-  ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
-  ['Python', 'python3', ['drive.py']],
-])('the client in %s', (_, program, options) => {
+describe.each(CLIENTS)('the client in %s', (_, program, options) => {
   /** Makes the calls through a faulty gateway. Returns the result of each, and the requests that the gateway received. */
   async function drive(
     faults: Record<number, FrontFault>,

@@ -1,22 +1,20 @@
-import { execFile } from 'node:child_process';
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
+import { ROOT } from '../documents/files.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { ClientPrograms } from '../support/client-programs.ts';
+import { CLIENTS, ClientPrograms } from '../support/client-programs.ts';
 import { type FrontFault, startFront } from '../support/front.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
 import { exampleRows } from '../support/rows.ts';
+import { run } from '../support/run.ts';
 import { ownPort, type Service, startService } from '../support/service.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const EXAMPLES = join(ROOT, 'src/api-docs/examples');
 const FIRST = { channel: 100_001, registry: 500_001 };
 const HOTELS = 2_400;
-const execute = promisify(execFile);
 
 await needs('curl', 'python3');
 
@@ -35,14 +33,14 @@ beforeAll(async () => {
   programs = await ClientPrograms.of(service);
   await symlink(join(ROOT, 'node_modules'), join(programs.folder, 'node_modules'));
   // the types are generated from the document
-  await run(process.execPath, [
+  await runExample(process.execPath, [
     ...['--no-warnings', '--import', join(ROOT, 'test/support/typescript-with-api.ts')],
     join(ROOT, 'node_modules/openapi-typescript/bin/cli.js'),
     ...[`${service.url}/openapi.json`, '-o', 'openapi.d.ts'],
   ]);
 });
 
-const run = (program: string, options: string[], url?: string) => programs.run(program, options, url);
+const runExample = (program: string, options: string[], url?: string) => programs.run(program, options, url);
 
 it('types generated from the document compile, with a client that uses them', async () => {
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
@@ -50,7 +48,7 @@ it('types generated from the document compile, with a client that uses them', as
   const modern = '--module nodenext --target es2024 --allowImportingTsExtensions --erasableSyntaxOnly';
   const own = ['drive.ts', 'same-hotel.ts', 'update-copy.ts'];
   const files = ['client.ts', 'usage.ts', 'sqlite-copy.ts', ...own];
-  expect(await run(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
+  expect(await runExample(compiler, [...`${strict} ${modern}`.split(' '), ...files])).toBe('');
 });
 
 it('the package of the TypeScript client can be installed, imported and run', async () => {
@@ -61,8 +59,8 @@ it('the package of the TypeScript client can be installed, imported and run', as
   };
   await cp(EXAMPLES, join(place, 'source'), { recursive: true });
   await symlink(join(ROOT, 'node_modules'), join(place, 'source/node_modules'));
-  const { stdout } = await execute('npm', ['pack', '--json', './source'], inside);
-  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
+  const packed = await run('npm', ['pack', '--json', './source'], inside);
+  const [{ filename, files }] = JSON.parse(packed.slice(packed.indexOf('[\n')));
   expect(files.map(({ path }: { path: string }) => path)).toEqual([
     'dist/client.d.ts',
     'dist/client.js',
@@ -70,16 +68,15 @@ it('the package of the TypeScript client can be installed, imported and run', as
   ]);
   const installed = join(place, 'node_modules/hotel-api-client');
   await mkdir(installed, { recursive: true });
-  await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside);
+  await run('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside);
   await cp(join(EXAMPLES, 'usage.ts'), join(place, 'usage.ts'));
   const usage = await readFile(join(place, 'usage.ts'), 'utf8');
   await writeFile(join(place, 'usage.ts'), usage.replace('./client.ts', 'hotel-api-client'));
   await writeFile(join(place, 'package.json'), '{"type":"module"}');
   const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--types', 'node'];
   const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types];
-  await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
-  const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside);
-  expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
+  await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
+  expect(await run(process.execPath, ['--no-warnings', 'usage.ts'], inside)).toContain(`${HOTELS} hotels\n`);
 });
 
 it.each(['relative', 'absolute'])(
@@ -96,18 +93,15 @@ it.each(['relative', 'absolute'])(
       ['True', 'python3', 'client.py'],
     ] as const) {
       const lines = [`Grand Hotel Meridian Saint-Pryvé-Saint-Mesmin ${yes}`, `${HOTELS} of 2500 found`];
-      expect(await run(program, options, url)).toBe(`${[...lines, `${HOTELS} hotels`].join('\n')}\n`);
+      expect(await runExample(program, options, url)).toBe(`${[...lines, `${HOTELS} hotels`].join('\n')}\n`);
     }
-    const printed = await run('sh', ['-euc', sectionOf('curl.sh', 'paging')], url);
+    const printed = await runExample('sh', ['-euc', sectionOf('curl.sh', 'paging')], url);
     expect(printed.match(/"registry_id":/g)).toHaveLength(HOTELS);
     await own.stop();
   },
 );
 
-describe.each([
-  ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
-  ['Python', 'python3', ['drive.py']],
-])('mirror() in %s', (_, program, options) => {
+describe.each(CLIENTS)('mirror() in %s', (_, program, options) => {
   /** Has a copy updated once for each step, with changes before it, and returns what each has printed. */
   function mirror(url: string, copy: object, steps: object[], more = {}): Promise<unknown[]> {
     const calls = steps.map((step) => ['mirror', step]);
@@ -163,7 +157,7 @@ describe.each([
 
 describe('the examples with curl', () => {
   it('work unchanged, to the last page', async () => {
-    const printed = await run('sh', ['curl.sh']);
+    const printed = await runExample('sh', ['curl.sh']);
     expect(printed).toContain('304\n');
     for (let i = 0; i < HOTELS; i++) {
       const isThere = printed.includes(`"channel_id":"CH${FIRST.channel + i}"`);
@@ -181,7 +175,7 @@ describe('the examples with curl', () => {
   ])('repeat a request after %s', async (_, rejection, minMs) => {
     const { url, seen } = await startFront(service.port, { 1: rejection });
     const script = sectionOf('curl.sh', 'retries');
-    expect(JSON.parse(await run('sh', ['-euc', script], url)).id).toBe('htl_sliji9ej');
+    expect(JSON.parse(await runExample('sh', ['-euc', script], url)).id).toBe('htl_sliji9ej');
     expect(seen).toHaveLength(2);
     expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(minMs);
   });
@@ -189,7 +183,9 @@ describe('the examples with curl', () => {
   it.each(['paging', 'mirror'])('end the loop of %s at a failure', async (section) => {
     const rejection = { status: 429, retryAfterS: 3_600 };
     const { url, seen } = await startFront(service.port, { 2: rejection });
-    await expect(run('sh', ['-euc', sectionOf('curl.sh', section)], url)).rejects.toMatchObject({ code: 1 });
+    await expect(runExample('sh', ['-euc', sectionOf('curl.sh', section)], url)).rejects.toMatchObject({
+      code: 1,
+    });
     expect(seen).toHaveLength(2);
   });
 });

@@ -1,19 +1,17 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { chmod, readdir } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { othersReach } from '../../src/demo/servers/postgres.ts';
+import { ROOT } from '../documents/files.ts';
 import { closeAtEnd, temporaryFolder, untilGone } from '../support/cleanup.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { descendantsOf, runningOf } from '../support/processes.ts';
 import { pathOf } from '../support/programs.ts';
+import { run } from '../support/run.ts';
 
 await needs('bash', 'curl');
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A demo that runs. */
 interface Demo {
@@ -74,11 +72,6 @@ async function leftOf(demo: Demo, processes: number[]): Promise<(number | string
   return untilGone(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
 }
 
-async function shell(line: string): Promise<string> {
-  const { stdout } = await promisify(execFile)('bash', ['-c', line]);
-  return stdout;
-}
-
 describe('the demo', () => {
   test('prints commands that work when pasted, and leaves no process and no file after Ctrl-C', async () => {
     // npm itself would leave its compile cache in the folder
@@ -86,7 +79,7 @@ describe('the demo', () => {
     const curls = demo.screen.filter((line) => line.startsWith('curl '));
     const outcomes = await Promise.all(
       curls.map(async (line) => {
-        const output = await shell(`${line} -w '\n%{http_code}'`);
+        const output = await run('bash', ['-c', `${line} -w '\n%{http_code}'`]);
         const [body, status] = output.split('\n').slice(-2);
         const answer = JSON.parse(body!);
         const shown = Array.isArray(answer) ? answer.length : answer.registry_id === null;

@@ -1,15 +1,13 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { read } from '../documents/files.ts';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { ownProgram } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 
-const FOLDER = fileURLToPath(new URL('../../k8s/monitoring/', import.meta.url));
-const configuration = parse(readFileSync(`${FOLDER}alertmanager.yaml`, 'utf8'));
-const rules: { alert?: string }[] = parse(readFileSync(`${FOLDER}rules.yaml`, 'utf8')).groups.flatMap(
+const configuration = parse(read('k8s/monitoring/alertmanager.yaml'));
+const rules: { alert?: string }[] = parse(read('k8s/monitoring/rules.yaml')).groups.flatMap(
   ({ rules }: { rules: { alert?: string }[] }) => rules,
 );
 

@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { makeKey } from '../../src/auth/key.ts';
+import { ROOT, read as readFile } from '../documents/files.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -12,11 +9,12 @@ import { parseQuery } from '../support/metrics.ts';
 import { needs } from '../support/needs.ts';
 import { ownProgram } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
+import { run } from '../support/run.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const FOLDER = fileURLToPath(new URL('../../k8s/monitoring/', import.meta.url));
-const read = (name: string) => readFileSync(FOLDER + name, 'utf8');
-const runbook = read('../../docs/operations/runbook.md');
+const FOLDER = `${ROOT}k8s/monitoring/`;
+const read = (name: string) => readFile(`k8s/monitoring/${name}`);
+const runbook = readFile('docs/operations/runbook.md');
 
 interface Panel {
   type: string;
@@ -101,13 +99,13 @@ describe('the alerts', () => {
 
   it('are identical for the Prometheus operator', async () => {
     expect(parse(read('prometheus-rule.yaml')).spec).toEqual(parse(read('rules.yaml')));
-    await promisify(execFile)(process.execPath, [`${FOLDER}build-resources.ts`, '--check']);
+    await run(process.execPath, [`${FOLDER}build-resources.ts`, '--check']);
   });
 
   it('pass the checks and the unit tests of promtool', async () => {
-    const run = (...args: string[]) => promisify(execFile)(promtool!, args, { cwd: FOLDER });
-    expect((await run('check', 'rules', 'rules.yaml')).stdout).toContain(`${rules.length} rules found`);
-    expect((await run('test', 'rules', 'rules.test.yaml')).stdout).toContain('SUCCESS');
+    const check = (...args: string[]) => run(promtool!, args, { cwd: FOLDER });
+    expect(await check('check', 'rules', 'rules.yaml')).toContain(`${rules.length} rules found`);
+    expect(await check('test', 'rules', 'rules.test.yaml')).toContain('SUCCESS');
   });
 });
 

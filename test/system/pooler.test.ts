@@ -6,13 +6,12 @@ import { OPEN_TO_ALL_LOGINS } from '../../src/postgres/open-rights.ts';
 import { makeServingLogin } from '../../src/postgres/pooler.ts';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
-import { addressOf, postgresClient, waitingForHotels } from '../support/postgres-client.ts';
+import { newLogin, postgresClient, waitingForHotels } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('pgbouncer');
@@ -42,14 +41,11 @@ let allWorkers: AllWorkers;
 const migrate = (url: string, ...options: string[]) =>
   startProgram(['migrate', ...options], { DATABASE_URL: url }).outcome;
 
-/** Creates a login without any right. */
-async function newLogin(): Promise<{ login: string; url: string }> {
-  const login = `pooled_${randomBytes(4).toString('hex')}`;
-  await database.sql.unsafe(`create role ${login} login password '${login}'`);
-  closeAtEnd(`login ${login}`, async () => {
-    await database.sql.unsafe(`drop role ${login}`);
-  });
-  return { login, url: addressOf(database.ownerUrl, { username: login, password: login }) };
+/** Creates a login that the service may have behind a pooler. */
+async function newServingLogin(): ReturnType<typeof newLogin> {
+  const created = await newLogin(database);
+  await makeServingLogin(database.sql, created.login);
+  return created;
 }
 
 const FORGING = `
@@ -77,7 +73,7 @@ async function poison(url: string, statements = FORGING): Promise<void> {
 beforeAll(async () => {
   database = await freshDatabase();
   await database.sql.unsafe(`revoke temporary on database ${database.name} from public`);
-  ({ login, url: directUrl } = await newLogin());
+  ({ login, url: directUrl } = await newLogin(database));
   const { stderr } = await migrate(database.ownerUrl, '--serving-login', login);
   // every login may connect to a database of the tests
   expect(stderr).toBe(`${OPEN_TO_ALL_LOGINS}\n`);
@@ -169,8 +165,7 @@ it.each([
   ['temporary tables', FORGING],
   ['positions and times with fewer digits', 'set extra_float_digits = -12'],
 ])('%s are never used, in whatever sessions of the pooler they are left', async (_, statements) => {
-  const { login, url } = await newLogin();
-  await makeServingLogin(database.sql, login);
+  const { login, url } = await newServingLogin();
   const pool = await startPgBouncer(url, POOL_SIZE);
   const other = await startService({
     database,
@@ -214,8 +209,7 @@ describe('behind a pooler is rejected', () => {
     expectRejection(database.ownerUrl, /as an owner, a superuser or with CREATEROLE/));
 
   it('a login that may create temporary tables, until its right is revoked and the pooler has reconnected', async () => {
-    const { login, url } = await newLogin();
-    await makeServingLogin(database.sql, login);
+    const { login, url } = await newServingLogin();
     await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
     const cure = `revoke temporary on database ${database.name} from ${login}`;
     await expectRejection(url, new RegExp(`${cure}\\. Then make the pooler reconnect`));
@@ -228,8 +222,7 @@ describe('behind a pooler is rejected', () => {
   });
 
   it('a login whose sessions of the pooler have temporary views in place of catalogs', async () => {
-    const { login, url } = await newLogin();
-    await makeServingLogin(database.sql, login);
+    const { login, url } = await newServingLogin();
     await database.sql.unsafe(`grant temporary on database ${database.name} to ${login}`);
     const pool = await startPgBouncer(url, POOL_SIZE);
     await poison(pool.url);
@@ -245,7 +238,7 @@ describe('behind a pooler is rejected', () => {
   ])(
     'a setting that changes results, because the service cannot change it: a pooler that %s settings',
     async (_, more) => {
-      const other = await newLogin();
+      const other = await newLogin(database);
       await migrate(database.ownerUrl, '--serving-login', other.login);
       await database.sql.unsafe(`alter role ${other.login} set bytea_output = 'escape'`);
       await expectRejection(
@@ -257,7 +250,7 @@ describe('behind a pooler is rejected', () => {
   );
 
   it('a login without any of the settings, which one command then makes', async () => {
-    const other = await newLogin();
+    const other = await newLogin(database);
     await database.sql.unsafe(`grant hotel_api_serve to ${other.login}`);
     const cure = `hotel-api migrate --serving-login ${other.login}`;
     const { started, server } = await startRejected(
@@ -298,8 +291,8 @@ it.each([
 ])(
   'migrate --serving-login rejects a login after a grant of %s, with the statement that helps',
   async (grant, cure) => {
-    const { login } = await newLogin();
-    const group = await newLogin();
+    const { login } = await newLogin(database);
+    const group = await newLogin(database);
     const named = (text: string) =>
       text.replace('DATABASE', database.name).replace('LOGIN', login).replace('GROUP', group.login);
     const { sql } = database;

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
+import { read } from '../documents/files.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { redisPrefix, untilApplied } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
@@ -14,7 +13,7 @@ import { expectAnswered, SteadyLoad } from '../support/steady-load.ts';
 
 await needs('redis-server');
 
-const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
+const RULES = read('k8s/components/redis-acl/users-cluster.acl');
 const PASSWORD = 'secret, of the test';
 const HOTELS = Array.from({ length: 600 }, (_, i) => ({
   id: `h${i}`,
@@ -38,7 +37,7 @@ let allWorkers: AllWorkers;
 let n = 0;
 
 beforeAll(async () => {
-  rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  rules = RULES.replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
   cluster = await OwnCluster.start(rules);
   const REDIS_URL = cluster.url(PASSWORD);
   service = await startService({

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { writeFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
+import { read } from '../documents/files.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
@@ -12,7 +12,7 @@ import { type Service, startService } from '../support/service.ts';
 
 await needs('redis-server', 'openssl');
 
-const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
+const RULES = read('k8s/components/redis-acl/users-cluster.acl');
 const PASSWORD = 'p@ss,word/';
 const HOTELS = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
@@ -36,7 +36,7 @@ beforeAll(async () => {
   const acl = ['--aclfile', authority.file('users.acl')];
   const { server } = await ownRedis((port) => [...tlsOptions(port, files), ...acl]);
   url = `rediss://hotel-api:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/0`;
-  const rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  const rules = RULES.replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
   cluster = await OwnCluster.start(rules, files);
   clusterUrl = cluster.url(PASSWORD).replaceAll('redis://', 'rediss://').replaceAll('127.0.0.1', 'localhost');
 });

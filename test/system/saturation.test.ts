@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { read } from '../documents/files.ts';
 import { AllWorkers } from '../support/all-workers.ts';
 import { needs } from '../support/needs.ts';
 import { startBehindProxy } from '../support/service.ts';
@@ -9,7 +9,7 @@ await needs('redis');
 const HOTELS = 4_000;
 const MAX_BYTES = 1024 ** 2;
 
-const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+const { version } = JSON.parse(read('package.json'));
 
 const { service, proxy: toPostgres } = await startBehindProxy({
   workers: 2,
