@@ -70,7 +70,7 @@ export async function runColdStart(
     for (const timeout of ['5000', '0']) {
       await client.flushall();
       const empty = await start(timeout);
-      const warmed = await readMetric(empty, 'hotel_api_warmup_hotels');
+      const warmed = await readMetric(empty, 'hotel_api_local_cache_entries', 'kind="hotel"');
       print(
         `Fresh instance, Redis empty, ${warmed} hotels warmed`,
         EMPTY_SHARE * rate,

@@ -4,113 +4,94 @@ import { VirtualClock } from '../lib/clock.fixture.ts';
 import { pause } from '../lib/clock.ts';
 import { CacheArena } from './arena/arena.ts';
 import { CacheMemory } from './memory.ts';
-import { WarmUp, type WarmUpResult } from './warm-up.ts';
+import { warmUp } from './warm-up.ts';
 
 const MIB = 1024 ** 2;
-const SLOW_MS = 200;
-/** in the order of the list, which is that of UTF-8 and not of UTF-16 */
-const IDS = Array.from({ length: 96 }, (_, i) => `${i < 48 ? '\uff00' : '😀'}${String(i).padStart(2, '0')}`);
+const IDS = Array.from({ length: 1_096 }, (_, i) => String(i).padStart(4, '0'));
 
 let clock: VirtualClock;
 /** number of hotels of each load */
 let counts: number[];
+let tookMs: number;
 beforeEach(() => {
   clock = new VirtualClock();
 });
 
-/** A cache of 1 MiB, 8 hotels a load, none of which is found. */
+/** The first load is of 32 hotels, the next of 500, none of which is found. */
 const USUAL = {
-  /** loads, from 0 */
-  slow: [] as number[],
-  failing: [] as number[],
-  /** number of hotels of the list; undefined: they are not counted in time */
-  listed: IDS.length as number | undefined,
+  ids: IDS,
   loadMs: 0,
-  slowMs: SLOW_MS,
+  /** load that fails, from 1 */
+  failing: 0,
   isCurrent: (_afterMs: number) => true,
-  arenaBytes: MIB,
+  arenaBytes: 64 * MIB,
   /** of each hotel; 0: none is found */
   hotelBytes: 0,
-  /** of the worker, of two */
-  number: 1,
 };
 
-async function warmed(of: Partial<typeof USUAL>): Promise<WarmUpResult> {
-  const { slow, failing, listed, loadMs, slowMs, isCurrent, arenaBytes, hotelBytes, number } = {
-    ...USUAL,
-    ...of,
-  };
+/** Returns the number of hotels, and why the warm-up of 30 s ended. */
+async function warmed(of: Partial<typeof USUAL>): Promise<[number, string]> {
+  const { ids: listed, loadMs, failing, isCurrent, arenaBytes, hotelBytes } = { ...USUAL, ...of };
   const beganMs = clock.nowMs;
+  const arena = new CacheArena(new CacheMemory(arenaBytes));
   counts = [];
-  let result: WarmUpResult | undefined;
-  const warmUp = new WarmUp({
-    local: { arena: new CacheArena(new CacheMemory(arenaBytes)) },
+  let result: [number, string] | undefined;
+  const options: Parameters<typeof warmUp>[0] = {
+    local: { arena },
     reader: {
       load: async (_, ids) => {
-        const load = counts.push(ids.length) - 1;
-        await pause(slow.includes(load) ? SLOW_MS + 50 : loadMs);
-        if (failing.includes(load)) throw new Error('invalid page in block 7');
+        counts.push(ids.length);
+        await pause(loadMs);
+        if (counts.length === failing) throw new Error('invalid page in block 7');
         return ids.map(() => (hotelBytes ? new Entry(Buffer.alloc(hotelBytes)) : null));
       },
     },
     list: {
       idsFrom: async (from, skip, count) => {
-        const start = (from === null ? 0 : IDS.indexOf(from)) + skip;
-        return IDS.slice(start, start + count);
-      },
-      countBetween: async () => {
-        if (listed === undefined) throw new Error('too late');
-        return [listed];
+        const start = (from === null ? 0 : listed.indexOf(from)) + skip;
+        return listed.slice(start, start + count);
       },
     },
-    redisBatch: undefined,
-    slowMs,
     isCurrent: () => isCurrent(clock.nowMs - beganMs),
     isStopping: () => false,
-    number,
     workers: 2,
-  });
-  void warmUp.run(30_000).then((ended) => {
+  };
+  void warmUp(options, 30_000).then((ended) => {
+    tookMs = clock.nowMs - beganMs;
     result = ended;
   });
   await clock.until(() => result !== undefined);
   return result!;
 }
 
-/** Each load takes longer than a second, and is not slow. */
-const STEADY = { loadMs: 1_050, slowMs: 60_000 };
-const COMPLETE = { hotels: IDS.length, end: 'complete' } as const;
-const SMALL_GAIN = { hotels: 3 * 8, end: 'small gain' } as const;
+const ALL = [IDS.length, 'complete'];
+const TOO_LATE = 'not done within 30000 ms';
+const idsOf = (count: number) => Array.from({ length: count }, (_, i) => String(i).padStart(5, '0'));
 
-it.each<[string, Partial<typeof USUAL>, Partial<WarmUpResult>]>([
-  ['goes on behind slow first loads, before the code is compiled', { slow: [0, 1] }, COMPLETE],
-  ['of another worker begins in the middle of the list, and loads it once', { number: 2 }, COMPLETE],
-  ['ends after a slow load', { slow: [0, 2] }, { hotels: 3 * 8, end: 'slow' }],
-  ['goes on while a second adds a twentieth of the list', { ...STEADY, listed: 8 * 20 }, COMPLETE],
-  ['ends after a second that added less', { ...STEADY, listed: 8 * 20 + 1 }, SMALL_GAIN],
-  ['takes a list that is not counted for a long one', { ...STEADY, listed: undefined }, SMALL_GAIN],
+it.each<[string, Partial<typeof USUAL>, unknown]>([
+  ['loads every hotel, and none twice', {}, ALL],
+  ['of an empty list is complete', { ids: [] }, [0, 'complete']],
   [
-    'waits while the log is not followed',
-    { loadMs: 100, isCurrent: (afterMs) => afterMs < 250 || afterMs >= 2_250 },
-    { ...COMPLETE, tookMs: 3_162 },
+    'goes on if a twentieth of the list took a second',
+    { ids: idsOf(10_640), loadMs: 1_050 },
+    [10_640, 'complete'],
   ],
-  [
-    'waits until its time is over',
-    { loadMs: 100, isCurrent: () => false },
-    { hotels: 0, tookMs: 30_000, end: 'timeout' },
-  ],
-  [
-    'that fails reports why',
-    { failing: [2] },
-    { hotels: 2 * 8, end: 'failed', reason: 'invalid page in block 7' },
-  ],
+  ['ends if less took a second', { ids: idsOf(10_641), loadMs: 1_050 }, [532, 'long list']],
+  ['waits until its time is over', { isCurrent: () => false }, [0, TOO_LATE]],
+  ['that fails reports why', { failing: 3 }, [532, 'invalid page in block 7']],
 ])('a warm-up %s', async (_, of, expected) => {
-  expect(await warmed(of)).toMatchObject(expected);
+  expect(await warmed(of)).toEqual(expected);
+});
+
+it('a warm-up waits while the log is not followed', async () => {
+  const isCurrent = (afterMs: number) => afterMs < 250 || afterMs >= 2_250;
+  expect(await warmed({ loadMs: 100, isCurrent })).toEqual(ALL);
+  expect(tookMs).toBeGreaterThan(2_250);
 });
 
 it('a warm-up loads as many hotels at once as have 2 MiB, by the size of those before', async () => {
-  await warmed({ arenaBytes: 64 * MIB, hotelBytes: 1024 });
-  expect(counts).toEqual([32, 64]);
-  await warmed({ arenaBytes: 64 * MIB, hotelBytes: 50 * 1024 });
-  expect(counts).toEqual([32, 40, 24]);
+  await warmed({ hotelBytes: 1024 });
+  expect(counts).toEqual([32, 500, 500, 64]);
+  await warmed({ hotelBytes: 50 * 1024 });
+  expect(counts.slice(0, 3)).toEqual([32, 41, 41]);
 });

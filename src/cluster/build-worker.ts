@@ -7,7 +7,7 @@ import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
 import { CacheMemory } from '../cache/memory.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
-import { WarmUp } from '../cache/warm-up.ts';
+import { warmUp } from '../cache/warm-up.ts';
 import { ChangeLog } from '../changes/change-log.ts';
 import { ChangesReader } from '../changes/changes-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
@@ -48,7 +48,7 @@ const MIN_LIST_BYTES = 1024 ** 2;
 /** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
   context: ProcessContext,
-  { number, pooled }: Pick<Start, 'number' | 'pooled'>,
+  { pooled }: Pick<Start, 'pooled'>,
   send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics } = context;
@@ -131,15 +131,10 @@ export function buildWorker(
     ...{ apiKeys, limiter, metrics, accessLog, turnover, usage, eventLoop, sizes },
     compresses: config.COMPRESSION === 'on',
   });
-  const warmUp = local.isEnabled
-    ? new WarmUp({
-        ...{ local, reader, redisBatch, number, isCurrent },
-        list: repository.list,
-        workers: config.WORKERS,
-        slowMs: config.DATABASE_TIMEOUT_MS / 2,
-        isStopping: () => pipeline.closing,
-      })
-    : undefined;
+  const warming = {
+    ...{ local, reader, isCurrent, list: repository.list, workers: config.WORKERS },
+    isStopping: () => pipeline.closing,
+  };
   const changesReader = new ChangesReader(
     new ChangeLog(postgres, () => applied.server, eventLoop),
     logPositions,
@@ -171,7 +166,7 @@ export function buildWorker(
     origin,
     redis: redisCache?.redis,
     local: local.isEnabled ? local : undefined,
-    warmUp,
+    warmUp: (timeoutMs: number) => warmUp(warming, timeoutMs),
     pageIndex,
     collections,
     apiKeys,

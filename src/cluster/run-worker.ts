@@ -1,5 +1,4 @@
-import type { WarmUpResult } from '../cache/warm-up.ts';
-import { onClockStep, pause, setTimer } from '../lib/clock.ts';
+import { onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -20,13 +19,13 @@ const RECONNECT_S = 1;
  */
 export function runWorker(
   context: ProcessContext,
-  { number, pooled, warmUpMs, log }: Omit<Start, 'config'>,
+  { pooled, warmUpMs, log }: Omit<Start, 'config' | 'number'>,
   send: (message: ToPrimary) => void,
 ) {
   const { config, events } = context;
   context.secret.use(log.secret);
-  const parts = buildWorker(context, { number, pooled }, send);
-  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
+  const parts = buildWorker(context, { pooled }, send);
+  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
   context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnectReplicas(RECONNECT_S));
@@ -36,7 +35,6 @@ export function runWorker(
   logApplier.start(log);
 
   const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
-  let warmedUp: WarmUpResult | undefined;
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
@@ -45,10 +43,7 @@ export function runWorker(
       origin.replicasConnected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
-    if (parts.warmUp && warmUpMs > 0 && isRedisUp) {
-      warmedUp = await parts.warmUp.run(warmUpMs);
-      events.warmedUp(warmedUp);
-    }
+    if (warmUpMs > 0 && isRedisUp) events.warmedUp(await parts.warmUp(warmUpMs));
     // the worker may have received a stop meanwhile
     if (pipeline.closing) return;
     await parts.server.listen(config.HOST, config.PORT);
@@ -83,5 +78,5 @@ export function runWorker(
         break;
     }
   };
-  return { parts, start, receive, warmedUp: () => warmedUp };
+  return { parts, start, receive };
 }

@@ -31,7 +31,6 @@ function startWorker(start: Start): (message: ToWorker) => void {
     ...worker.parts,
     limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
     arena: local?.arena,
-    warmUp: worker.warmedUp,
     waiters: logPositions,
   });
   context.repeat(() => send({ type: 'alive' }), ALIVE_EVERY_MS);

@@ -16,8 +16,8 @@ export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
  * read waits only if reading has used up the budget: the HTTP library processes a received chunk of up to 512 KiB of requests
  * before other connections get their turn. What waits gets its budget in each iteration, or many cheap requests would starve it.
  * So a request is read after two budgets of other work at most. Not in this queue, and without a budget, is work in pieces of
- * bounded size, each in its own iteration: parts of batches of large hotels, members of collections, the lookups of the warm-up,
- * and the end of waits for changes.
+ * bounded size, each in its own iteration: parts of batches of large hotels, members of collections, and the end of waits for
+ * changes.
  */
 export class EventLoop {
   /** work that waits for its turn, with sizes in bytes */

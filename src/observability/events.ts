@@ -17,19 +17,8 @@ export class Events {
     this.#log.warn({ reason }, 'core dumps are enabled; set ulimit -c 0');
   readonly fewDescriptors = (limit: number, connections: number) =>
     this.#log.warn({ limit, connections }, 'low limit of open files; raise ulimit -n');
-  readonly warmedUp = ({
-    tookMs,
-    ...result
-  }: {
-    hotels: number;
-    tookMs: number;
-    end: string;
-    /** of an error */
-    reason?: string | undefined;
-  }) => {
-    const level = result.reason === undefined ? 'info' : 'warn';
-    this.#log[level]({ ...result, tookMs: Math.round(tookMs) }, 'warm-up ended');
-  };
+  readonly warmedUp = ([hotels, end]: readonly [hotels: number, end: string]) =>
+    this.#log.info({ hotels, end }, 'warm-up ended');
   readonly listening = (port: number) => this.#log.info({ port }, 'listening');
 
   readonly addressReloaded = (variable: string) => this.#log.info({ variable }, 'address reloaded');

@@ -11,8 +11,6 @@ interface WorkerSource {
   limits: { poolSize: number; queueLimit: number };
   /** undefined: the local cache is disabled */
   arena: { stats(): ArenaStats } | undefined;
-  /** result of the warm-up; undefined before its end, or if there was none */
-  warmUp: () => { hotels: number; tookMs: number } | undefined;
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
   collections: { readonly counts: { evictions: number; queries: number } };
@@ -73,14 +71,6 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   });
   if (!arena) return;
   readAtScrape(registry, Gauge, ofWorker, {
-    hotel_api_warmup_seconds: [
-      'Time for which the worker filled its local cache before it was ready',
-      () => (source.warmUp()?.tookMs ?? 0) / 1000,
-    ],
-    hotel_api_warmup_hotels: [
-      'Hotels that the worker loaded before it was ready',
-      () => source.warmUp()?.hotels ?? 0,
-    ],
     hotel_api_local_cache_bytes: ['Memory used by the local cache', () => arena.stats().bytes],
     hotel_api_local_cache_max_bytes: ['Memory limit of the local cache', () => arena.stats().maxBytes],
   });

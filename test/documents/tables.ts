@@ -89,7 +89,6 @@ async function metrics(): Promise<string> {
     limits: { poolSize: 1, queueLimit: 1 },
     collections: { counts: { evictions: 0, queries: 0 } },
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
-    warmUp: () => undefined,
     waiters: { waiting: 0 },
     freshness: { isCurrent: () => true },
   });
