@@ -110,7 +110,7 @@ export class HotelReader {
 
   /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */
   #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): LookupResult {
-    this.#options.collections.counts.queries++;
+    this.#options.collections.queries++;
     const found: (Found | undefined)[] = new Array(keys.length).fill(undefined);
     const loaded = this.loader.loadWithin(collection, namespace, keys, owner).then((load) => {
       for (const [i, key] of keys.entries()) {

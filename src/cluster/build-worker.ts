@@ -125,7 +125,7 @@ export function buildWorker(
     slowMs: config.ACCESS_LOG_SLOW_MS,
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
-  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, () => metrics.connectionsAged.inc());
+  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S);
   const usage = new UsageCounter((usage) => send({ type: 'usage', usage }));
   const pipeline = new RequestPipeline({
     ...{ apiKeys, limiter, metrics, accessLog, turnover, usage, eventLoop, sizes },

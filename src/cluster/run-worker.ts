@@ -1,4 +1,4 @@
-import { onClockStep, pause, setTimer, wallMs } from '../lib/clock.ts';
+import { onClockStep, pause, setTimer } from '../lib/clock.ts';
 import { buildWorker } from './build-worker.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import type { ProcessContext } from './process-context.ts';
@@ -25,7 +25,7 @@ export function runWorker(
   const { config, events } = context;
   context.secret.use(log.secret);
   const parts = buildWorker(context, { pooled }, send);
-  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, local, pipeline } = parts;
+  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
   context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnectReplicas(RECONNECT_S));

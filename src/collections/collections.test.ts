@@ -67,6 +67,5 @@ it('evicts what was used least recently, as far as a collection needs room', asy
     collections.members(id, nowMs);
     await expect.poll(() => collections.members(id, nowMs)).toBeDefined();
   }
-  expect(collections.counts.evictions).toBe(1);
   expect(['a', 'c', 'b'].map((id) => collections.members(id, 4) !== undefined)).toEqual([true, true, false]);
 });

@@ -35,8 +35,8 @@ export class Collections {
   /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
-  /** since the start of the worker; `queries`: for hotels of collections whose members were not known */
-  readonly counts = { evictions: 0, queries: 0 };
+  /** for hotels of collections whose members were not known, since the start of the worker */
+  queries = 0;
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
@@ -164,7 +164,6 @@ export class Collections {
       if (usedBytes <= maxBytes) break;
       usedBytes -= held.bytes + OVERHEAD_BYTES;
       this.#drop(held);
-      this.counts.evictions++;
     }
     return true;
   }

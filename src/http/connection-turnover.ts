@@ -8,7 +8,6 @@ import { random } from '../lib/clock.ts';
  */
 export class ConnectionTurnover {
   readonly #meanAgeS: number;
-  readonly #onClose: () => void;
   /** responses until the next that closes its connection */
   #left = Infinity;
   /** connections that may be closed now; at most those of one second */
@@ -16,10 +15,9 @@ export class ConnectionTurnover {
   #responses = 0;
   #responsesPerS = 0;
 
-  /** `meanAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
-  constructor(meanAgeS: number, onClose: () => void) {
+  /** `meanAgeS`: 0 closes none. */
+  constructor(meanAgeS: number) {
     this.#meanAgeS = meanAgeS;
-    this.#onClose = onClose;
   }
 
   /** Returns true if the connection of the next response is to be closed. To be called once for each response. */
@@ -28,7 +26,6 @@ export class ConnectionTurnover {
     if (--this.#left > 0) return false;
     this.#credit--;
     this.#draw();
-    this.#onClose();
     return true;
   }
 

@@ -13,7 +13,7 @@ import { RequestPipeline } from './request-pipeline.ts';
 export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
   const limiter = {} as RateLimiter;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
-  const turnover = new ConnectionTurnover(0, () => {});
+  const turnover = new ConnectionTurnover(0);
   return new RequestPipeline({
     ...{ apiKeys, limiter, turnover, accessLog: log, compresses: true },
     ...{ metrics: new Metrics(), usage: new UsageCounter(() => {}) },

@@ -71,11 +71,6 @@ export class RequestPipeline implements Observer<Exchange> {
     return this.unfinished - this.#sending;
   }
 
-  /** Returns the number of batches and pages that wait for the event loop or for loads. */
-  get batchesWaiting(): number {
-    return this.#admission.waiting;
-  }
-
   /** Creates a handler for GET or HEAD. */
   get(definition: GetRouteDefinition, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#parts.metrics.requests.at(definition.route, method);

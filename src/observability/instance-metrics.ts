@@ -4,7 +4,7 @@ import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 
 /** Sources of a worker's metrics that are read at a scrape. */
 interface WorkerSource {
-  pipeline: { readonly inProgress: number; readonly batchesWaiting: number };
+  pipeline: { readonly inProgress: number };
   server: { readonly connections: number };
   maxConnections: number;
   postgres: { readonly waiting: number; readonly running: number };
@@ -13,7 +13,7 @@ interface WorkerSource {
   arena: { stats(): ArenaStats } | undefined;
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
-  collections: { readonly counts: { evictions: number; queries: number } };
+  collections: { readonly queries: number };
   freshness: { isCurrent(): boolean };
 }
 
@@ -33,10 +33,6 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => pipeline.inProgress - waiters.waiting,
     ],
     hotel_api_changes_waiting: ['Requests that wait for a change', () => waiters.waiting],
-    hotel_api_batches_waiting: [
-      'Batches and pages of the list that wait for their turn',
-      () => pipeline.batchesWaiting,
-    ],
     hotel_api_connections: ['Open client connections', () => server.connections],
     hotel_api_connections_max: ['Client connections that may be open', () => source.maxConnections],
     hotel_api_postgres_queries_waiting: [
@@ -60,13 +56,9 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     ],
   });
   readAtScrape(registry, Counter, NO_LABELS, {
-    hotel_api_collection_evictions_total: [
-      'Times that the members of a collection were evicted to make room for others',
-      () => collections.counts.evictions,
-    ],
     hotel_api_collection_queries_total: [
       'Queries for hotels of collections whose members were not in memory, or might be outdated there',
-      () => collections.counts.queries,
+      () => collections.queries,
     ],
   });
   if (!arena) return;

@@ -61,10 +61,6 @@ export class Metrics {
     'hotel_api_requests_aborted_total',
     'Requests that ended without a whole response: the client disconnected, was too slow, or the request must not be answered',
   );
-  readonly connectionsAged = this.#counter(
-    'hotel_api_connections_aged_total',
-    'Responses with `Connection: close` because of CONNECTION_MAX_AGE_S',
-  );
   readonly connectionsRejected = this.#counter(
     'hotel_api_connections_rejected_total',
     'Client connections closed at once, because the descriptors left are kept in reserve',

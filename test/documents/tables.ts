@@ -82,12 +82,12 @@ async function metrics(): Promise<string> {
   watchProcess(registry, '1');
   watchInstance(registry, 1, () => 1);
   watchWorker(registry, '1', {
-    pipeline: { inProgress: 0, batchesWaiting: 0 },
+    pipeline: { inProgress: 0 },
     server: { connections: 0 },
     maxConnections: 1,
     postgres: { waiting: 0, running: 0 },
     limits: { poolSize: 1, queueLimit: 1 },
-    collections: { counts: { evictions: 0, queries: 0 } },
+    collections: { queries: 0 },
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
     waiters: { waiting: 0 },
     freshness: { isCurrent: () => true },
