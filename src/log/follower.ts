@@ -16,6 +16,8 @@ const PIECE_ROWS = 5;
 const LEARN_EVERY_MS = 5;
 /** Reasons of one outage that are logged, each once: the first is often that of the connection which the outage ended. */
 const MAX_REASONS = 5;
+/** Of rows behind which more are to come. */
+const NOT_REACHED = { place: undefined, asOfMs: undefined };
 
 /** What has become known of the log. */
 export interface News {
@@ -167,21 +169,12 @@ export class LogFollower {
     this.#reportedAtMs = monotonicMs();
     const isListing = poll.isDue && !poll.isUnread;
     // each piece is one message to every worker, which answers requests in between
-    const lastPiece = Math.max(0, poll.rows.length - PIECE_ROWS);
-    for (let from = 0; from < lastPiece; from += PIECE_ROWS) {
-      const rows = poll.rows.slice(from, Math.min(from + PIECE_ROWS, lastPiece));
-      this.#report({ rows, place: undefined, isListing, asOfMs: undefined });
+    for (let from = 0; from === 0 || from < poll.rows.length; from += PIECE_ROWS) {
+      const rows = poll.rows.slice(from, from + PIECE_ROWS);
+      const isLast = from + PIECE_ROWS >= poll.rows.length;
+      const reached = isLast ? { place, asOfMs: isCurrent ? asOfMs : undefined } : NOT_REACHED;
+      this.#options.onEvent({ type: 'news', news: { rows, isListing, ...reached } });
     }
-    this.#report({
-      rows: poll.rows.slice(lastPiece),
-      place,
-      isListing,
-      asOfMs: isCurrent ? asOfMs : undefined,
-    });
-  }
-
-  #report(news: News): void {
-    this.#options.onEvent({ type: 'news', news });
   }
 
   async #begin(connection: LogConnection, poll: Poll): Promise<void> {
