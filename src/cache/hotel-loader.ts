@@ -61,11 +61,6 @@ export class HotelLoader {
     return keys.map((key, i) => byKey.get(key) ?? loads[i]!);
   }
 
-  /** Loads the hotels of these keys that are in the collection. The load is not shared. Throws `Unavailable`. */
-  loadWithin(collection: string, namespace: Namespace, keys: string[], owner: string): Promise<Load> {
-    return this.#start(namespace, keys, owner, collection);
-  }
-
   #isOutdated(entry: Found): boolean {
     return entry !== null && !this.#options.window.covers('id', entry.id, entry.label);
   }
@@ -84,19 +79,14 @@ export class HotelLoader {
 
   #share(namespace: Namespace, keys: string[], owner: string): Promise<Load> {
     const names = keys.map((key) => KEY_PREFIX[namespace] + key);
-    return this.#inFlight.share(names, this.#start(namespace, keys, owner, null));
+    return this.#inFlight.share(names, this.query(namespace, keys, owner, null));
   }
 
   /**
-   * Loads keys from PostgreSQL. Filling Redis with hits and absences goes on in the background. What is not in a collection
-   * is no absence.
+   * Loads the hotels of these keys that are in the collection (null: of all hotels) by a query of its own. Filling
+   * Redis with hits and absences goes on in the background. What is not in a collection is no absence. Throws `Unavailable`.
    */
-  async #start(
-    namespace: Namespace,
-    keys: string[],
-    owner: string,
-    collection: string | null,
-  ): Promise<Load> {
+  async query(namespace: Namespace, keys: string[], owner: string, collection: string | null): Promise<Load> {
     const { repository, count } = this.#options;
     const beganMs = monotonicMs();
     const { entries, label, isOfHistory } = await repository.load(namespace, keys, owner, collection);

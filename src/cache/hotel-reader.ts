@@ -112,7 +112,7 @@ export class HotelReader {
   #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): LookupResult {
     this.#options.collections.queries++;
     const found: (Found | undefined)[] = new Array(keys.length).fill(undefined);
-    const loaded = this.loader.loadWithin(collection, namespace, keys, owner).then((load) => {
+    const loaded = this.loader.query(namespace, keys, owner, collection).then((load) => {
       for (const [i, key] of keys.entries()) {
         const entry = load.byKey.get(key) ?? null;
         found[i] = entry;
