@@ -15,6 +15,8 @@ interface WorkerSource {
   waiters: { readonly waiting: number };
   collections: { readonly queries: number };
   freshness: { isCurrent(): boolean };
+  /** for each replica, the time for which it has been behind */
+  origin: { readonly lagsMs: number[] };
 }
 
 type ArenaStats = Record<'entries' | 'absences' | 'bytes' | 'maxBytes' | 'evictions' | 'puts', number>;
@@ -24,8 +26,9 @@ type ArenaStats = Record<'entries' | 'absences' | 'bytes' | 'maxBytes' | 'evicti
  * workers.
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { pipeline, server, postgres, limits, arena, collections, waiters } = source;
+  const { pipeline, server, postgres, limits, arena, collections, waiters, origin } = source;
   const ofWorker = { worker };
+  const ofReplica = { worker, replica: '' };
   const ofKind = { worker, kind: '' };
   readAtScrape(registry, Gauge, NO_LABELS, {
     hotel_api_requests_in_progress: [
@@ -61,6 +64,14 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => collections.queries,
     ],
   });
+  if (origin.lagsMs.length > 0) {
+    readAtScrape(registry, Gauge, ofReplica, {
+      hotel_api_replica_lag_seconds: [
+        'Time for which a replica has lacked a change that the worker knows of, or could not be read; replica: its position in DATABASE_REPLICA_URLS',
+        () => origin.lagsMs.map((lagMs, i) => [{ worker, replica: i + 1 }, lagMs / 1000]),
+      ],
+    });
+  }
   if (!arena) return;
   readAtScrape(registry, Gauge, ofWorker, {
     hotel_api_local_cache_bytes: ['Memory used by the local cache', () => arena.stats().bytes],

@@ -25,6 +25,10 @@ interface Replica {
   postgres: Postgres;
   /** end of its pause, from which one read is its probe; undefined: it was not behind when it was read last */
   tryAtMs: number | undefined;
+  /** time of the first of the last reads that all found it behind or failed */
+  behindSinceMs: number | undefined;
+  /** time from the first to the last of these reads */
+  lagMs: number;
 }
 
 /**
@@ -39,7 +43,14 @@ export class Origin {
 
   constructor(options: OriginOptions) {
     this.#options = options;
-    this.#replicas = options.replicas.map((postgres) => ({ postgres, tryAtMs: undefined }));
+    this.#replicas = options.replicas.map((postgres) => ({
+      ...{ postgres, tryAtMs: undefined, behindSinceMs: undefined, lagMs: 0 },
+    }));
+  }
+
+  /** Returns for each replica the time over which all reads have found it behind or failed. */
+  get lagsMs(): number[] {
+    return this.#replicas.map(({ lagMs }) => lagMs);
   }
 
   /** Returns the number of queries that wait for a connection to any server. */
@@ -64,12 +75,15 @@ export class Origin {
     try {
       const read = await readLabelled<Row>(replica.postgres, this.#options.applied, ...query);
       this.#options.count(read ? 'answered' : 'behind');
-      replica.tryAtMs = read ? undefined : monotonicMs() + PAUSE_MS;
-      if (read) return read;
+      if (!read) leaveAlone(replica);
+      else {
+        Object.assign(replica, { tryAtMs: undefined, behindSinceMs: undefined, lagMs: 0 });
+        return read;
+      }
     } catch (error) {
       this.#options.count('failed');
       // a full queue says nothing about the replica
-      if (!isQueueFull(error)) replica.tryAtMs = monotonicMs() + PAUSE_MS;
+      if (!isQueueFull(error)) leaveAlone(replica);
     }
     return this.readPrimary(...query);
   }
@@ -116,4 +130,11 @@ export class Origin {
     }
     return undefined;
   }
+}
+
+function leaveAlone(replica: Replica): void {
+  const nowMs = monotonicMs();
+  replica.tryAtMs = nowMs + PAUSE_MS;
+  replica.behindSinceMs ??= nowMs;
+  replica.lagMs = nowMs - replica.behindSinceMs;
 }

@@ -91,6 +91,7 @@ async function metrics(): Promise<string> {
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
     waiters: { waiting: 0 },
     freshness: { isCurrent: () => true },
+    origin: { lagsMs: [0] },
   });
   const found = await (registry as Registry).getMetricsAsJSON();
   const rows = found
