@@ -105,9 +105,9 @@ it('reads fewer hotels at a time while they are large, also after a query that w
   await expect(read({})).rejects.toThrow(Unavailable);
   expect((await read({})).ids).toHaveLength(32);
   bytes = 1024;
-  for (const hotels of [74, 74, 149]) {
+  for (const hotels of [48, 48, 96]) {
     expect((await read({})).ids).toHaveLength(hotels);
     if (asked.length === 4) nowMs += 20_000;
   }
-  expect(asked).toEqual([1001, 385, 75, 75, 150]);
+  expect(asked).toEqual([1001, 385, 49, 49, 97]);
 });

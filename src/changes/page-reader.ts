@@ -1,6 +1,6 @@
 import { isQueueFull, isTimeout } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import { type HotelSizes, sumOf } from '../hotels/hotel-sizes.ts';
+import { type HotelSizes, pagesOf, sumOf } from '../hotels/hotel-sizes.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
@@ -91,16 +91,16 @@ export class PageReader {
 
   async #read(request: PageRequest): Promise<ReadPage> {
     const { token, owner } = request;
-    const limit = Math.min(request.limit, this.#sizes.atOnce(owner, MAX_READ_BYTES));
+    const limit = Math.min(request.limit, this.#sizes.atOnce(pagesOf(owner), MAX_READ_BYTES));
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
-      if (isTimeout(error)) this.#sizes.wasTooMuch(owner);
+      if (isTimeout(error)) this.#sizes.wasTooMuch(pagesOf(owner));
       throw error;
     });
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
-    this.#sizes.note(owner, ...sumOf(hotels));
+    this.#sizes.note(pagesOf(owner), ...sumOf(hotels));
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
     return { ...found, ...(await this.#eventLoop.run(owner, workOf(bytes), () => pageOf(found))) };
   }

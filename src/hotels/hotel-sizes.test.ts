@@ -11,8 +11,8 @@ it('the largest hotels of a key decide, not a few, and are forgotten with time a
   showMonotonic(() => nowMs);
   const sizes = new HotelSizes();
   const atOnce = (owner = 'a') => sizes.atOnce(owner, 8 * MIB);
-  sizes.note('a', 1, 65_536);
-  expect(atOnce()).toBeGreaterThan(USUAL_AT_ONCE / 2);
+  sizes.note('a', 31, 31 * 65_536);
+  expect(atOnce()).toBe(USUAL_AT_ONCE);
   sizes.note('a', 1_000, 1_000 * 65_536);
   for (let i = 0; i < 1_000; i++) for (const owner of ['a', 'b']) sizes.note(owner, 1_000, MIB);
   expect(atOnce()).toBe(128);

@@ -3,18 +3,24 @@ import type { Found } from './entry.ts';
 
 /** Bytes of a hotel until larger ones of the same API key are known. */
 const USUAL_BYTES = 2 * 1024;
+/** Hotels of a response, or of a part of it, above which their mean is typical of the key: a part of large ones has as many. */
+const MIN_TYPICAL = 32;
 /** Size above which the hotels of a key are large. */
 const LARGE_BYTES = 8 * 1024;
 /** Maximum size of a hotel. */
 export const MAX_HOTEL_BYTES = 64 * 1024;
 
+/**
+ * Returns the owner by whom pages of the list and of changes are noted: their hotels may be larger than those of the batches of
+ * the same key.
+ */
+export const pagesOf = (owner: string): string => `pages ${owner}`;
+
 /** Estimates the hotels that an API key reads next by those that it has read. */
 export class HotelSizes {
   /** mean of the hotels that were looked up beyond the local cache */
   readonly #lookups = new RecentValue(USUAL_BYTES);
-  /** mean of the hotels in responses */
-  readonly #responses = new RecentValue(USUAL_BYTES);
-  /** maximum of that, which is forgotten with time alone */
+  /** maximum of the means of responses, which is forgotten with time alone */
   readonly #largest = new RecentValue(USUAL_BYTES);
   /** maximum that explains reads which were late: these measured nothing */
   readonly #supposed = new RecentValue(USUAL_BYTES);
@@ -26,7 +32,7 @@ export class HotelSizes {
 
   /** Returns the number of hotels that have so many bytes. */
   atOnce(owner: string, bytes: number): number {
-    return Math.floor(bytes / this.of(owner));
+    return Math.floor(bytes / Math.max(this.#largest.get(owner), this.#supposed.get(owner)));
   }
 
   /** Returns the number of usual hotels that have as many bytes as one in a response. */
@@ -41,9 +47,7 @@ export class HotelSizes {
 
   /** Takes the number and the bytes of hotels in a response, or in a part of it. */
   note(owner: string, hotels: number, bytes: number): void {
-    if (hotels === 0) return;
-    this.#responses.noteMean(owner, hotels, bytes);
-    this.#largest.noteMaximum(owner, this.#responses.get(owner));
+    if (hotels >= MIN_TYPICAL) this.#largest.noteMaximum(owner, bytes / hotels);
   }
 
   /** Takes the hotels that were looked up for a request. */

@@ -38,7 +38,7 @@ export async function queryPage(
   owner: string,
 ): Promise<Page> {
   if (offset > maxSkip)
-    throw new Unavailable(`positions over ${maxSkip} are not known while the list cannot be held in memory`, {
+    throw new Unavailable(`positions over ${maxSkip} are not known at present`, {
       rejection: 'postgres_timeout',
     });
   const ids = await source.idsFrom(null, offset, limit + 1, owner);

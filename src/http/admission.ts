@@ -1,4 +1,4 @@
-import type { HotelSizes } from '../hotels/hotel-sizes.ts';
+import { type HotelSizes, pagesOf } from '../hotels/hotel-sizes.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
@@ -40,7 +40,7 @@ export interface Work {
    * bytes is held. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
-  /** undefined: the work holds nothing while it waits, and is never rejected */
+  /** undefined for a page of the list: it holds nothing while it waits, and is never rejected */
   readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
   readonly bytes: number;
@@ -64,7 +64,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  *
  * A batch that would wait over 150 ms is rejected, before its body is read if that is known then. The delay is the signal, not
  * a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is answered, because its cost is already
- * paid. A batch that would wait so long for a load is rejected when the local cache has been looked up.
+ * paid. One that would wait so long for a load is rejected when the local cache has been looked up, or at once to be compressed.
  *
  * A batch that needs Redis, PostgreSQL or compression takes part of a limit until its response is made. It waits for that
  * in a queue of its own, so locally cached batches without compression never wait for a dependency. The limit adapts to the
@@ -170,8 +170,8 @@ export class Admission {
   }
 
   /** Returns the bytes of body of a batch of usual hotels that costs as much. */
-  #weightOf({ client, bytes }: Work): number {
-    return (REQUEST_BYTES + bytes) * this.#sizes.weightOf(client.owner);
+  #weightOf({ client: { owner }, bytes, reject }: Work): number {
+    return REQUEST_BYTES + bytes * this.#sizes.weightOf(reject ? owner : pagesOf(owner));
   }
 
   #isFull(queue: WaitQueue<unknown>, owner: string, nowMs: number): boolean {

@@ -1,5 +1,6 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import { publicErrors } from '../errors.ts';
+import { pagesOf } from '../hotels/hotel-sizes.ts';
 import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
@@ -64,7 +65,7 @@ export function hotelPages(
   ): void | Promise<void> => {
     const { view } = exchange.principal!;
     const ok = (body: Body, tag: string) => {
-      sizes.note(exchange.owner, exchange.hotels, body.length);
+      sizes.note(pagesOf(exchange.owner), exchange.hotels, body.length);
       exchange.ok(body, tag, headers, compressedPages);
     };
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
