@@ -49,15 +49,14 @@ export async function runColdStart(
   const { redis, sql, databaseUrl, keys, ...alone } = await startAlone('cold', count, shutdown, cores.server);
   const hotels = await readHotels(sql);
   const calls = batch(BATCH, 2 * rate * SECONDS, CONNECTIONS).calls({ hotels, keys });
-  const start = (WARMUP_TIMEOUT_MS: string, DATABASE_TIMEOUT_MS = '500') =>
-    alone.start({ WARMUP_TIMEOUT_MS, DATABASE_TIMEOUT_MS });
+  const start = (WARMUP_TIMEOUT_MS: string) => alone.start({ WARMUP_TIMEOUT_MS });
   const client = new Redis(redis.url);
   shutdown.push('connection to Redis', () => client.disconnect());
   for (let round = 1; round <= rounds; round++) {
     console.error(`Round ${round} of ${rounds}, load average ${loadavg()[0]!.toFixed(1)}`);
     await client.flushall();
     // fills Redis too
-    const warmOne = await start('12000', '20000');
+    const warmOne = await start('12000');
     await load(warmOne, calls, rate);
     const fresh = await start('5000');
     const [ofFresh, ofWarm] = await Promise.all([

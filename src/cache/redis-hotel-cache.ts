@@ -10,8 +10,9 @@ const POINTER_PREFIX = '>';
 
 /**
  * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
- * `<prefix>:c:…` and `<prefix>:r:…`. An absence is in place of the entry or the pointer. Values are set after a load and are never removed. Entries and absences carry labels, by
- * which a reader decides whether to use them. A pointer needs none: the entry contains the ids that the hotel has.
+ * `<prefix>:c:…` and `<prefix>:r:…`. An absence, an entry without a body, is in place of the entry or the pointer. Values are
+ * set after a load and are never removed. Entries and absences carry labels, by which a reader decides whether to use them. A
+ * pointer needs none: the entry contains the ids that the hotel has.
  */
 export class RedisHotelCache {
   readonly #redis: RedisStore;

@@ -1,6 +1,6 @@
 import type { IdList } from '../hotels/id-list.ts';
 import { monotonicMs, pause } from '../lib/clock.ts';
-import { withDeadline } from '../lib/deadline.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { HotelReader } from './hotel-reader.ts';
 import type { LocalCache } from './local-cache.ts';
 
@@ -14,6 +14,8 @@ const MAX_PER_MS = 100;
 /** The list is too long if it is this many times as long as what has been loaded after this time. */
 const LONG_LIST = 20;
 const TRIED_MS = 1_000;
+/** More take PostgreSQL longer than its deadline. */
+const MAX_SKIPPED = 1_000_000;
 const CURRENT_RETRY_MS = 50;
 
 /** Parts of a worker that are warmed. */
@@ -55,7 +57,8 @@ export async function warmUp(
       triedAtMs ??= monotonicMs() + TRIED_MS;
       if (ids.length < count) return 'complete';
       if (monotonicMs() >= triedAtMs) {
-        if ((await list.idsFrom(null, LONG_LIST * hotels, 1)).length > 0) return 'long list';
+        if ((await list.idsFrom(null, Math.min(LONG_LIST * hotels, MAX_SKIPPED), 1)).length > 0)
+          return 'long list';
         triedAtMs = Infinity;
       }
       const bytes = found.reduce((sum, hotel) => sum + (hotel?.bytes.length ?? 0), 1);
@@ -64,6 +67,8 @@ export async function warmUp(
     }
     return isStopping() ? 'stopped' : 'late';
   };
-  const end = await withDeadline(fill(), timeoutMs).catch((error: Error) => error.message);
+  const end = await withDeadline(fill(), timeoutMs).catch((error: Error) =>
+    error instanceof DeadlineExceeded ? 'late' : `failed: ${error.message}`,
+  );
   return [hotels, end];
 }

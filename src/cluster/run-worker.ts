@@ -43,7 +43,7 @@ export function runWorker(
       origin.replicasConnected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
-    if (warmUpMs > 0 && isRedisUp) events.warmedUp(await parts.warmUp(warmUpMs));
+    if (warmUpMs > 0 && config.L1_MAX_BYTES > 0 && isRedisUp) events.warmedUp(await parts.warmUp(warmUpMs));
     // the worker may have received a stop meanwhile
     if (pipeline.closing) return;
     await parts.server.listen(config.HOST, config.PORT);

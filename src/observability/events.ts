@@ -18,7 +18,7 @@ export class Events {
   readonly fewDescriptors = (limit: number, connections: number) =>
     this.#log.warn({ limit, connections }, 'low limit of open files; raise ulimit -n');
   readonly warmedUp = ([hotels, end]: readonly [hotels: number, end: string]) =>
-    this.#log.info({ hotels, end }, 'warm-up ended');
+    this.#log[end.startsWith('failed') ? 'warn' : 'info']({ hotels, end }, 'warm-up ended');
   readonly listening = (port: number) => this.#log.info({ port }, 'listening');
 
   readonly addressReloaded = (variable: string) => this.#log.info({ variable }, 'address reloaded');

@@ -152,6 +152,9 @@ it('the service runs with verify-full, and reports why it does not start if a ce
   const elsewhere = url.replace('127.0.0.1', '0.0.0.0');
   const rejecting = await start(`${elsewhere}?sslmode=verify-full&${root}`, false);
   await expect.poll(() => rejecting.logs().join('\n')).toMatch(/altnames/);
-  for (const service of [verified, rejecting]) await service.stop();
+
+  const unverified = await start(`${elsewhere}?sslmode=require`);
+  expect((await unverified.get('/hotels')).status).toBe(200);
+  for (const service of [verified, rejecting, unverified]) await service.stop();
   await sql.end();
 });
