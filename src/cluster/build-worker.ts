@@ -68,7 +68,7 @@ export function buildWorker(
     onAnswer: (atMs) => freshness.answered(atMs),
   });
   context.repeat(() => {
-    if (!isCurrent()) void postgres.check();
+    if (!isCurrent()) postgres.check();
   }, CHECK_EVERY_MS);
   const redisCache = openRedis(context, prefix, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),

@@ -54,8 +54,6 @@ export class Postgres {
   /** all of them, because each request reads their lengths */
   readonly #queues: readonly Queries[];
   #watching: Timer | undefined;
-  #pinging = false;
-  #checking = false;
   #closed = false;
 
   constructor(options: PostgresOptions) {
@@ -87,7 +85,7 @@ export class Postgres {
    */
   reachable(): void {
     const isQuiet = monotonicMs() - this.#repliedAtMs > QUIET_MS;
-    if (isQuiet) this.reconnect(this.#options.timeoutMs / 1_000);
+    if (isQuiet) this.reconnect();
     this.#breaker.probeNow();
   }
 
@@ -112,13 +110,11 @@ export class Postgres {
     if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
     const queryAndUse = async (holdLane: Hold) => {
-      const queryInTime = (hold: Hold) => {
-        const holdBoth = (until: Promise<void>) => {
+      const queryInTime = (hold: Hold) =>
+        this.#queryInTime<Row>(text, parameters, lane, beganMs, (until) => {
           hold(until);
           holdLane(until);
-        };
-        return this.#queryInTime<Row>(text, parameters, lane, beganMs, holdBoth);
-      };
+        });
       const rows = await this.#all.run(owner, 1, queryInTime, beganMs);
       await use?.(rows);
       return rows;
@@ -132,13 +128,11 @@ export class Postgres {
     await withDeadline(Promise.all(opening), timeoutMs).catch(() => {});
   }
 
-  /** Queries the server, unless such a query runs, so that an outage is noticed without requests. */
-  async check(): Promise<void> {
-    if (this.#checking || this.#breaker.open) return;
-    this.#checking = true;
+  /** Queries the server, unless a query of the background runs, so that an outage is noticed without requests. */
+  check(): void {
+    if (this.#lanes.background.running > 0) return;
     // the circuit breaker counts a failure
-    await this.rows(PROBE, [], '', 'background').catch(() => {});
-    this.#checking = false;
+    void this.rows(PROBE, [], '', 'background').catch(() => {});
   }
 
   async close(): Promise<void> {
@@ -199,7 +193,7 @@ export class Postgres {
     } catch (error) {
       if (!hasEnded(error) || this.#closed) throw error;
       // the others have probably ended too, and the client would wait before it reconnects
-      if (sql === this.#sql) this.reconnect(this.#options.timeoutMs / 1_000);
+      if (sql === this.#sql) this.reconnect();
       return await attempt();
     }
   }
@@ -234,7 +228,7 @@ export class Postgres {
       const isLate = error instanceof DeadlineExceeded || failure.isLate;
       if (query && error instanceof DeadlineExceeded) hold(this.#ended(sql, query, startedAtMs));
       const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
-      if (isSilent && sql === this.#sql && this.#timeouts++ % TIMEOUTS_PER_RECONNECT === 0) this.reconnect();
+      if (isSilent && sql === this.#sql && this.#timeouts++ % TIMEOUTS_PER_RECONNECT === 0) this.reconnect(0);
       const isOutage = isSilent || failure.isOutage;
       if (failure.isReply) this.#noteReply();
       if (isLocked) this.#options.onLocked?.();
@@ -257,7 +251,7 @@ export class Postgres {
       const lost = setTimer(() => {
         resolve();
         const isLost = this.#repliedAtMs > startedAtMs;
-        if (isLost && sql === this.#sql && !this.#closed) this.reconnect(this.#options.timeoutMs / 1_000);
+        if (isLost && sql === this.#sql && !this.#closed) this.reconnect();
       }, LOST_AFTER * this.#options.timeoutMs).unref();
       const end = () => {
         clearTimer(lost);
@@ -274,30 +268,25 @@ export class Postgres {
 
   /** Probes the server while queries run and none was answered recently. */
   #watch(): void {
-    this.#watching ??= setTimer(() => {
+    const afterMs = PING_AFTER * this.#options.timeoutMs;
+    this.#watching ??= setTimer(async () => {
+      const isQuiet = this.running > 0 && monotonicMs() - this.#repliedAtMs > afterMs;
+      // after a failure the running queries decide
+      if (isQuiet && !this.#breaker.open)
+        await this.#sql`select`.then(completed).then(
+          () => this.#noteReply(),
+          () => {},
+        );
       this.#watching = undefined;
-      if (this.running === 0) return;
-      const isQuiet = monotonicMs() - this.#repliedAtMs > PING_AFTER * this.#options.timeoutMs;
-      if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
-      this.#watch();
-    }, PING_AFTER * this.#options.timeoutMs).unref();
-  }
-
-  async #ping(): Promise<void> {
-    this.#pinging = true;
-    // after a failure the running queries decide
-    await this.#sql`select`
-      .then(completed)
-      .then(() => this.#noteReply())
-      .catch(() => {});
-    this.#pinging = false;
+      if (this.running > 0 && !this.#closed) this.#watch();
+    }, afterMs).unref();
   }
 
   /**
    * Replaces all connections: when the server is silent, because a half-open path reports no error, or when they may lead
-   * to the wrong server. Running queries may take up to this time.
+   * to the wrong server. Running queries may take up to this time, by default up to their deadline.
    */
-  reconnect(finishWithinS = 0): void {
+  reconnect(finishWithinS = this.#options.timeoutMs / 1_000): void {
     const old = this.#sql;
     try {
       this.#sql = this.#options.open();
