@@ -17,7 +17,7 @@ type Parse = (bytes: Buffer) => void;
  * Replaces the connection of a client whose server sends anything but one reply of bounded size to each command. At a reply or
  * a push that no command awaits, ioredis throws outside of any handler. It allocates arrays as long as the server says.
  */
-export function boundReplies(client: Client): Client {
+export function boundReplies(client: Client): void {
   client.on('connect', () => {
     const { stream } = client;
     const { commandQueue } = client as unknown as { commandQueue: { length: number } };
@@ -40,7 +40,6 @@ export function boundReplies(client: Client): Client {
   const readInfo = (done: (error: Error | null, reply?: string) => void) =>
     info().then((reply) => done(null, /^loading:1/m.test(reply) ? 'loading:1' : 'loading:0'), done);
   Object.assign(client, { info: readInfo });
-  return client;
 }
 
 /**

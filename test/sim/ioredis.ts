@@ -13,9 +13,7 @@ interface Options {
   port?: number;
   connectTimeout?: number;
   socketTimeout?: number;
-  retryStrategy?: ((attempt: number) => number) | null;
-  /** true: it connects when it is told to */
-  lazyConnect?: boolean;
+  retryStrategy?: (attempt: number) => number;
 }
 
 type Send = (commands: Buffer[][], answered: (replies: Reply[]) => void) => void;
@@ -73,15 +71,7 @@ export class Redis extends EventEmitter {
     const address = typeof url === 'string' ? { host: new URL(url).hostname, port: 6379 } : {};
     this.options = { host: '', port: 6379, ...(typeof url === 'string' ? options : url), ...address };
     this.#process = present().world.current!;
-    if (!this.options.lazyConnect) this.#connect();
-  }
-
-  connect(): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.once('ready', resolve);
-    this.once('close', () => reject(new Error('Connection is closed.')));
     this.#connect();
-    return promise;
   }
 
   setEach(keyCount: number, ...rest: Word[]): Promise<Reply> {

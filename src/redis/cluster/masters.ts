@@ -1,47 +1,34 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
-import { Redis as Client } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib/clock.ts';
-import { withDeadline } from '../../lib/deadline.ts';
 import { type Credentials, type NodeAddress, Redis } from '../client.ts';
-import { boundReplies } from '../reply-bound.ts';
-import {
-  clientOptions,
-  disconnectionOf,
-  type Login,
-  loginOf,
-  reconnectAfterMs,
-  silenceMs,
-} from '../store.ts';
-import { MAX_MASTERS, mastersBySlot, SLOTS } from './slot-map.ts';
+import { type Login, loginOf, reconnectAfterMs } from '../store.ts';
+import { MAX_MASTERS, mastersBySlot } from './slot-map.ts';
 
 /** Interval of refreshes of the slot map. Commands detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
 /** Minimum interval of refreshes that commands cause. */
 const REFRESH_AT_MOST_EVERY_MS = 100;
-/** Number of masters from which the slot map is read before the nodes of the address. */
-const MASTERS_READ = 3;
-/** Name of the first node of the address, which counts as the master of all slots until the slot map is known. */
-const FIRST = 'the cluster';
 /** Name of the slot map among the circuit breakers: without it no master is known. */
 const SLOT_MAP = 'the slot map';
-/** Number of refreshes that fail in a row before it is reported. */
-const FAILURES_TO_REPORT = 3;
+/** Number of refreshes that fail in a row before it is reported: half a second, in which a connection is made. */
+const FAILURES_TO_REPORT = 5;
 
 /**
  * Holds the masters of a cluster, each with connections and a circuit breaker of its own, and follows the slot map. While one is
- * unavailable, the others are used.
+ * unavailable, the others are used. Any of them is asked for the slot map, and after a failure the nodes of `REDIS_URL` too.
  */
 export class Masters {
-  readonly #addresses: NodeAddress[];
+  /** names of the nodes of `REDIS_URL` */
+  readonly #seeds: string[];
   readonly #credentials: Credentials;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
   readonly #reportBreaker: (name: string, open: boolean, reason: string) => void;
   /** by host:port */
   readonly #byName = new Map<string, Redis>();
-  /** of the last slot map; undefined for a slot without a master */
-  #bySlot: (Redis | undefined)[] = new Array(SLOTS);
+  /** of the last slot map, empty before the first; undefined for a slot without a master */
+  #bySlot: (Redis | undefined)[] = [];
   #closed = false;
   #isRefreshing = false;
   #refreshedAtMs = -Infinity;
@@ -61,14 +48,16 @@ export class Masters {
     const parsed = urls.map((url) => new URL(url));
     this.#credentials = credentialsOf(parsed);
     this.#reportBreaker = jointly(onBreaker);
-    this.#addresses = parsed.map(({ host }) => addressOf(host));
-    this.#bySlot.fill(this.#open(FIRST, this.#addresses[0]!));
+    this.#seeds = parsed.map((url) => {
+      const { host, port } = addressOf(url.host);
+      return `${host}:${port}`;
+    });
     void this.#refresh();
   }
 
   /** Returns true if the slot map is known and every master is connected. */
   get ready(): boolean {
-    return !this.#byName.has(FIRST) && [...this.#byName.values()].every(({ ready }) => ready);
+    return this.#bySlot.length > 0 && [...this.#byName.values()].every(({ ready }) => ready);
   }
 
   /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
@@ -97,63 +86,36 @@ export class Masters {
     for (const name of this.#byName.keys()) this.#drop(name);
   }
 
-  /** Refreshes the slot map, and again in time: soon if no node sent one. */
+  /** Refreshes the slot map, and again in time: soon if a node did not send it. */
   async #refresh(): Promise<void> {
     if (this.#isRefreshing || this.#closed) return;
     this.#isRefreshing = true;
     this.#refreshedAtMs = monotonicMs();
     clearTimer(this.#nextRefresh);
-    let inMs = REFRESH_SLOTS_MS;
-    try {
-      const bySlot = await this.#findSlotMap();
-      if (!this.#closed) this.#use(bySlot);
-      this.#failedRefreshes = 0;
-    } catch (error) {
-      inMs = reconnectAfterMs(++this.#failedRefreshes);
-      if (this.#failedRefreshes >= FAILURES_TO_REPORT && !this.#closed)
-        this.#reportBreaker(SLOT_MAP, true, (error as Error).message);
-    }
+    if (this.#failedRefreshes > 0 || this.#byName.size === 0)
+      for (const name of this.#seeds) if (!this.#byName.has(name)) this.#open(name);
+    const read = await this.#readSlotMap().catch((error: Error) => error);
     this.#isRefreshing = false;
-    if (!this.#closed) this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
+    if (this.#closed) return;
+    let inMs = REFRESH_SLOTS_MS;
+    if (read instanceof Error) {
+      inMs = reconnectAfterMs(++this.#failedRefreshes);
+      if (this.#failedRefreshes >= FAILURES_TO_REPORT) this.#reportBreaker(SLOT_MAP, true, read.message);
+    } else {
+      this.#failedRefreshes = 0;
+      this.#use(read);
+    }
+    this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
   }
 
-  /** Returns the master of each slot, as the first node says that knows it. Throws the error of the last one if none does. */
-  async #findSlotMap(): Promise<(string | undefined)[]> {
-    const masters = [...this.#byName].filter(([name, { ready }]) => name !== FIRST && ready);
-    // another one first each time: what one says may be old
-    const start = Math.floor(random() * masters.length);
-    const chosen = [...masters.slice(start), ...masters.slice(0, start)].slice(0, MASTERS_READ);
-    const sources = [
-      ...chosen.map(([name, master]) => ({ host: addressOf(name).host, read: () => master.slotMap() })),
-      ...this.#addresses.map((address) => ({ host: address.host, read: () => this.#readOnce(address) })),
-    ];
-    let fault = new Error('no node was asked');
-    for (const { host, read } of sources) {
-      if (this.#closed) break;
-      try {
-        return mastersBySlot(await read(), host);
-      } catch (error) {
-        fault = error as Error;
-      }
-    }
-    throw fault;
-  }
-
-  /** Reads the slot map from a node of the address, by a connection for this alone. */
-  async #readOnce(address: NodeAddress): Promise<unknown> {
-    const once = { lazyConnect: true, retryStrategy: null };
-    const client = boundReplies(
-      new Client({ ...clientOptions(this.#timeoutMs), ...address, ...this.#credentials, ...once }),
-    );
-    const disconnection = disconnectionOf(client);
-    const reply = client.connect().then(() => client.call('CLUSTER', 'SLOTS'));
-    try {
-      return await withDeadline(reply, silenceMs(this.#timeoutMs));
-    } catch (error) {
-      throw client.status === 'ready' ? error : disconnection();
-    } finally {
-      client.disconnect();
-    }
+  /** Reads the master of each slot from one node. Another one is asked each time: what one says may be old. */
+  async #readSlotMap(): Promise<(string | undefined)[]> {
+    const nodes = [...this.#byName];
+    const ready = nodes.filter(([, node]) => node.ready);
+    // if none is ready, any of them says why
+    const asked = ready.length > 0 ? ready : nodes;
+    const [name, node] = asked[Math.floor(random() * asked.length)]!;
+    return mastersBySlot(await node.slotMap(), addressOf(name).host);
   }
 
   #use(bySlot: (string | undefined)[]): void {
@@ -164,21 +126,19 @@ export class Masters {
     for (const name of named) {
       if (name === undefined || this.#byName.has(name) || this.#opened.count === MAX_MASTERS) continue;
       this.#opened.count++;
-      this.#open(name, addressOf(name));
+      this.#open(name);
     }
     this.#bySlot = bySlot.map((name) => this.#byName.get(name ?? ''));
     this.#reportBreaker(SLOT_MAP, false, 'a node sent it');
   }
 
-  #open(name: string, address: NodeAddress): Redis {
+  #open(name: string): void {
     const onBreaker = (open: boolean, reason: string) => this.#reportBreaker(name, open, reason);
     const onMoved = () => {
       if (monotonicMs() - this.#refreshedAtMs >= REFRESH_AT_MOST_EVERY_MS) void this.#refresh();
     };
-    const server = { ...address, ...this.#credentials };
-    const master = new Redis(server, this.#timeoutMs, onBreaker, this.#onCall, onMoved);
-    this.#byName.set(name, master);
-    return master;
+    const server = { ...addressOf(name), ...this.#credentials };
+    this.#byName.set(name, new Redis(server, this.#timeoutMs, onBreaker, this.#onCall, onMoved));
   }
 
   #drop(name: string): void {

@@ -1,4 +1,4 @@
-export const SLOTS = 16_384;
+const SLOTS = 16_384;
 /** Maximum number of masters, to each of which a process has two connections. */
 export const MAX_MASTERS = 100;
 
