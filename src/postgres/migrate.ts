@@ -34,10 +34,7 @@ interface Migration extends AppliedMigration {
  * start at once: one migrates, the others wait. Migrations of newer releases that tolerate this one remain. Throws a `Failure`
  * if the server is too old, the database is too new for this release, or an applied file has changed.
  */
-export async function migrate(
-  sql: Sql,
-  directory = SQL_DIRECTORY,
-): Promise<{ applied: string[]; version: number }> {
+export async function migrate(sql: Sql, directory?: string): Promise<{ applied: string[]; version: number }> {
   const migrations = await readMigrations(directory);
   await requireServer(sql);
   const applied: string[] = [];
@@ -52,8 +49,8 @@ export async function migrate(
 }
 
 /** Returns the version of the schema that this release needs. */
-export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
-  return lastOf(await readMigrations(directory));
+export async function knownVersion(): Promise<number> {
+  return lastOf(await readMigrations());
 }
 
 /** Returns the last version of ordered migrations. */
@@ -71,9 +68,7 @@ function readApplied(sql: Sql | TransactionSql): PromiseLike<AppliedMigration[]>
  * Checks server and schema at the start of the service. Throws a `Failure` that says what to do unless this release
  * works with them.
  */
-export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
-  const migrations = await readMigrations(directory);
-  const expected = lastOf(migrations);
+export async function requireSchema(sql: Sql, directory?: string): Promise<void> {
   let applied: AppliedMigration[];
   try {
     await requireServer(sql);
@@ -92,13 +87,9 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
     if (code !== '22023' || !isAboutRole) throw error;
     applied = [];
   }
-  const version = lastOf(applied);
-  if (version === 0) await requireSearchPath(sql);
-  // of two branches, the migration with the smaller number may be applied later
-  const lacking = migrations.find((migration) => !applied.some((row) => row.version === migration.version));
+  if (applied.length === 0) await requireSearchPath(sql);
+  const lacking = firstLacking(await readMigrations(directory), applied);
   if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);
-  const breaking = applied.find((row) => row.version > expected && !worksWith(expected, row));
-  if (breaking) throw newerThanCode(version, expected, breaking.name);
   await requireTriggers(sql);
 }
 
@@ -170,19 +161,15 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   // one process at a time migrates a database; any login could hold an advisory lock
   await transaction`lock table schema_migrations in share row exclusive mode`;
   const rows = await readApplied(transaction);
-  const known = lastOf(migrations);
-  for (const row of rows) {
-    const file = migrations.find(({ version }) => version === row.version);
-    if (!file && worksWith(known, row)) continue;
-    if (!file) throw newerThanCode(lastOf(rows), known, row.name);
-    if (file.sha256 !== row.sha256) {
-      throw new Failure(
-        `sql/${file.name} was changed after it was applied to this database as version ${file.version}. ` +
-          'Restore the file as it was released, and put the change into a new file with the next number.',
-      );
-    }
-  }
-  const next = migrations.find(({ version }) => !rows.some((row) => row.version === version));
+  const next = firstLacking(migrations, rows);
+  const changed = migrations.find(({ version, sha256 }) =>
+    rows.some((row) => row.version === version && row.sha256 !== sha256),
+  );
+  if (changed)
+    throw new Failure(
+      `sql/${changed.name} was changed after it was applied to this database as version ${changed.version}. ` +
+        'Restore the file as it was released, and put the change into a new file with the next number.',
+    );
   if (!next) return undefined;
   // functions that the file creates keep this path (`set search_path from current`)
   await transaction`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
@@ -198,16 +185,9 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   return next.name;
 }
 
-/** Throws a `Failure` if two files have the same number: the second would never be applied. */
-async function readMigrations(directory: string): Promise<Migration[]> {
+/** Reads the files in order of version. */
+async function readMigrations(directory = SQL_DIRECTORY): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => /^\d{3}-.+\.sql$/.test(name)).sort();
-  names.forEach((name, i) => {
-    const before = names[i - 1];
-    if (before?.slice(0, 3) !== name.slice(0, 3)) return;
-    throw new Failure(
-      `sql/${before} and sql/${name} have the same number. Give the newer one the next number.`,
-    );
-  });
   const migrations = names.map(async (name) => {
     const text = await readFile(`${directory}/${name}`, 'utf8');
     return { version: Number(name.slice(0, 3)), name, text, sha256: hash('sha256', text, 'hex') };
@@ -232,17 +212,22 @@ async function requireServer(sql: Sql): Promise<void> {
   }
 }
 
-/** Returns true for a newer migration that a release of version `known` tolerates. */
-function worksWith(known: number, { version, name }: AppliedMigration): boolean {
-  const from = WORKS_FROM.exec(name)?.[1];
-  return version > known && from !== undefined && Number(from) <= known;
-}
-
-function newerThanCode(found: number, known: number, breaking: string): Failure {
-  return new Failure(
-    `The database's schema is at version ${found}, this release knows versions up to ${known} and does not work ` +
-      `with ${breaking}. Deploy the release that made it, or a newer one.`,
-  );
+/**
+ * Returns the first migration that a database lacks. Of two branches, the one with the smaller number may be applied later.
+ * Throws a `Failure` if the database has an unknown one that does not tolerate this release.
+ */
+function firstLacking(migrations: Migration[], applied: AppliedMigration[]): Migration | undefined {
+  const known = lastOf(migrations);
+  const isIn = (others: AppliedMigration[], { version }: AppliedMigration) =>
+    others.some((other) => other.version === version);
+  const worksFrom = ({ name }: AppliedMigration) => Number(WORKS_FROM.exec(name)?.[1] ?? Infinity);
+  const breaking = applied.find((row) => !isIn(migrations, row) && worksFrom(row) > known);
+  if (breaking)
+    throw new Failure(
+      `The database's schema is at version ${lastOf(applied)}, this release knows versions up to ${known} and does not work ` +
+        `with ${breaking.name}. Deploy the release that made it, or a newer one.`,
+    );
+  return migrations.find((migration) => !isIn(applied, migration));
 }
 
 /**
