@@ -60,7 +60,7 @@ export function buildWorker(
   );
   const isCurrent = () => freshness.isCurrent();
   onTick(() => freshness.tick());
-  const { postgres, origin } = openPostgres(context, {
+  const { postgres, replicas, origin } = openPostgres(context, {
     pooled,
     applied: () => (applied.history === '' ? undefined : applied),
     mayCompareReplicas: () => freshness.mayServeMembers(),
@@ -163,7 +163,7 @@ export function buildWorker(
   context.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
   return {
     postgres,
-    origin,
+    ...{ replicas, origin },
     redis: redisCache?.redis,
     local: local.isEnabled ? local : undefined,
     warmUp: (timeoutMs: number) => warmUp(warming, timeoutMs),

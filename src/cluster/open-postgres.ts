@@ -19,7 +19,7 @@ interface Options extends Pick<OriginOptions, 'applied' | 'mayCompareReplicas' |
 export function openPostgres(
   context: ProcessContext,
   { pooled, onAnswer, ...log }: Options,
-): { postgres: Postgres; origin: Origin } {
+): { postgres: Postgres; replicas: Postgres[]; origin: Origin } {
   const { config, shutdown, metrics } = context;
   const open = (
     url: () => string,
@@ -44,15 +44,11 @@ export function openPostgres(
   shutdown.push('PostgreSQL', () => postgres.close());
   // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
-  const origin = new Origin({
-    primary: postgres,
-    // adding or removing a replica needs a restart
-    replicas: replicaUrlsOf(config).map((url, i) =>
-      open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs),
-    ),
-    ...log,
-    count: (outcome) => metrics.replicaReads.inc({ outcome }),
-  });
-  shutdown.push('replicas', () => origin.closeReplicas());
-  return { postgres, origin };
+  // adding or removing a replica needs a restart
+  const replicas = replicaUrlsOf(config).map((url, i) =>
+    open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs),
+  );
+  shutdown.push('replicas', () => Promise.all(replicas.map((replica) => replica.close())));
+  const count: OriginOptions['count'] = (outcome) => metrics.replicaReads.inc({ outcome });
+  return { postgres, replicas, origin: new Origin({ primary: postgres, replicas, ...log, count }) };
 }

@@ -25,10 +25,13 @@ export function runWorker(
   const { config, events } = context;
   context.secret.use(log.secret);
   const parts = buildWorker(context, { pooled }, send);
-  const { postgres, origin, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
+  const { postgres, replicas, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
 
   context.onAddressChange('DATABASE_URL', () => postgres.reconnect(RECONNECT_S));
-  context.onAddressChange('DATABASE_REPLICA_URLS', () => origin.reconnectReplicas(RECONNECT_S));
+  const reconnectReplicas = () => {
+    for (const replica of replicas) replica.reconnect(RECONNECT_S);
+  };
+  context.onAddressChange('DATABASE_REPLICA_URLS', reconnectReplicas);
   onClockStep((_, sleptMs) => {
     if (sleptMs > 0) freshness.slept(sleptMs);
   });
@@ -38,9 +41,8 @@ export function runWorker(
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
-      postgres.connected(POSTGRES_TIMEOUT_MS),
+      ...[postgres, ...replicas].map((server) => server.connected(POSTGRES_TIMEOUT_MS)),
       Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
-      origin.replicasConnected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
     if (warmUpMs > 0 && config.L1_MAX_BYTES > 0 && isRedisUp) events.warmedUp(await parts.warmUp(warmUpMs));
@@ -70,7 +72,7 @@ export function runWorker(
         logApplier.begin(message);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
-        origin.reconnectReplicas(RECONNECT_S);
+        reconnectReplicas();
         preloadKeys();
         break;
       case 'grant':

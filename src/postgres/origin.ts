@@ -102,21 +102,6 @@ export class Origin {
     return (await this.read<Row>(...query)).rows;
   }
 
-  /** Opens the connections to the replicas, or stops waiting after `timeoutMs`. */
-  async replicasConnected(timeoutMs: number): Promise<void> {
-    await Promise.all(this.#replicas.map(({ postgres }) => postgres.connected(timeoutMs)));
-  }
-
-  /** Replaces the connections to the replicas. */
-  reconnectReplicas(finishWithinS: number): void {
-    for (const { postgres } of this.#replicas) postgres.reconnect(finishWithinS);
-  }
-
-  /** Closes the connections to the replicas. */
-  async closeReplicas(): Promise<void> {
-    await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
-  }
-
   /** Returns the replica to read, if one may be read now. */
   #next(): Replica | undefined {
     const { applied, mayCompareReplicas } = this.#options;
