@@ -45,7 +45,7 @@ export const SETTINGS = {
 };
 
 /** Settings of the service's own connections. */
-export const SERVICE_SETTINGS = {
+const SERVICE_SETTINGS = {
   ...SETTINGS,
   // plans made while a table was small are kept while it grows, up to the next ANALYZE; an index fits both
   enable_seqscan: 'off',
@@ -54,11 +54,16 @@ export const SERVICE_SETTINGS = {
 };
 
 /**
- * Returns the server's timeouts of queries with this deadline. A statement has twice the time, because the server counts the
+ * Returns the settings that queries with this deadline need. A statement has twice the time, because the server counts the
  * time that a busy worker causes too. The wait for a lock ends first, so that the server names the cause.
  */
-export function timeoutsFor(deadlineMs: number) {
-  return { statement_timeout: `${2 * deadlineMs}ms`, lock_timeout: `${Math.ceil(deadlineMs / 2)}ms` };
+export function servingSettings(deadlineMs: number) {
+  return {
+    ...SERVICE_SETTINGS,
+    default_transaction_read_only: 'on',
+    statement_timeout: `${2 * deadlineMs}ms`,
+    lock_timeout: `${Math.ceil(deadlineMs / 2)}ms`,
+  };
 }
 
 /** Timeouts of sequencing: a large queue takes long, and sequencers wait for each other. */
@@ -118,15 +123,11 @@ function settingsFor(purpose: Purpose): Record<string, string> {
     const timeouts = { statement_timeout: '0', lock_timeout: '0' };
     return { ...SETTINGS, default_transaction_read_only: 'off', ...timeouts, ...always };
   }
-  const isServing = purpose.kind === 'serve';
-  return {
-    ...SERVICE_SETTINGS,
-    role: SERVING_ROLE,
-    default_transaction_read_only: isServing ? 'on' : 'off',
-    ...(isServing ? timeoutsFor(purpose.deadlineMs) : FOLLOW_TIMEOUTS),
-    ...always,
-    ...KEEPALIVE,
-  };
+  const settings =
+    purpose.kind === 'serve'
+      ? servingSettings(purpose.deadlineMs)
+      : { ...SERVICE_SETTINGS, default_transaction_read_only: 'off', ...FOLLOW_TIMEOUTS };
+  return { ...settings, role: SERVING_ROLE, ...always, ...KEEPALIVE };
 }
 
 function writeArray(items: readonly (string | null)[] | string): string {

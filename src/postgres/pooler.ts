@@ -1,15 +1,8 @@
 import type { Sql } from 'postgres';
 import { VARIABLES } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
-import { KEEPALIVE, SERVICE_SETTINGS, SERVING_ROLE, SETTINGS, timeoutsFor } from './connect.ts';
+import { KEEPALIVE, SERVING_ROLE, SETTINGS, servingSettings } from './connect.ts';
 import { requireReadOnly } from './excess-rights.ts';
-
-/** Settings that a login of the service needs behind a pooler, for queries with this deadline. */
-const settingsFor = (timeoutMs: number) => ({
-  ...SERVICE_SETTINGS,
-  default_transaction_read_only: 'on',
-  ...timeoutsFor(timeoutMs),
-});
 
 /**
  * Opens a database, and again for a pooler if the settings of the first connection did not reach the server: PgBouncer in
@@ -49,7 +42,7 @@ async function settingsArrive(sql: Sql): Promise<boolean> {
 export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
   const found = await sql`select from pg_roles where rolname = ${login} and rolcanlogin`;
   if (found.length === 0) throw new Failure(`There is no login ${login}. Create it with its password first.`);
-  const settings = { ...settingsFor(VARIABLES.DATABASE_TIMEOUT_MS.default), ...KEEPALIVE };
+  const settings = { ...servingSettings(VARIABLES.DATABASE_TIMEOUT_MS.default), ...KEEPALIVE };
   const [grant] = await sql<[{ statement: string }]>`
     select format('grant %I to %I', ${SERVING_ROLE}::text, ${login}::text) as statement`;
   const statements = [grant.statement, ...(await statementsFor(sql, login, settings))].join(';\n');
@@ -73,7 +66,7 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
 export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
   const login = await currentLogin(sql);
   await requireReadOnly(sql, login);
-  await requireSettings(sql, settingsFor(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
+  await requireSettings(sql, servingSettings(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
 }
 
 /** Checks the login of a command's connection through a pooler. Throws a `Failure` if it lacks settings. */
