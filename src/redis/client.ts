@@ -2,9 +2,9 @@ import { Redis as Client, type RedisOptions } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { monotonicMs, pause } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { MgetConnection, PROBE_KEY } from './mget.ts';
+import { MgetConnection } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
-import type { Values, ValuesReader } from './reply-parser.ts';
+import { type Values, ValuesReader } from './reply-parser.ts';
 import { COUNT_WINDOW, SET_EACH, windowCountOf } from './scripts.ts';
 import {
   clientOptions,
@@ -27,6 +27,9 @@ const READ_ONLY = /READONLY/;
 const MOVED = /^MOVED /;
 /** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
 const RECONNECT_EVERY_MS = 10_000;
+/** Any key that the service may read. */
+const PROBE_KEY = 'probe';
+const PROBE_COMMAND = Buffer.from(`*2\r\n$4\r\nMGET\r\n$${PROBE_KEY.length}\r\n${PROBE_KEY}\r\n`);
 
 /** Host and port of one server. */
 export interface NodeAddress {
@@ -117,13 +120,7 @@ export class Redis implements RedisStore {
 
   /** Sends MGETs of one key each to a node, and returns their values. A rejected key counts as null. */
   readEach(commands: Buffer, keys: number): Promise<Values | undefined> {
-    return this.#guard(async () => {
-      const { values, errors } = await this.#mget.readEach(commands, keys);
-      if (errors.some(({ message }) => MOVED.test(message))) this.#onMoved();
-      const unavailable = errors.find(isUnavailable);
-      if (unavailable) throw unavailable;
-      return values;
-    });
+    return this.#guard(() => this.#readEach(commands, keys));
   }
 
   async setMany(values: TimedValue[]): Promise<void> {
@@ -151,8 +148,17 @@ export class Redis implements RedisStore {
 
   close(): void {
     this.#breaker.stop();
-    this.#client.disconnect();
-    this.#mget.close();
+    for (const client of this.#clients) client.disconnect();
+  }
+
+  async #readEach(commands: Buffer, keys: number): Promise<Values> {
+    const reader = new ValuesReader({ keys: 1, replies: keys });
+    await this.#mget.sendMget(commands, keys, reader);
+    const { values, errors } = reader;
+    if (errors.some(({ message }) => MOVED.test(message))) this.#onMoved();
+    const unavailable = errors.find(isUnavailable);
+    if (unavailable) throw unavailable;
+    return values;
   }
 
   /** A script for keys of several slots would be rejected by a node. */
@@ -175,7 +181,7 @@ export class Redis implements RedisStore {
       // a redirection also shows that the server responds
       if (isUnavailable(error)) throw error;
     });
-    await Promise.all([written, this.#mget.probe()]);
+    await Promise.all([written, this.#readEach(PROBE_COMMAND, 1)]);
   }
 
   /** Sends a command in time. ioredis would not say why there is no connection, or no longer. */

@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
-import { ValuesReader } from './reply-parser.ts';
-import { disconnectionOf, isUnavailable, silenceMs } from './store.ts';
+import type { ValuesReader } from './reply-parser.ts';
+import { disconnectionOf, silenceMs } from './store.ts';
 
 /** Time that each key adds to the deadline of its read, and of those behind it: eight concurrent batches of 1000 are 8 MB. */
 const MS_PER_KEY = 0.02;
@@ -10,9 +10,6 @@ const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
 /** Bound of the bytes of all incomplete replies of a process: each master of a cluster may begin one. */
 const MAX_INCOMPLETE_BYTES = 160 * 1024 * 1024;
-/** Any key that the service may read. */
-export const PROBE_KEY = 'probe';
-const PROBE_COMMAND = Buffer.from(`*2\r\n$4\r\nMGET\r\n$${PROBE_KEY.length}\r\n${PROBE_KEY}\r\n`);
 
 let incompleteBytes = 0;
 
@@ -40,8 +37,6 @@ export class MgetConnection {
   #stream: Client['stream'] | undefined;
   #pending: PendingRead[] = [];
   readonly #disconnection: () => Error;
-  /** of all pending reads */
-  #keysPending = 0;
 
   /** Takes over a client of ioredis that has no other user. */
   constructor(client: Client, timeoutMs: number) {
@@ -56,20 +51,6 @@ export class MgetConnection {
     return this.#stream !== undefined;
   }
 
-  /** Sends MGETs of one key each, and reads their values. Rejected keys count as null. */
-  async readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errors'>> {
-    const reader = new ValuesReader({ keys: 1, replies: keys });
-    await this.sendMget(commands, keys, reader);
-    return reader;
-  }
-
-  /** Rejects if the server serves no command at present. */
-  async probe(): Promise<void> {
-    const { errors } = await this.readEach(PROBE_COMMAND, 1);
-    // a redirection also shows that the server responds
-    for (const error of errors) if (isUnavailable(error)) throw error;
-  }
-
   /**
    * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects after the deadline, which
    * grows with the keys of all pending reads, its own included.
@@ -79,11 +60,11 @@ export class MgetConnection {
     const stream = this.#stream;
     if (!stream?.writable) return Promise.reject(this.#disconnection());
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#keysPending += keys;
+    const keysPending = this.#pending.reduce((sum, pending) => sum + pending.keys, keys);
     const read: PendingRead = {
       keys,
       sentAtMs: monotonicMs(),
-      timeoutMs: this.#timeoutMs + this.#keysPending * MS_PER_KEY,
+      timeoutMs: this.#timeoutMs + keysPending * MS_PER_KEY,
       reader,
       bytes: 0,
       isLate: false,
@@ -103,10 +84,6 @@ export class MgetConnection {
     });
   }
 
-  close(): void {
-    this.#client.disconnect();
-  }
-
   #begin(): void {
     this.#lose(new Error('the connection to Redis was made anew'));
     const stream = this.#client.stream;
@@ -123,7 +100,6 @@ export class MgetConnection {
 
   #lose(reason: Error): void {
     this.#stream = undefined;
-    this.#keysPending = 0;
     for (const { fail, bytes } of this.#pending.splice(0)) {
       incompleteBytes -= bytes;
       fail(reason);
@@ -157,7 +133,6 @@ export class MgetConnection {
       }
       incompleteBytes -= read.bytes;
       this.#pending.shift();
-      this.#keysPending -= read.keys;
       if (read.isLate) continue;
       try {
         read.reader.complete();

@@ -28,7 +28,7 @@ beforeAll(async () => {
   };
   client = new Client(server.url, { protocol: 2, maxRetriesPerRequest: 0 });
   connection = new MgetConnection(client, DEADLINE_MS);
-  closeAtEnd('MGET connection', async () => connection.close());
+  closeAtEnd('MGET connection', async () => client.disconnect());
   await once(client, 'ready');
 });
 afterEach(realClocks);
