@@ -1,8 +1,7 @@
 import slotOf from 'cluster-key-slot';
-import type { OnCall } from '../../lib/circuit-breaker.ts';
-import { type Redis, waitUntilReady } from '../client.ts';
+import { waitUntilReady } from '../client.ts';
 import type { ValuesReader } from '../reply-parser.ts';
-import type { Login, RedisStore, TimedValue, WindowCount, WindowUse } from '../store.ts';
+import type { RedisStore, TimedValue, WindowCount, WindowUse } from '../store.ts';
 import { Masters } from './masters.ts';
 import { MgetKeys } from './mget-keys.ts';
 
@@ -10,28 +9,13 @@ import { MgetKeys } from './mget-keys.ts';
  * Client of a Redis Cluster. Keys have no hash tags, so a batch spreads over all nodes. Commands go to each node at
  * once, in one round trip, and an unavailable node affects its own keys only. A key whose slot is moving is a miss.
  */
-export class RedisCluster implements RedisStore {
-  readonly #masters: Masters;
-
-  /**
-   * Connects to the cluster of which `urls` are some nodes; user, password and TLS are those of the first.
-   * `onBreaker` is called when the first node's breaker opens and when the last one closes.
-   */
-  constructor(
-    urls: string[],
-    timeoutMs: number,
-    onBreaker: (open: boolean, reason: string) => void,
-    onCall: OnCall = () => {},
-  ) {
-    this.#masters = new Masters(urls, timeoutMs, onBreaker, onCall);
-  }
-
+export class RedisCluster extends Masters implements RedisStore {
   connected(timeoutMs: number): Promise<boolean> {
-    return waitUntilReady(() => this.#masters.ready, timeoutMs);
+    return waitUntilReady(() => this.ready, timeoutMs);
   }
 
   async read(key: string): Promise<Buffer | null | undefined> {
-    const [value] = await this.#each([slotOf(key)], (master) => master.read(key));
+    const [value] = await this.atMasters([slotOf(key)], (master) => master.read(key));
     return value;
   }
 
@@ -43,7 +27,7 @@ export class RedisCluster implements RedisStore {
     onSent?: () => void,
   ): Promise<true | undefined> {
     const keysOfCommand = new MgetKeys(command, keys);
-    const parts = await this.#each(keysOfCommand.slots, async (master, at) => ({
+    const parts = await this.atMasters(keysOfCommand.slots, async (master, at) => ({
       values: await master.readEach(keysOfCommand.commandsOf(at), at.length),
       at,
     }));
@@ -57,24 +41,11 @@ export class RedisCluster implements RedisStore {
 
   async setMany(values: TimedValue[]): Promise<void> {
     const slots = values.map(([key]) => slotOf(key));
-    await this.#each(slots, (master, at) => master.setMany(at.map((i) => values[i]!)));
+    await this.atMasters(slots, (master, at) => master.setMany(at.map((i) => values[i]!)));
   }
 
   async countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
-    const [count] = await this.#each([slotOf(key)], (master) => master.countWindow(key, use));
+    const [count] = await this.atMasters([slotOf(key)], (master) => master.countWindow(key, use));
     return count;
-  }
-
-  useLogin(login: Login): void {
-    this.#masters.useLogin(login);
-  }
-
-  close(): void {
-    this.#masters.close();
-  }
-
-  /** Does work at each master of these slots concurrently, with the indexes of its slots. */
-  #each<T>(slots: Iterable<number>, work: (master: Redis, at: number[]) => Promise<T>): Promise<T[]> {
-    return Promise.all(Array.from(this.#masters.mastersOf(slots), ([master, at]) => work(master, at)));
   }
 }

@@ -37,21 +37,22 @@ export class Masters {
   /** masters that were opened since a time: a server may name others at each refresh */
   #opened = { count: 0, sinceMs: -Infinity };
 
+  /**
+   * Connects to the cluster of which `urls` are some nodes; user, password and TLS are those of the first.
+   * `onBreaker` is called when the first node's breaker opens and when the last one closes.
+   */
   constructor(
     urls: string[],
     timeoutMs: number,
     onBreaker: (open: boolean, reason: string) => void,
-    onCall: OnCall,
+    onCall: OnCall = () => {},
   ) {
     this.#timeoutMs = timeoutMs;
     this.#onCall = onCall;
     const parsed = urls.map((url) => new URL(url));
     this.#credentials = credentialsOf(parsed);
     this.#reportBreaker = jointly(onBreaker);
-    this.#seeds = parsed.map((url) => {
-      const { host, port } = addressOf(url.host);
-      return `${host}:${port}`;
-    });
+    this.#seeds = parsed.map(({ host, port }) => (port === '' ? `${host}:6379` : host));
     void this.#refresh();
   }
 
@@ -60,8 +61,11 @@ export class Masters {
     return this.#bySlot.length > 0 && [...this.#byName.values()].every(({ ready }) => ready);
   }
 
-  /** Returns the masters that have these slots, each with the indexes of its slots. Those without a master are left out. */
-  mastersOf(slots: Iterable<number>): Map<Redis, number[]> {
+  /** Does work at each master of these slots concurrently, with the indexes of its slots. Slots without a master are left out. */
+  protected atMasters<T>(
+    slots: Iterable<number>,
+    work: (master: Redis, at: number[]) => Promise<T>,
+  ): Promise<T[]> {
     const byMaster = new Map<Redis, number[]>();
     let i = 0;
     for (const slot of slots) {
@@ -71,7 +75,7 @@ export class Masters {
       else if (master) byMaster.set(master, [i]);
       i++;
     }
-    return byMaster;
+    return Promise.all(Array.from(byMaster, ([master, at]) => work(master, at)));
   }
 
   useLogin(login: Login): void {
@@ -164,10 +168,10 @@ function jointly(
   };
 }
 
-/** Returns the address of a node by its name in the slot map, or by the host of a URL, whose port is optional. */
+/** Returns the address of a node by its name in the slot map or in `REDIS_URL`. */
 function addressOf(name: string): NodeAddress {
-  const [, host, port] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(name)!;
-  return { host: host!, port: Number(port ?? 6379) };
+  const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(name)!;
+  return { host: host!, port: Number(port) };
 }
 
 function credentialsOf(addresses: URL[]): Credentials {
