@@ -48,7 +48,8 @@ export class Connector {
     // postgres.js checks the certificate against it
     Object.assign(socket, { host: host[at], port: port[at] });
     return socket.once('end', () => {
-      if (socket.bytesRead === 0) socket.destroy(unanswered());
+      const error = new Error('the server, or a proxy before it, ended the connection without an answer');
+      if (socket.bytesRead === 0) socket.destroy(Object.assign(error, { code: 'CONNECTION_UNANSWERED' }));
     });
   }
 
@@ -81,11 +82,6 @@ class WatchedSocket extends Socket {
     this.#onEnd();
     super._destroy(error, done);
   }
-}
-
-function unanswered(): Error {
-  const error = new Error('the server, or a proxy before it, ended the connection without an answer');
-  return Object.assign(error, { code: 'CONNECTION_UNANSWERED' });
 }
 
 /** Returns a pause before a lost server is tried again. Instances spread their tries. */

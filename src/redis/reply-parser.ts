@@ -35,13 +35,6 @@ export class Values {
   }
 }
 
-interface ReadingOptions {
-  /** number of values of each reply */
-  keys: number;
-  memory?: Buffer;
-  replies?: number;
-}
-
 /**
  * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply is
  * complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is recorded
@@ -64,10 +57,8 @@ export class ValuesReader {
   /** of the rejected keys */
   readonly errors: Error[] = [];
 
-  /**
-   * Keeps the reply in `memory` if it fits, else in memory of its own.
-   */
-  constructor({ keys, memory = NONE, replies }: ReadingOptions) {
+  /** `keys`: number of values of each reply. Keeps the replies in `memory` if they fit, else in memory of its own. */
+  constructor({ keys, memory = NONE, replies }: { keys: number; memory?: Buffer; replies?: number }) {
     this.#keys = keys;
     this.#memory = memory;
     this.#places = new Int32Array(2 * keys * (replies ?? 1));
