@@ -124,7 +124,16 @@ export class Workers {
 
   /** `nextPauseMs`: pause before its replacement if it ends at once. */
   #start(number: number, nextPauseMs: number): void {
-    const worker = cluster.fork({ [HASH_SEED_VARIABLE]: HASH_SEED_HEX });
+    const { events } = this.#options;
+    let worker: Worker;
+    try {
+      worker = cluster.fork({ [HASH_SEED_VARIABLE]: HASH_SEED_HEX });
+    } catch (error) {
+      // of a machine without a process for it, Node emits some errors and throws others, ENOMEM among them
+      events.workerFailed(undefined, (error as Error).message);
+      this.#replace(number, nextPauseMs, { workerPid: undefined, code: null, signal: null });
+      return;
+    }
     const handle: WorkerHandle = {
       worker,
       number,
@@ -139,8 +148,8 @@ export class Workers {
     worker.on('message', (message: ToPrimary) => this.#receive(handle, message));
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
     worker.on('error', ({ message }) => {
-      this.#options.events.workerFailed(worker.process.pid, message);
-      // the machine may have no process left for it: then it does not end either
+      events.workerFailed(worker.process.pid, message);
+      // a process that was not started does not end either
       if (worker.process.pid === undefined) this.#ended(handle, null, null);
     });
   }
@@ -180,14 +189,23 @@ export class Workers {
     this.#handles.delete(handle);
     this.#reported(handle);
     if (this.#stopping) return;
-    this.#options.metrics.workerRestarts.inc();
     this.#remember(handle.metrics);
     const steady = monotonicMs() - handle.startedAtMs >= STEADY_MS;
-    const restartInMs = steady ? 0 : handle.nextPauseMs;
+    const workerPid = handle.worker.process.pid;
+    this.#replace(handle.number, steady ? 0 : handle.nextPauseMs, { workerPid, code, signal });
+  }
+
+  #replace(
+    number: number,
+    restartInMs: number,
+    ended: Omit<Parameters<Events['workerEnded']>[0], 'restartInMs'>,
+  ): void {
+    const { events, metrics } = this.#options;
+    metrics.workerRestarts.inc();
+    events.workerEnded({ ...ended, restartInMs });
     const nextPauseMs = Math.min(Math.max(FIRST_RESTART_PAUSE_MS, 2 * restartInMs), LONGEST_RESTART_PAUSE_MS);
-    this.#options.events.workerEnded({ workerPid: handle.worker.process.pid, code, signal, restartInMs });
     setTimer(() => {
-      if (!this.#stopping) this.#start(handle.number, nextPauseMs);
+      if (!this.#stopping) this.#start(number, nextPauseMs);
     }, restartInMs);
   }
 
