@@ -6,7 +6,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Postgres } from '../postgres/client.ts';
-import { changesQuery, type StateWords, walkQuery } from './log-queries.ts';
+import { changesQuery, walkQuery } from './log-queries.ts';
 import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
@@ -16,11 +16,13 @@ const CHANGES_OF_COLLECTION = changesQuery('$3');
 const WALK = walkQuery(null, MAX_CHANGES + 1);
 const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
 
-/** State of the log in the snapshot of a page. */
-export interface LogSnapshot extends LogPlace {
+/** State of the log in the snapshot of a page, as the queries return it. */
+interface StateOfLog extends LogPlace {
   history: string;
   /** changes before this position are forgotten */
   oldest: number;
+  /** the day that decides about `certified` */
+  day: string;
   /** ids of committed changes are still being listed: of a large transaction, or of a midnight */
   isListing: boolean;
   /** committed changes have no position yet */
@@ -31,6 +33,11 @@ export interface LogSnapshot extends LogPlace {
   isOrphaned: boolean;
   /** transaction of the row with the position of the token; null: there is none */
   transactionOfToken: string | null;
+  /** value of `SERVER` */
+  server: string;
+}
+
+export interface LogSnapshot extends StateOfLog {
   /** monotonic time at which it had been received */
   readAtMs: number;
 }
@@ -127,7 +134,7 @@ export class ChangeLog {
     return { state, hotels };
   }
 
-  /** Passes on the rows of a page with their hotels. Returns the state. */
+  /** Passes on the rows of a page with their hotels, in turns of the event loop. Returns the state. */
   async #read<R extends Row>(
     text: string,
     from: (number | string | null)[],
@@ -136,53 +143,21 @@ export class ChangeLog {
     take: (row: R, hotel: Entry | null) => void,
   ): Promise<LogSnapshot> {
     const all = collection === null ? from : [...from, collection];
-    let state: LogSnapshot | undefined;
+    let snapshot: LogSnapshot | undefined;
     await this.#postgres.rows<R>(text, all, owner, 'changes', async (rows) => {
-      state = await this.#encode(rows, owner, take);
+      const state: StateOfLog | undefined = rows[0] && JSON.parse(rows[0].state);
+      if (!state?.history || state.server !== this.#server())
+        throw new Unavailable('the log is not the one that is followed', {
+          rejection: 'postgres_unavailable',
+        });
+      snapshot = { ...state, readAtMs: monotonicMs() };
+      const dayMs = Date.parse(state.day);
+      await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
+        const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
+        take(row, hotel);
+        return hotel?.bytes.length ?? 0;
+      });
     });
-    return state!;
-  }
-
-  /** Passes on the rows in turns of the event loop. Returns the state. */
-  async #encode<R extends Row>(
-    rows: R[],
-    owner: string,
-    take: (row: R, hotel: Entry | null) => void,
-  ): Promise<LogSnapshot> {
-    const { state, dayMs } = this.#stateOf(rows);
-    await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
-      const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
-      take(row, hotel);
-      return hotel?.bytes.length ?? 0;
-    });
-    return state;
-  }
-
-  /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
-  #stateOf(rows: Row[]): { state: LogSnapshot; dayMs: number } {
-    const words: StateWords | [] = JSON.parse(rows[0]?.state ?? '[]');
-    const [
-      history,
-      position,
-      transaction,
-      oldest,
-      day,
-      isListing,
-      isQueued,
-      isTruncated,
-      isOrphaned,
-      ofToken,
-      server,
-    ] = words;
-    if (typeof history !== 'string' || server !== this.#server())
-      throw new Unavailable('the log is not the one that is followed', { rejection: 'postgres_unavailable' });
-    const state = {
-      ...{ history, position: position!, transaction: transaction!, oldest: oldest! },
-      ...{ isListing: isListing!, isQueued: isQueued ?? false, isTruncated: isTruncated ?? false },
-      isOrphaned: isOrphaned!,
-      transactionOfToken: ofToken!,
-      readAtMs: monotonicMs(),
-    };
-    return { state, dayMs: Date.parse(day!) };
+    return snapshot!;
   }
 }

@@ -31,35 +31,22 @@ const LOG = `newest as materialized (
     limit ${MAX_QUEUED}
   )`;
 
-/** `StateWords` of the snapshot, for a token at `position` of the key of a collection, if it has one. */
+/** `StateOfLog` of the snapshot in JSON, for a token at `position` of the key of a collection, if it has one. */
 function stateOf(position: string, collection: string | null): string {
   const all = collection === null ? `'all_hotels'` : `'all_hotels', 'all_collections'`;
   const members = collection === null ? 'false' : `kind = 'members' and collection_id = ${collection}`;
-  return `select json_build_array(
-      history, position, transaction::text, ${collection === null ? 'oldest' : 'greatest(oldest, oldest_of_collections)'},
-      to_char(day, 'YYYY-MM-DD'), cardinality(pending) > 0 or flips_after is not null,
-      (select count(*) = ${MAX_QUEUED} or bool_or(kind in ('hotels', ${all}) or ${members}) from queue),
-      (select bool_or(kind in (${all})) from queue),
-      ${collection === null ? 'false' : isOrphaned(collection)},
-      (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1), ${SERVER}
+  return `select json_build_object(
+      'history', history, 'position', position, 'transaction', transaction::text,
+      'oldest', ${collection === null ? 'oldest' : 'greatest(oldest, oldest_of_collections)'},
+      'day', to_char(day, 'YYYY-MM-DD'), 'isListing', cardinality(pending) > 0 or flips_after is not null,
+      'isQueued', (select count(*) = ${MAX_QUEUED} or coalesce(bool_or(kind in ('hotels', ${all}) or ${members}), false) from queue),
+      'isTruncated', (select coalesce(bool_or(kind in (${all})), false) from queue),
+      'isOrphaned', ${collection === null ? 'false' : isOrphaned(collection)},
+      'transactionOfToken', (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1),
+      'server', ${SERVER}
     )::text as state
     from newest`;
 }
-
-/** State of the log as the queries return it, in JSON. */
-export type StateWords = [
-  history: string | null,
-  position: number,
-  transaction: string,
-  oldest: number,
-  day: string,
-  isListing: boolean,
-  isQueued: boolean | null,
-  isTruncated: boolean | null,
-  isOrphaned: boolean,
-  transactionOfToken: string | null,
-  server: string | null,
-];
 
 /**
  * $1: a position, $2: the maximum number of changes, $3: the collection, if any. Positions are dense, and a row of the log

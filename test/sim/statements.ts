@@ -178,22 +178,23 @@ function stateOf(server: PgServer, position: number | null, collection: string |
   const queue = queued(data, s.snapshot, server.snapshot).slice(0, MAX_QUEUED);
   const all = collection === null ? ['all_hotels'] : ['all_hotels', 'all_collections'];
   const ofToken = position === null ? undefined : data.log.find((row) => row.position >= position);
-  return JSON.stringify([
-    s.history,
-    newest.position,
-    String(newest.transaction),
-    collection === null ? s.oldest : Math.max(s.oldest, s.oldestOfCollections),
-    new Date(s.day * 86_400_000).toISOString().slice(0, 10),
-    s.pending.length > 0 || s.flipsAfter !== null,
-    queue.length === 0
-      ? null
-      : queue.length === MAX_QUEUED || queue.some((row) => isOf(['hotels', ...all], row, collection)),
-    queue.length === 0 ? null : queue.some(({ kind }) => all.includes(kind)),
+  return JSON.stringify({
+    history: s.history,
+    position: newest.position,
+    transaction: String(newest.transaction),
+    oldest: collection === null ? s.oldest : Math.max(s.oldest, s.oldestOfCollections),
+    day: new Date(s.day * 86_400_000).toISOString().slice(0, 10),
+    isListing: s.pending.length > 0 || s.flipsAfter !== null,
+    isQueued: queue.length === MAX_QUEUED || queue.some((row) => isOf(['hotels', ...all], row, collection)),
+    isTruncated: queue.some(({ kind }) => all.includes(kind)),
     // its members have stayed without it
-    collection !== null && !data.collections.has(collection) && (data.members.get(collection)?.size ?? 0) > 0,
-    ofToken ? String(ofToken.transaction) : null,
-    server.serverText,
-  ]);
+    isOrphaned:
+      collection !== null &&
+      !data.collections.has(collection) &&
+      (data.members.get(collection)?.size ?? 0) > 0,
+    transactionOfToken: ofToken ? String(ofToken.transaction) : null,
+    server: server.serverText,
+  });
 }
 
 /** Returns whether a row of the queue or of the log has one of these kinds, or members of the collection of a key. */
