@@ -12,7 +12,6 @@ const KEYS_WAIT_MS = 250;
 
 interface Waiter {
   position: number;
-  timer: Timer;
   wake: () => void;
 }
 
@@ -36,7 +35,8 @@ export class PositionWatch {
   #isListing = false;
   #keysTimer: Timer | undefined;
   readonly #waiters = new Set<Waiter>();
-  #isReleased = false;
+  /** true: the worker ends, and no wait begins */
+  isReleased = false;
 
   constructor(freshness: Pick<Freshness, 'isCurrent' | 'isCurrentFor'>) {
     this.freshness = freshness;
@@ -64,7 +64,7 @@ export class PositionWatch {
 
   /** Wakes the waits for a change within a moment: their keys may see something else. */
   keysChanged(): void {
-    if (this.#isReleased) return;
+    if (this.isReleased) return;
     this.#keysTimer ??= setTimer(() => {
       this.#keysTimer = undefined;
       this.#wake(isForChange);
@@ -98,27 +98,24 @@ export class PositionWatch {
    */
   laterThan(position: number, timeoutMs: number): Wait {
     const isKnown = this.#place !== undefined && this.#place.position > position;
-    if (isKnown || this.#isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
+    if (isKnown || this.isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
     const { promise, resolve } = Promise.withResolvers<void>();
-    const end = () => {
-      clearTimer(waiter.timer);
+    const wake = () => {
+      clearTimer(timer);
       this.#waiters.delete(waiter);
       resolve();
     };
-    const waiter: Waiter = { position, timer: setTimer(end, timeoutMs), wake: end };
+    const timer = setTimer(wake, timeoutMs);
+    const waiter: Waiter = { position, wake };
     this.#waiters.add(waiter);
-    return { over: promise, cancel: end };
+    return { over: promise, cancel: wake };
   }
 
   /** Ends every wait, later ones included, when the worker ends. */
   release(): void {
-    this.#isReleased = true;
+    this.isReleased = true;
     clearTimer(this.#keysTimer);
     this.#wake(() => true);
-  }
-
-  get isReleased(): boolean {
-    return this.#isReleased;
   }
 
   #wake(matches: (waiter: Waiter) => boolean): void {
