@@ -3,14 +3,7 @@ import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { ChangeLog } from './change-log.ts';
-import {
-  type ChangesPage,
-  PageReader,
-  type PageRequest,
-  pageOf,
-  type ReadPage,
-  SETTLE_MS,
-} from './page-reader.ts';
+import { type ChangesPage, PageReader, type PageRequest, pageOf, SETTLE_MS } from './page-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 
 /** Time for which the worker must have been current, so that it would have been told of earlier changes. */
@@ -101,11 +94,10 @@ export class ChangesReader {
           throw error;
         }));
       if (page === empty || page === 'expired') return page;
-      if (page !== 'full') token = page.next;
-      if (known === undefined && page !== 'full') {
-        const { changes, more } = page as ReadPage;
-        if (changes.length > 0 || (more && round >= MAX_ROUNDS)) return page;
-        if (more) continue;
+      if (page !== 'full') {
+        token = page.next;
+        if (page.changes.length > 0 || (page.more && round >= MAX_ROUNDS)) return page;
+        if (page.more) continue;
       }
       const restMs = untilMs - monotonicMs();
       if (page === 'full') {

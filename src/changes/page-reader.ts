@@ -30,29 +30,24 @@ export interface PageRequest {
   owner: string;
 }
 
-/** A page of changes as it is sent. */
-export interface ChangesPage {
-  body: Buffer;
-  /** token of the next page */
-  next: Token;
-  /** `next` as it is in the body */
-  written: string;
-  /** ids of the hotels in the body */
-  ids: readonly string[];
-  /** as that of `ReadChanges` */
-  readAtMs: number;
-}
-
 /** Changes as they were read, before they are a page. */
 interface ReadChanges {
   changes: Change[];
+  /** token of the next page */
   next: Token;
   more: boolean;
   /** monotonic time at which the last of them had been received */
   readAtMs: number;
 }
 
-export type ReadPage = ChangesPage & ReadChanges;
+/** A page of changes as it is sent. */
+export interface ChangesPage extends ReadChanges {
+  body: Buffer;
+  /** `next` as it is in the body */
+  written: string;
+  /** ids of the hotels in the body */
+  ids: readonly string[];
+}
 
 /**
  * Reads pages of changes. The walk by id returns unchanged hotels, the log the others, and committed changes without a position
@@ -63,7 +58,7 @@ export class PageReader {
   readonly #watch: PositionWatch;
   readonly #eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<ReadPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
+  readonly #reads = new SingleFlight<ChangesPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
   readonly #sizes: HotelSizes;
 
   constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop, sizes: HotelSizes) {
@@ -78,7 +73,7 @@ export class PageReader {
    * remembered. An earlier read might show less than the pages that the client has: what has no position yet is in them
    * too. Throws `Unavailable`.
    */
-  async read(request: PageRequest, arrivedAtMs: number): Promise<ReadPage | 'expired'> {
+  async read(request: PageRequest, arrivedAtMs: number): Promise<ChangesPage | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     return this.#reads
@@ -89,7 +84,7 @@ export class PageReader {
       });
   }
 
-  async #read(request: PageRequest): Promise<ReadPage> {
+  async #read(request: PageRequest): Promise<ChangesPage> {
     const { token, owner } = request;
     const limit = Math.min(request.limit, this.#sizes.atOnce(pagesOf(owner), MAX_READ_BYTES));
     const found = await (token?.walkedTo === null
@@ -102,7 +97,7 @@ export class PageReader {
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     this.#sizes.note(pagesOf(owner), ...sumOf(hotels));
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);
-    return { ...found, ...(await this.#eventLoop.run(owner, workOf(bytes), () => pageOf(found))) };
+    return this.#eventLoop.run(owner, workOf(bytes), () => pageOf(found));
   }
 
   /** Returns a page of the walk by id. */
@@ -183,8 +178,9 @@ function check(token: Token, state: LogSnapshot): void {
 }
 
 /** Assembles a page. */
-export function pageOf({ changes, next, more, readAtMs }: ReadChanges): ChangesPage {
+export function pageOf(read: ReadChanges): ChangesPage {
+  const { changes, next, more } = read;
   const written = writeToken(next);
   const ids = changes.filter(({ hotel }) => hotel !== null).map(({ id }) => id);
-  return { body: writePage(changes, next.view, written, more), next, written, ids, readAtMs };
+  return { ...read, body: writePage(changes, next.view, written, more), written, ids };
 }
