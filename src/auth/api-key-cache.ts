@@ -83,12 +83,7 @@ export class ApiKeyCache {
    */
   async load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);
-    const inFlight = this.#inFlight.get(sha256);
-    if (inFlight) return inFlight;
-    const admitted = this.#memory.get(key) !== undefined || this.#unknownKeys.admit(sha256);
-    const loading =
-      admitted === true ? this.#loadOrKeep(key, sha256) : admitted.then(() => this.#loadOrKeep(key, sha256));
-    return this.#inFlight.share([sha256], loading);
+    return this.#inFlight.get(sha256) ?? this.#inFlight.share([sha256], this.#loadOrKeep(key, sha256));
   }
 
   /**
@@ -121,6 +116,8 @@ export class ApiKeyCache {
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
+    if (this.#memory.get(key) === undefined && !this.#unknownKeys.admits(sha256))
+      await this.#unknownKeys.wait(sha256);
     try {
       return await this.#load(key, sha256);
     } catch (error) {

@@ -40,15 +40,16 @@ export class UnknownKeyLimiter {
     if (this.#expected.size < MAX_EXPECTED) this.#expected.add(prefixOf(sha256));
   }
 
-  /**
-   * Admits a lookup: true at once, or a promise that rejects with `Unavailable` if too many are requested. A few
-   * lookups wait, because the key may be new and its change announced shortly.
-   */
-  admit(sha256: string): true | Promise<void> {
-    return this.#isExpected(sha256) || this.#mayLookUp() ? true : this.#admitLater(sha256);
+  /** Returns whether the key with this sha256 may be looked up at once. */
+  admits(sha256: string): boolean {
+    return this.#expected.has(prefixOf(sha256)) || this.#mayLookUp();
   }
 
-  async #admitLater(sha256: string): Promise<void> {
+  /**
+   * Waits until the key may be looked up, which may be new and its change announced shortly. Rejects with `Unavailable` if that
+   * takes too long, or too many lookups wait.
+   */
+  async wait(sha256: string): Promise<void> {
     if (this.#waiting >= MAX_WAITING) throw TOO_MANY_UNKNOWN_KEYS;
     this.#waiting++;
     try {
@@ -56,14 +57,10 @@ export class UnknownKeyLimiter {
       do {
         if (monotonicMs() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
         await pause(ADMIT_AGAIN_MS);
-      } while (!this.#isExpected(sha256) && !this.#mayLookUp());
+      } while (!this.admits(sha256));
     } finally {
       this.#waiting--;
     }
-  }
-
-  #isExpected(sha256: string): boolean {
-    return this.#expected.has(prefixOf(sha256));
   }
 }
 
