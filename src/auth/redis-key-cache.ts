@@ -10,11 +10,8 @@ export interface LabelledKey {
   principal: Principal | null;
 }
 
-/** HEK6. Each format has its own number, so that no release reads a value of another format. */
-const KEY_MAGIC = 0x364b4548;
-const KEY_LABEL_AT = 4;
-const MAC_AT = 12;
-const RIGHTS_AT = MAC_AT + MAC_BYTES;
+/** Each format has its own name, so that no release reads a value of another format. */
+const FORMAT = 'HEK7';
 /** More than any key takes: its longest part is the id of its collection, of at most 255 characters. */
 const MAX_KEY_VALUE_BYTES = 4_096;
 
@@ -54,32 +51,27 @@ export class RedisKeyCache {
 }
 
 /**
- * A key as Redis holds it: u32 magic, f64 label, 16 bytes of authentication code, then the rights as JSON. The code covers
- * the magic, the label, the rights, and `name`, under which the value is stored (a prefix and the sha256 of the key). A
- * client with write access to Redis therefore cannot create a key, or make an older state of it newer.
+ * A key as Redis holds it: 16 bytes of authentication code, then the key with its label as JSON. The code covers the format, the JSON,
+ * and `name`, under which the value is stored (a prefix and the sha256 of the key). A client with write access to Redis therefore
+ * cannot create a key, or make an older state of it newer.
  */
-export function encodeKey(name: string, { label, principal }: LabelledKey, secret: MacSecret): Buffer {
-  const json = JSON.stringify(principal);
-  const bytes = Buffer.allocUnsafe(RIGHTS_AT + Buffer.byteLength(json));
-  bytes.writeUInt32LE(KEY_MAGIC);
-  bytes.writeDoubleLE(label, KEY_LABEL_AT);
-  bytes.write(json, RIGHTS_AT);
-  secret.mac(signed(name, bytes)).copy(bytes, MAC_AT);
-  return bytes;
+export function encodeKey(name: string, key: LabelledKey, secret: MacSecret): Buffer {
+  const json = Buffer.from(JSON.stringify(key));
+  return Buffer.concat([secret.mac(signed(name, json)), json]);
 }
 
 /** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
 export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): LabelledKey | undefined {
-  if (bytes.length <= RIGHTS_AT || bytes.length > MAX_KEY_VALUE_BYTES) return undefined;
-  if (bytes.readUInt32LE() !== KEY_MAGIC) return undefined;
-  if (!secret.verifies(signed(name, bytes), bytes.subarray(MAC_AT, RIGHTS_AT))) return undefined;
-  const principal = JSON.parse(bytes.toString('utf8', RIGHTS_AT));
+  const json = bytes.subarray(MAC_BYTES);
+  if (bytes.length > MAX_KEY_VALUE_BYTES) return undefined;
+  if (!secret.verifies(signed(name, json), bytes.subarray(0, MAC_BYTES))) return undefined;
+  const key = JSON.parse(json.toString());
   // JSON has no Infinity
-  if (principal) principal.expiresAtMs ??= Infinity;
-  return { label: bytes.readDoubleLE(KEY_LABEL_AT), principal };
+  if (key.principal) key.principal.expiresAtMs ??= Infinity;
+  return key;
 }
 
 /** Input of the code of a value. It contains the length of the name, so that no byte moves from one part to another. */
-function signed(name: string, bytes: Buffer): string {
-  return `${name.length}:${name}${bytes.toString('latin1', 0, MAC_AT)}${bytes.toString('latin1', RIGHTS_AT)}`;
+function signed(name: string, json: Buffer): string {
+  return `${FORMAT} ${name.length}:${name}${json.toString('latin1')}`;
 }
