@@ -13,37 +13,24 @@ export interface KeyDetails {
   rate_limit: { requests: number; window_seconds: number } | null;
 }
 
-interface Row {
-  name: string;
-  scopes: string[];
-  collection_id: string | null;
-  collection_name: string | null;
-  expires_at_ms: number | null;
-  rate_limit_requests: number | null;
-  rate_limit_window_s: number | null;
-}
-
 /** Reads a key from PostgreSQL, because caches hold its rights alone. Undefined: it was deleted. Throws `Unavailable`. */
 export async function readKeyDetails(origin: Origin, id: string): Promise<KeyDetails | undefined> {
-  const [row] = await origin.rows<Row>(
-    `select key.name, scopes, collection_id, (select name from collections where id = collection_id) as collection_name,
-      (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, rate_limit_requests, rate_limit_window_s
-    from api_keys as key where id = $1`,
+  const [row] = await origin.rows<Omit<KeyDetails, 'id' | 'expires_at'> & { expires_at: number | null }>(
+    `select name, scopes,
+      case when collection_id is not null then
+        json_build_object('id', collection_id, 'name', (select name from collections where id = collection_id))
+      end as collection,
+      (extract(epoch from expires_at) * 1000)::float8 as expires_at,
+      case when rate_limit_requests is not null then
+        json_build_object('requests', rate_limit_requests, 'window_seconds', rate_limit_window_s)
+      end as rate_limit
+    from api_keys where id = $1`,
     [id],
     id,
     'keys',
   );
   if (!row) return undefined;
-  const { name, scopes, collection_id, collection_name, rate_limit_requests, rate_limit_window_s } = row;
-  return {
-    id,
-    name,
-    scopes,
-    collection: collection_id === null ? null : { id: collection_id, name: collection_name },
-    expires_at: isoTime(row.expires_at_ms === null ? null : new Date(row.expires_at_ms)),
-    rate_limit:
-      rate_limit_requests === null
-        ? null
-        : { requests: rate_limit_requests, window_seconds: rate_limit_window_s! },
-  };
+  const { name, scopes, collection, expires_at: atMs, rate_limit } = row;
+  const expires_at = isoTime(atMs === null ? null : new Date(atMs));
+  return { id, name, scopes, collection, expires_at, rate_limit };
 }
