@@ -61,19 +61,12 @@ export class ApiKeyCache {
   }
 
   #find(key: string, nowMs: number): Principal | null | undefined {
-    const known = this.#memory.get(key);
-    if (known !== undefined) {
-      const isOld = this.#isOld(known, nowMs);
-      if (isOld && (nowMs >= known.retryAtMs || !this.#freshness.mayServeAnyAge(nowMs))) return undefined;
-      return unlessExpired(known.principal, wallAt(nowMs));
-    }
-    const unknown = this.#memory.getUnknown(key);
-    if (unknown !== undefined && !this.#isOld(unknown, nowMs)) return null;
-    return isWellFormed(key) ? undefined : null;
-  }
-
-  #isOld({ readAtMs, expiresAtMs }: CachedKey, nowMs: number): boolean {
-    return readAtMs < this.#freshness.oldestReadMs(nowMs) || nowMs >= expiresAtMs;
+    const cached = this.#memory.get(key);
+    if (cached === undefined) return isWellFormed(key) ? undefined : null;
+    const { principal, readAtMs, expiresAtMs, retryAtMs } = cached;
+    const isOld = readAtMs < this.#freshness.oldestReadMs(nowMs) || nowMs >= expiresAtMs;
+    if (isOld && (nowMs >= retryAtMs || !this.#freshness.mayServeAnyAge(nowMs))) return undefined;
+    return unlessExpired(principal, wallAt(nowMs));
   }
 
   /**
@@ -116,12 +109,13 @@ export class ApiKeyCache {
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
-    if (this.#memory.get(key) === undefined && !this.#unknownKeys.admits(sha256))
+    if (!this.#memory.get(key)?.principal && !this.#unknownKeys.admits(sha256))
       await this.#unknownKeys.wait(sha256);
     try {
       return await this.#load(key, sha256);
     } catch (error) {
-      const held = this.#memory.get(key);
+      const cached = this.#memory.get(key);
+      const held = cached?.principal ? cached : undefined;
       // the log would have named a change of what is held
       const isRight = held !== undefined && this.#freshness.isCurrent();
       if (!isRight && !this.#options.mayServeAnyAge(error)) throw error;

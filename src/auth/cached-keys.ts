@@ -29,11 +29,7 @@ export class CachedKeys {
   readonly #keyBySha256 = new Map<string, string>();
 
   get(key: string): CachedKey | undefined {
-    return this.#known.get(key);
-  }
-
-  getUnknown(key: string): CachedKey | undefined {
-    return this.#unknown.get(key);
+    return this.#known.get(key) ?? this.#unknown.get(key);
   }
 
   /** Caches the result of a lookup that began at `beganMs`. */
