@@ -50,6 +50,4 @@ export type ToPrimary =
   /** use of keys since its last message of this kind */
   | { type: 'usage'; usage: KeyUsage[] }
   /** requests leases of rate limits; answered by `grant` */
-  | { type: 'leases'; requests: LeaseRequest[] }
-  /** the worker failed; the reason is for the primary's log too */
-  | { type: 'failed'; reason: string };
+  | { type: 'leases'; requests: LeaseRequest[] };

@@ -1,6 +1,6 @@
 import type { RequestPipeline } from '../http/request-pipeline.ts';
 import type { Server } from '../http/server.ts';
-import { monotonicMs, pause, setTimer } from '../lib/clock.ts';
+import { monotonicMs, pause } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -83,8 +83,7 @@ function send(message: ToPrimary): void {
 
 function fail(error: unknown): void {
   new Events(openLog('fatal', 'worker')).fatal(error);
-  send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
-  setTimer(() => process.exit(1), 50);
+  process.exit(1);
 }
 
 // signals are handled by the primary, which informs the workers; without a primary the worker ends

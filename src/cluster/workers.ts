@@ -179,9 +179,6 @@ export class Workers {
           .grant(message.requests)
           .then((grants) => send(handle.worker, { type: 'grant', grants }));
         break;
-      case 'failed':
-        this.#options.events.workerFailed(handle.worker.process.pid!, message.reason);
-        break;
     }
   }
 

@@ -98,10 +98,13 @@ it('a worker that cannot start is restarted after growing pauses, with the reaso
   for (const [i, { restartInMs }] of ends().entries()) {
     if (i < 4) expect(times[i + 1]! - times[i]!).toBeGreaterThanOrEqual(restartInMs! - 5);
   }
-  const failures = linesOf(service.logs(), 'worker failed').slice(0, 4);
+  const failures = linesOf(service.logs(), 'fatal error').slice(0, 4);
   expect(failures).toHaveLength(4);
-  for (const { reason } of failures) {
-    expect(reason).toBe(`cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`);
+  for (const { err } of failures) {
+    expect(err).toHaveProperty(
+      'message',
+      `cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`,
+    );
   }
   expect((await service.admin('/readyz')).status).toBe(503);
   expect((await service.admin('/livez')).status).toBe(200);
