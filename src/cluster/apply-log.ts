@@ -6,6 +6,7 @@ import type { Collections } from '../collections/collections.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { fromSystemMs } from '../lib/clock.ts';
+import type { MacSecret } from '../lib/mac.ts';
 import type { News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/row.ts';
@@ -15,6 +16,8 @@ import type { FollowedLog } from './messages.ts';
 
 /** Caches of a worker that follow the log. */
 interface WorkerCaches {
+  /** signs keys in Redis */
+  secret: MacSecret;
   window: Window;
   freshness: Freshness;
   reader: HotelReader;
@@ -24,6 +27,8 @@ interface WorkerCaches {
   apiKeys: ApiKeyCache;
   logPositions: PositionWatch;
 }
+
+type FollowedHistory = Pick<FollowedLog, 'history' | 'server' | 'position' | 'secret'>;
 
 /** What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. */
 export type WorkerApplied = Applied & { prefix: string };
@@ -42,25 +47,28 @@ export class LogApplier {
   }
 
   /** Begins where the primary process is. Nothing is cached yet. */
-  start({ history, server, position, transaction, window, asOfMs, isListing }: FollowedLog): void {
-    this.#applied.history = history;
-    this.#applied.position = position;
-    this.#caches.window.load(window);
-    this.#useServer(server);
-    this.#caches.logPositions.follow(history);
+  start(log: FollowedLog): void {
+    const { position, transaction, isListing, asOfMs } = log;
+    this.#caches.window.load(log.window);
+    this.#follow(log);
     this.apply({ rows: [], place: { position, transaction }, isListing, asOfMs });
   }
 
   /** Begins to follow another history: everything cached is invalid. */
-  begin({ history, server, position }: Applied): void {
-    const { window, freshness, local, logPositions } = this.#caches;
-    this.#applied.history = history;
-    this.#applied.position = position;
-    window.beginHistory(position);
+  begin(log: FollowedHistory): void {
+    const { window, freshness, local } = this.#caches;
+    window.beginHistory(log.position);
     freshness.lost();
     local.clear();
+    this.#follow(log);
+  }
+
+  #follow({ history, server, position, secret }: FollowedHistory): void {
+    this.#applied.history = history;
+    this.#applied.position = position;
+    this.#caches.secret.use(secret);
     this.#useServer(server);
-    logPositions.follow(history);
+    this.#caches.logPositions.follow(history);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
+import { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import { unknownKeyWindow } from '../auth/unknown-key-limiter.ts';
 import { UsageCounter } from '../auth/usage.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
@@ -7,6 +8,7 @@ import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
 import { CacheMemory } from '../cache/memory.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
+import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { warmUp } from '../cache/warm-up.ts';
 import { ChangeLog } from '../changes/change-log.ts';
 import { ChangesReader } from '../changes/changes-reader.ts';
@@ -27,6 +29,7 @@ import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { onTick, toSystemMs } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
+import { MacSecret } from '../lib/mac.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
@@ -70,9 +73,14 @@ export function buildWorker(
   context.repeat(() => {
     if (!isCurrent()) postgres.check();
   }, CHECK_EVERY_MS);
-  const redisCache = openRedis(context, prefix, (seconds, succeeded) =>
-    metrics.called('redis', seconds, succeeded),
-  );
+  const redis = openRedis(context, (seconds, succeeded) => metrics.called('redis', seconds, succeeded));
+  const ofRedis = {
+    prefix,
+    ttlMs: config.REDIS_TTL_S * 1000,
+    onInvalidValue: () => metrics.invalidValues.inc(),
+  };
+  const secret = new MacSecret();
+  const redisCache = redis && new RedisHotelCache(redis, ofRedis);
   const memory = new CacheMemory(config.L1_MAX_BYTES);
   const window = new Window(memory.window);
   const eventLoop = new EventLoop();
@@ -90,15 +98,11 @@ export function buildWorker(
   });
   const redisBatch =
     redisCache &&
-    new RedisBatchReader({
-      ...{ local, memory, isCurrent, count: countLookups },
-      redis: redisCache.redis,
-      cache: redisCache.hotels,
-    });
+    new RedisBatchReader({ redis, cache: redisCache, local, memory, isCurrent, count: countLookups });
   const sizes = new HotelSizes();
   const reader = new HotelReader({
     ...{ local, window, isCurrent, collections, sizes, mayServeAnyAge, count: countLookups },
-    ...{ repository, redisBatch, redisCache: redisCache?.hotels },
+    ...{ repository, redisBatch, redisCache },
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());
@@ -106,16 +110,13 @@ export function buildWorker(
   const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
     ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
-    redisCache: redisCache?.keys,
+    redisCache: redis && new RedisKeyCache(redis, ofRedis, secret),
     counts: metrics.keyLookups,
     mayLookUp: unknownKeyWindow(config.WORKERS),
   });
   const logPositions = new PositionWatch(freshness);
   const logApplier = new LogApplier(
-    {
-      ...{ window, freshness, reader, local, collections, apiKeys, logPositions },
-      pageIndex,
-    },
+    { secret, window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions },
     applied,
     // more than a replica and then the primary take: each at most twice its deadline, which is half as long for a replica
     4 * config.DATABASE_TIMEOUT_MS,
@@ -163,8 +164,7 @@ export function buildWorker(
   context.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
   return {
     postgres,
-    ...{ replicas, origin },
-    redis: redisCache?.redis,
+    ...{ replicas, origin, redis },
     local: local.isEnabled ? local : undefined,
     warmUp: (timeoutMs: number) => warmUp(warming, timeoutMs),
     pageIndex,

@@ -23,7 +23,6 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
       case 'history': {
         const { type: _, ...start } = event;
         Object.assign(applied, { ...start, asOfMs: undefined });
-        context.secret.use(start.secret);
         window.beginHistory(start.position);
         break;
       }

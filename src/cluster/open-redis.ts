@@ -1,18 +1,16 @@
-import { RedisKeyCache } from '../auth/redis-key-cache.ts';
-import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { redisUrlsOf } from '../config/connection-addresses.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
-import { loginOf } from '../redis/store.ts';
+import { loginOf, type RedisStore } from '../redis/store.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /**
  * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
- * empty. `prefix`: see `RedisCacheOptions`.
+ * empty.
  */
-export function openRedis(context: ProcessContext, prefix: () => string, onCall?: OnCall) {
-  const { config, shutdown, metrics } = context;
+export function openRedis(context: ProcessContext, onCall?: OnCall): RedisStore | undefined {
+  const { config, shutdown } = context;
   const { REDIS_TIMEOUT_MS: timeoutMs } = config;
   const urls = redisUrlsOf(config);
   if (urls.length === 0) return undefined;
@@ -23,14 +21,5 @@ export function openRedis(context: ProcessContext, prefix: () => string, onCall?
       : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
   shutdown.push('Redis', () => redis.close());
   context.onAddressChange('REDIS_URL', () => redis.useLogin(loginOf(config.REDIS_URL)));
-  const options = {
-    prefix,
-    ttlMs: config.REDIS_TTL_S * 1000,
-    onInvalidValue: () => metrics.invalidValues.inc(),
-  };
-  return {
-    redis,
-    hotels: new RedisHotelCache(redis, options),
-    keys: new RedisKeyCache(redis, options, context.secret),
-  };
+  return redis;
 }

@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import { ADDRESSES, type AddressName, watchAddressFiles } from '../config/address-files.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { clearTimer, every } from '../lib/clock.ts';
-import { MacSecret } from '../lib/mac.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
 import { openLog } from '../observability/log.ts';
@@ -15,8 +14,6 @@ export class ProcessContext {
   readonly metrics = new Metrics();
   readonly log: Logger;
   readonly events: Events;
-  /** secret of the database, set after its first query */
-  readonly secret = new MacSecret();
   readonly #onAddress: { name: AddressName; onChange: () => void }[] = [];
 
   constructor(config: Config, role: 'primary' | 'worker') {

@@ -23,7 +23,6 @@ export function runWorker(
   send: (message: ToPrimary) => void,
 ) {
   const { config, events } = context;
-  context.secret.use(log.secret);
   const parts = buildWorker(context, { pooled }, send);
   const { postgres, replicas, redis, apiKeys, limiter, logApplier, freshness, pipeline } = parts;
 
@@ -68,7 +67,6 @@ export function runWorker(
         logApplier.serverRestarted(message.server);
         break;
       case 'history':
-        context.secret.use(message.secret);
         logApplier.begin(message);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);

@@ -31,7 +31,7 @@ export async function startWorkers(
   );
   shutdown.push('use of keys', () => usage.close());
   const prefix = () => prefixOf(log.applied);
-  const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context, prefix)?.redis : undefined;
+  const redis = config.RATE_LIMIT_SCOPE === 'redis' ? openRedis(context) : undefined;
   const started = new Workers(config.WORKERS, {
     startOf: (number, mayWarmUp) => ({
       type: 'start',

@@ -5,7 +5,6 @@ import { runWorker } from '../../src/cluster/run-worker.ts';
 import { startWorkers } from '../../src/cluster/start-workers.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { clearTimer, every } from '../../src/lib/clock.ts';
-import { MacSecret } from '../../src/lib/mac.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
 import { Events } from '../../src/observability/events.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -53,7 +52,6 @@ class Context {
   readonly metrics = new Metrics();
   readonly log: object;
   readonly events: Events;
-  readonly secret = new MacSecret();
 
   constructor(options: InstanceOptions, name: string, world: World) {
     this.config = configOf(options);
