@@ -37,9 +37,10 @@ export class CollectionMembers {
   readonly #changed = new Map<string, number>();
   #changes = 0;
   #isLookingUp = false;
-  #isLoading = false;
-  #isDropped = false;
-  #list: PageIndex | undefined;
+  /** true: it is outdated or evicted */
+  isDropped = false;
+  /** list of its hotels, from the beginning of its load; it lacks changes while `isKnown` is false */
+  list: PageIndex | undefined;
   #reserved = 0;
   usedAtMs: number;
 
@@ -64,51 +65,37 @@ export class CollectionMembers {
     return this.#ids?.hasHash(low, high) ?? false;
   }
 
-  /** Returns the list of its hotels; it lacks changes while `isKnown` is false. */
-  get list(): PageIndex | undefined {
-    return this.#list;
-  }
-
   /** Bytes of its ids, and those that its page ids may take. */
   get bytes(): number {
-    return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
-  }
-
-  get isDropped(): boolean {
-    return this.#isDropped;
+    return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.list?.maxBytes ?? 0));
   }
 
   /** Ends all work on the collection, because it is outdated or evicted. */
   drop(): void {
-    this.#isDropped = true;
-    this.#isLoading = false;
+    this.isDropped = true;
     this.#changed.clear();
     this.#ids = undefined;
-    this.#list = undefined;
-    this.#reserved = 0;
   }
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
   async load(reserve: (bytes: number) => boolean): Promise<boolean> {
-    this.#isLoading = true;
     const count = await this.#repository.count(this.id);
-    if (this.#isDropped) return true;
+    if (this.isDropped) return true;
     const listBytes = Math.min(MAX_LIST_BYTES, PAGE_ID_BYTES * (count + 1));
     const bytes = IdSet.bytesFor(IDS_PER_MEMBER * count) + listBytes;
     if (!reserve(bytes)) return false;
     this.#reserved = bytes;
-    this.#list = new PageIndex(this.#repository.listOf(this.id), listBytes);
+    this.list = new PageIndex(this.#repository.listOf(this.id), listBytes);
     const ids = new IdSet(IDS_PER_MEMBER * count);
     for (let mark = ''; ; ) {
       const piece = await this.#repository.membersAfter(this.id, mark, MEMBERS_PER_QUERY);
-      if (this.#isDropped) return true;
+      if (this.isDropped) return true;
       for (const member of piece) apply(ids, member);
       if (piece.length < MEMBERS_PER_QUERY) break;
       mark = piece.at(-1)!.id;
       await nextIteration();
     }
     this.#ids = ids;
-    this.#isLoading = false;
     await this.#lookUpChanged();
     return true;
   }
@@ -118,25 +105,27 @@ export class CollectionMembers {
    * `Unavailable`.
    */
   async changed(ids: readonly string[]): Promise<void> {
-    if (!this.#isLoading && !this.#ids) return;
+    if (!this.list) return;
     for (const id of ids) {
       this.#noteChange(id);
-      this.#list?.moved(id);
+      this.list.moved(id);
     }
     await this.#lookUpChanged();
   }
 
   /** Applies changes of hotels. `hashes`: both halves of the hash of each id, as of `hasHash`. */
   hotelsChanged({ ids, channelIds, registryIds, moves }: ChangedHotels, hashes: Uint32Array): void {
+    // before the load no query is in flight
+    if (!this.list) return;
     for (let i = 0; i < ids.length; i++) {
       const isMember = this.hasHash(hashes[2 * i]!, hashes[2 * i + 1]!);
       if (this.isKnown) {
         if (!isMember) continue;
         addIds(this.#ids!, channelIds[i] ?? null, registryIds[i] ?? null);
       }
-      // a query in flight may have seen the hotel before the change; before the load nothing is in flight
-      else if (this.#isLoading || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
-      if (moves) this.#list?.moved(ids[i]!);
+      // a query in flight may have seen the hotel before the change
+      else if (!this.#ids || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
+      if (moves) this.list.moved(ids[i]!);
     }
   }
 

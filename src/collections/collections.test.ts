@@ -35,19 +35,21 @@ it('tells what are members by those that it holds, and else by a query', async (
 });
 
 it('looks up what changes while a collection is loaded, and not what changes while it waits', async () => {
-  const { promise: counted, resolve } = Promise.withResolvers<number>();
+  const { promise: loaded, resolve } = Promise.withResolvers<Membership[]>();
+  const membersAfter = vi.fn(() => loaded);
   const asked: unknown[] = [];
   const collections = collectionsOf({
-    count: () => counted,
+    membersAfter,
     membershipOf: async (id, ids) => {
       asked.push([id, ids]);
       return [member('x', false)];
     },
   });
   for (const id of ['loaded', 'waiting']) collections.members(id);
+  await expect.poll(() => membersAfter).toHaveBeenCalledOnce();
   collections.hotelsChanged({ ids: ['x'], channelIds: [], registryIds: [], moves: false });
   collections.changed('waiting', ['y']);
-  resolve(1);
+  resolve([]);
   await expect.poll(() => collections.members('waiting')).toBeDefined();
   expect(asked).toEqual([['loaded', ['x']]]);
 });

@@ -31,10 +31,10 @@ interface CollectionsOptions {
 export class Collections {
   readonly #options: CollectionsOptions;
   readonly #cached = new Map<string, CollectionMembers>();
-  readonly #waiting: CollectionMembers[] = [];
   /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
-  #isLoading = false;
+  /** ends when all that wait are loaded, one after the other */
+  #loading = Promise.resolve();
   /** for hotels of collections whose members were not known, since the start of the worker */
   queries = 0;
 
@@ -134,22 +134,15 @@ export class Collections {
     this.#retryAtMs.delete(collection);
     const held = new CollectionMembers(collection, this.#options.repository, nowMs);
     this.#cached.set(collection, held);
-    this.#waiting.push(held);
-    if (!this.#isLoading) void this.#loadWaiting();
+    this.#loading = this.#loading.then(() => this.#load(held));
   }
 
-  /** Loads one collection after the other. */
-  async #loadWaiting(): Promise<void> {
-    this.#isLoading = true;
-    while (this.#waiting.length > 0) {
-      const held = this.#waiting.shift()!;
-      if (held.isDropped) continue;
-      const isHeld = await held.load((bytes) => this.#makeRoom(bytes, held)).catch(() => false);
-      if (held.isDropped || isHeld) continue;
-      this.#drop(held);
-      this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
-    }
-    this.#isLoading = false;
+  async #load(held: CollectionMembers): Promise<void> {
+    if (held.isDropped) return;
+    const isHeld = await held.load((bytes) => this.#makeRoom(bytes, held)).catch(() => false);
+    if (held.isDropped || isHeld) return;
+    this.#drop(held);
+    this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
   }
 
   /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
