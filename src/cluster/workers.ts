@@ -162,7 +162,6 @@ export class Workers {
         break;
       case 'listening':
         handle.listening = true;
-        this.#options.events.workerStarted(handle.worker.process.pid!);
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;

@@ -32,7 +32,6 @@ export class Events {
   /** Never logs a statement, which can contain data. */
   readonly tableLocked = (locks: TableLock[]) => this.#log.error({ locks }, 'table locked');
   readonly usageNotRecorded = (reason: string) => this.#log.warn({ reason }, 'use of keys not recorded');
-  readonly workerStarted = (workerPid: number) => this.#log.info({ workerPid }, 'worker started');
   readonly workerFailed = (workerPid: number | undefined, reason: string) =>
     this.#log.error({ workerPid, reason }, 'worker failed');
   readonly workerEnded = (fields: {
