@@ -82,7 +82,7 @@ export class Metrics {
   );
   readonly invalidValues = this.#counter(
     'hotel_api_redis_invalid_values_total',
-    'Corrupt values found in Redis; they are read again from PostgreSQL, which replaces them',
+    'Values in Redis that are corrupt, or of another program or release; the service reads PostgreSQL instead and replaces them. After a change of the form of hotels, Redis is cold once',
   );
   readonly #calls = new Histogram({
     name: 'hotel_api_dependency_duration_seconds',
