@@ -3,7 +3,7 @@ import { StaticPage } from '../http/static-page.ts';
 import { ASSETS, EXAMPLE_FILES, readExample } from './assets.ts';
 import type { Deployment } from './openapi.ts';
 
-/** Content security policy: everything is loaded from, sent to and framed by the service itself. */
+/** Content security policy: everything is loaded from and sent to the service itself, and no page may frame it. */
 const SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -57,8 +57,9 @@ type LookUp = (
 /**
  * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. An owner of large
  * hotels has lookups of its own, and every owner while lookups or loads are queued, so that the queues can be fair to owners.
- * Lookups are queued by the bytes that are expected: thousands of connections may ask for a large hotel each. Those of large
- * hotels have a queue of their own, in which they wait for PostgreSQL: the others need not.
+ * Lookups are queued by the bytes that are expected, except those that do not join, which begin at once: thousands of connections
+ * may request a large hotel each. Those of large hotels have a queue of their own, in which they wait for PostgreSQL: the others
+ * need not.
  */
 export class LoadBatcher {
   readonly #read: LookUp;

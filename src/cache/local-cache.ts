@@ -43,8 +43,8 @@ export class LocalCache {
 
   /**
    * Looks up the ids in a batch request body. Without `mayMiss` it returns undefined, uncounted, if keys are missed or the body
-   * is wrong. With `visible`, other ids are left out before the lookup. All are misses if `visible` is null, because they are
-   * not known, or if a visible id has gone to a hotel outside.
+   * is wrong. With `visible`, other ids are left out before the lookup. Every id is a miss if `visible` is null, because the
+   * members are not known, or if a visible id has gone to a hotel outside.
    */
   gatherBody(
     namespace: Namespace,

@@ -55,8 +55,8 @@ export class Collections {
   }
 
   /**
-   * Returns those of these hotels that are members now, for an API key. Asks PostgreSQL if the members are not known; then it
-   * rejects with `Unavailable`.
+   * Returns those of these hotels that are members now, for an API key. Queries PostgreSQL if the members are not known,
+   * and may then reject with `Unavailable`.
    */
   membersAmong(
     collection: string,

@@ -17,7 +17,7 @@ import { serviceOrder, untilReady } from './service.ts';
 
 const DATABASE = 'hotels';
 const LOGIN = 'hotel_api';
-/** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
+/** connections of a worker, those of the primary process and some spare: see DATABASE_POOL_SIZE */
 const CONNECTIONS_PER_WORKER = 12;
 const STOP_DEADLINE_MS = 12_000;
 

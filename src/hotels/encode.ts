@@ -55,8 +55,8 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
 }
 
 /**
- * Calls `encode` for each row, for a few of them in each turn of the event loop, for the first at once. It returns the number of
- * bytes that it has made.
+ * Calls `encode` for each row: for the first ones at once, for a few others in each turn of the event loop. `encode` returns the
+ * number of bytes that it has made.
  */
 export async function encodeInTurns<Row>(
   rows: readonly Row[],

@@ -22,10 +22,10 @@ export class HotelSizes {
   readonly #lookups = new RecentValue(USUAL_BYTES);
   /** maximum of the means of responses, which is forgotten with time alone */
   readonly #largest = new RecentValue(USUAL_BYTES);
-  /** maximum that explains reads which were late: these measured nothing */
+  /** supposed size after reads that timed out: they measured nothing */
   readonly #supposed = new RecentValue(USUAL_BYTES);
 
-  /** Returns the bytes of a hotel. */
+  /** Returns the expected bytes of a hotel of this API key. */
   of(owner: string): number {
     return Math.max(this.#lookups.get(owner), this.#largest.get(owner), this.#supposed.get(owner));
   }

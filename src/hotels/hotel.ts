@@ -31,10 +31,15 @@ export const Image = objectOf({
 
 /**
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
- * it. A new field goes before `registry_id`. It also needs: a column with its bounds, and a new `hotel_json_fits` with its
- * constraint (sql/); another `MAGIC` (entry-layout.ts); a place in the oracle of the tests (entry.fixture.ts), in
- * `example-hotel.ts` and in `examples/client.ts`; the number of fields in `page/guide.html`; a value in
- * `test/contract/fields.test.ts`; and a column in `bench/hotels.ts`. Then `npm run build:docs`.
+ * it. A new field goes before `registry_id`. It also needs:
+ * - a migration: the column with its bounds, and a `hotel_json_fits` with it, its grant, its `extra_float_digits` and the constraint;
+ * - another `MAGIC` (entry-layout.ts) and the digest in entry-layout.test.ts, then `npm run build:wasm`;
+ * - if it is a URI, its conversion in cli/import/hotel.ts; if its rule cannot be told from the schema, a text in `MUST` there;
+ * - `example-hotel.ts`, `examples/client.ts`, and in `page/guide.html` the number of fields and a line under Versions;
+ * - tests: `FIELDS` and `row` of entry.fixture.ts, `test/contract/fields.test.ts` (a value, and the number in a title), the call of
+ *   `hotel_json_fits` in stored-values.test.ts, and, behind `certified`, the order in test/support/known-hotels.ts and
+ *   test/sim/checker.ts; a column in `bench/hotels.ts`;
+ * - a line in docs/changelog.md. Then `npm run build:docs`.
  */
 export const Hotel = objectOf({
   id: {

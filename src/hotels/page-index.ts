@@ -29,7 +29,7 @@ export interface Page {
   total?: number | undefined;
 }
 
-/** Reads a page whose position is not known. Throws `Unavailable`, also if more than `maxSkip` ids are before it. */
+/** Reads a page by a query that skips the ids before it. Throws `Unavailable`, also if more than `maxSkip` ids are before it. */
 export async function queryPage(
   source: Pick<IdList, 'idsFrom'>,
   maxSkip: number,
@@ -38,9 +38,10 @@ export async function queryPage(
   owner: string,
 ): Promise<Page> {
   if (offset > maxSkip)
-    throw new Unavailable(`positions over ${maxSkip} are not known at present`, {
-      rejection: 'postgres_timeout',
-    });
+    throw new Unavailable(
+      `positions over ${maxSkip} are not known: the log cannot be followed, or the collection is not in memory`,
+      { rejection: 'postgres_timeout' },
+    );
   const ids = await source.idsFrom(null, offset, limit + 1, owner);
   return { ids: ids.slice(0, limit), more: ids.length > limit };
 }

@@ -83,7 +83,7 @@ export class AccessControl {
   }
 
   /**
-   * Judges the key again, without counting the request, if that has not been answered at once: the key may have been revoked
+   * Judges the key of a request again that was not answered at once, without counting the request: the key may have been revoked
    * while the body arrived, or the response waited. Returns true if the request may be answered; else responds.
    */
   mayStillAnswer(exchange: Exchange): boolean | Promise<boolean> {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { monotonicMs, pause } from '../lib/clock.ts';
 
 /**
- * Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. A further one
+ * Maximum number of connections. Probes and scrapes need a few; more would use up the descriptors of the primary process. A further one
  * closes the oldest, so that connections without a request keep no probe out.
  */
 export const MAX_CONNECTIONS = 128;

@@ -64,7 +64,7 @@ export function batches(sources: HotelSources): SendBatch {
         : undefined;
     if (completed) return completed;
     if (lookup.misses === 0) return finish(lookup.output, lookup.hits);
-    // of a batch that takes turns nothing is read before: a member may leave the collection meanwhile
+    // nothing of a batch that takes turns is read before its turn: a member may leave the collection meanwhile
     const isWhole = collection !== null && lookup.misses > maxHotels;
     return finish(lookup.takePartial(isWhole), isWhole ? 0 : lookup.hits);
   };

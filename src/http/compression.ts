@@ -29,12 +29,14 @@ const STREAMS = { zstd: createZstdCompress, br: createBrotliCompress, gzip: crea
 const STREAM_CHUNK_BYTES = 256 * 1024;
 
 /**
- * Levels. Quick: one response; a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. Small:
- * many responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Gzip has its own encoder for most
- * responses.
+ * Levels. Quick: one response; a batch of 1000 hotels takes 2 to 3 ms by zstd 1 and by br 1 (docs/benchmarks.md). Small: many
+ * responses with one hotel; 1.2 kB take 32 µs by br 5 (570 bytes) and 45 by zstd 3 (650). Gzip has its own encoder for most responses.
  */
 const LEVELS = { zstd: { quick: 1, small: 3 }, br: { quick: 1, small: 5 }, gzip: { quick: 1, small: 1 } };
-/** Size of output chunks. Most JSON shrinks to one chunk; each further chunk is another hop between threads. */
+/**
+ * Size of the output chunks of a synchronous call, as a share of the body. Most JSON shrinks to one; each further one is allocated and
+ * copied.
+ */
 const CHUNK_SHARE = 1 / 4;
 const MIN_CHUNK_BYTES = 1_024;
 /** Maximum share of the body's size at which the compressed form is used. */

@@ -29,8 +29,8 @@ export class SingleFlight<Result> {
   }
 
   /**
-   * Joins the work under the key that began after `sinceMs`, or in this iteration, or begins it by the share of this API key, also
-   * after that of another was used up.
+   * Joins the work under the key that began after `sinceMs` or in this iteration. Otherwise it begins the work by the share of this
+   * API key, also if the share of another was used up.
    */
   async run(key: string, owner: string, begin: () => Promise<Result>, sinceMs = -Infinity): Promise<Result> {
     const joined = this.#get(key);

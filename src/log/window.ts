@@ -31,7 +31,7 @@ export interface WindowCopy {
  * comparison.
  *
  * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change makes about three other values miss, one for
- * each of its ids. They are in the memory of the Redis batches, if there is one, whose WebAssembly compares 1000 labels at a time
+ * each of its ids. In a worker they are in the memory of the caches, whose program compares 1000 labels at a time
  * (assembly/redis-batch/window.ts).
  */
 export class Window {
@@ -40,7 +40,7 @@ export class Window {
   /** newest position at which everything may have changed */
   #lowestFloor = 0;
 
-  /** Takes `CacheMemory.window`, where there is one. It covers nothing until `lowerFloor`. */
+  /** Takes `CacheMemory.window` in a worker; the primary process has cells of its own. It covers nothing until `lowerFloor`. */
   constructor(cells: Float64Array = new Float64Array(BUCKETS + 1)) {
     if (cells.length !== BUCKETS + 1) throw new RangeError(`a window of ${cells.length} cells`);
     this.#cells = cells;

@@ -9,15 +9,15 @@ interface CountedWindow {
   used: number;
 }
 
-/** Timeout of Redis, half of the workers' timeout of the primary. */
+/** Timeout of Redis, half of the workers' timeout of the primary process. */
 const COUNT_TIMEOUT_MS = 50;
 
 /** Counts uses in the window of a name, in Redis; undefined if it does not respond. */
 export type CountWindow = (name: string, use: WindowUse) => Promise<WindowCount | undefined>;
 
 /**
- * Counts the requests of each rate limit, in the primary: those of its instance, or in Redis those of all instances. While
- * Redis does not respond, the instance counts by itself, from the last count on. A window begins with the first request after
+ * Counts the requests of each rate limit, in the primary process: those of its instance, or in Redis those of all instances.
+ * While Redis does not respond, the instance counts by itself, from the last count on. A window begins with the first request after
  * a pause; under steady load the next one begins where it ends.
  */
 export class RateLimitCoordinator {

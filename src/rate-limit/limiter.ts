@@ -15,11 +15,11 @@ interface Lease {
   endsAtMs: number;
   /** granted requests that were not admitted yet; below 0: admitted ones that later grants pay */
   tokens: number;
-  /** requests left at the primary, as of its last message */
+  /** requests left at the primary process, as of its last message */
   left: number;
-  /** limit of the request that the primary has not answered */
+  /** limit of the request that the primary process has not answered */
   requested: RateLimit | undefined;
-  /** the primary has not responded to the request in time */
+  /** the primary process has not responded to the request in time */
   isLate: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: Timer | undefined;
@@ -27,14 +27,14 @@ interface Lease {
 
 /** Share of a limit that the workers lease at a time, in all. */
 const STEP = 0.05;
-/** Timeout of the primary. After it, each worker admits at most an equal share of the limit until the grant arrives. */
+/** Timeout of the primary process. After it, each worker admits at most an equal share of the limit until the grant arrives. */
 const LEASE_TIMEOUT_MS = 100;
 
 /**
- * Applies rate limits in one worker. The worker leases a few requests of each limit from the primary, and requests
+ * Applies rate limits in one worker. The worker leases a few requests of each limit from the primary process, and requests
  * more before they run out. A client whose connections are all in one worker therefore has its whole limit.
- * While the primary process answers, all workers together admit no more than the limit. Most decisions are synchronous; a request waits a fraction of a
- * millisecond if the lease is empty.
+ * While the primary process answers, all workers together admit no more than the limit. Most decisions are synchronous; a request
+ * waits a fraction of a millisecond if the lease is empty.
  */
 export class RateLimiter {
   readonly #workers: number;
@@ -44,7 +44,7 @@ export class RateLimiter {
   /** leases requested in this event-loop iteration, which are sent as one message */
   #toRequest: Lease[] = [];
 
-  /** `send` passes requests to the primary; its grants come to `receive`. */
+  /** `send` passes requests to the primary process; its grants come to `receive`. */
   constructor(workers: number, send: (requests: LeaseRequest[]) => void) {
     this.#workers = workers;
     this.#send = send;
@@ -125,7 +125,7 @@ export class RateLimiter {
       lease.left = left;
       lease.endsAtMs = nowMs + resetInMs;
     } else if (lease.requested?.windowMs === lease.limit.windowMs) {
-      // the limit has been replaced meanwhile: the primary has counted what it granted, the rest of its message is outdated
+      // the limit has been replaced meanwhile: the primary process has counted what it granted, the rest of its message is outdated
       const counted = Math.min(granted, lease.left);
       lease.tokens += counted;
       lease.left -= counted;
@@ -151,7 +151,9 @@ export class RateLimiter {
     for (const resolve of lease.waiting.splice(0)) resolve(this.#decideAlone(lease, nowMs));
   }
 
-  /** Decides while the primary does not respond: admits an equal share, and no more than was left. Later grants pay it. */
+  /**
+   * Decides while the primary process does not respond: admits an equal share, and no more than was left. Later grants pay it.
+   */
   #decideAlone(lease: Lease, nowMs: number): RateLimitDecision {
     const share = Math.max(1, Math.floor(lease.limit.requests / this.#workers));
     const admitted = lease.tokens > -Math.min(share, lease.left);

@@ -11,7 +11,7 @@ export interface LeaseRequest {
   wanted: number;
 }
 
-/** Grant of the primary, smaller than requested only if nothing is left. */
+/** Grant of the primary process, smaller than requested only if nothing is left. */
 export interface LeaseGrant {
   id: string;
   granted: number;

@@ -15,7 +15,7 @@ describe('the documents of the API in docs/api are those of the service; npm run
     await expect(openApiFile()).toMatchFileSnapshot(`${ROOT}docs/api/openapi.json`);
   });
 
-  it('whose list of versions names every operation, parameter of the list and field that was added', () => {
+  it('whose list of versions names the version and every operation', () => {
     const versions = /^## Versions\n([\s\S]*?)^## /m.exec(guideFile())![1]!;
     expect(versions).toContain(`version ${INTERFACE_VERSION} `);
     const { paths } = JSON.parse(openApiFile()) as { paths: Record<string, object> };

@@ -19,7 +19,7 @@ export const BUNDLED = {
 };
 
 /**
- * Bundles the product and its packages into a few files. Node would strip the types of 150 files and look for the files of
+ * Bundles the product and its packages into a few files. Node would strip the types of all files and look for the files of
  * packages at each start, for two thirds of its CPU time, and the tests start more than a thousand processes. The bundled
  * code finds other files by the addresses of its source files.
  */

@@ -141,7 +141,8 @@ export class CacheArena {
   }
 
   /**
-   * Offers a compressed form, empty if compression does not pay. It is stored at the second request. The call invalidates all refs.
+   * Offers a compressed form, empty if compression does not pay. It is stored from the second request for any form of the
+   * entry on. The call invalidates all refs.
    */
   offerForm(ref: number, view: View, encoding: Encoding, bytes: Uint8Array): void {
     if (bytes.length > this.#maxEntryBytes) return;
@@ -173,7 +174,7 @@ export class CacheArena {
     this.#wasm.dropSince(sinceMs);
   }
 
-  /** True until an entry that is stored first evicts another. */
+  /** True while the main ring and the index have room, so that a stored entry evicts none. */
   get hasRoom(): boolean {
     return this.#wasm.hasRoom() !== 0;
   }

@@ -5,8 +5,8 @@ import { openDatabase } from '../../postgres/connect.ts';
 import { openDetected, requireOperatorSettings } from '../../postgres/pooler.ts';
 
 /**
- * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable.
- * SIGINT and SIGTERM close it with a `Failure`: the database rolls back uncommitted work.
+ * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable than this
+ * and `DATABASE_URL_FILE`. SIGINT and SIGTERM close it with a `Failure`: the database rolls back uncommitted work.
  */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const url = databaseUrl();

@@ -109,7 +109,7 @@ export function takeEntries(
 
 /**
  * Reads the buckets of all ids, so that they are in the processor's cache: these reads overlap, those between the bodies
- * do not. It takes 50 us of 340 us off a batch of 1000.
+ * do not. It took 50 µs off a batch of 1000, when entries had a checksum.
  */
 function readBuckets(count: u32): void {
   let sum: f64 = 0;
