@@ -9,7 +9,7 @@ import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.t
 const STARTS_PER_QUERY = 50;
 const COUNTS_PER_QUERY = 50;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
-const MAX_SKIP = 20_000;
+const MAX_SKIPPED_IDS = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
 /** Pause after a failure, before the dividing is resumed. */
@@ -122,7 +122,7 @@ export class PageIndex {
    * positions cannot be counted in time.
    */
   async page(offset: number, limit: number, owner: string, mustQuery = false): Promise<Page> {
-    if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIP, offset, limit, owner);
+    if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIPPED_IDS, offset, limit, owner);
     const { tick, firstLong } = this.#segments;
     if (firstLong) this.prepare();
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
@@ -158,7 +158,7 @@ export class PageIndex {
       if (segments !== this.#segments || !segments.has(each)) return undefined;
       if (block) for (const id of from === 0 ? block : block.slice(from)) ids.push(id);
       else {
-        if (from > MAX_SKIP) return undefined;
+        if (from > MAX_SKIPPED_IDS) return undefined;
         const start = each.start?.toString() ?? null;
         ids.push(...(await this.#source.idsFrom(start, from, limit + 1 - ids.length, owner)));
         break;

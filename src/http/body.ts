@@ -6,12 +6,12 @@ import { beginPace, endPace } from './pace.ts';
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes that are read of a larger body. Many clients do not read a response that comes before they have sent their request. */
-export const MAX_READ_BYTES = 8 * MAX_BODY_BYTES;
+export const MAX_READ_BODY_BYTES = 8 * MAX_BODY_BYTES;
 /**
  * Bytes behind which the client is disconnected without a response. While it sends as fast as the library reads, the library
  * reads on in the same iteration of the event loop, and nothing is answered.
  */
-const MAX_ARRIVED_BYTES = 2 * MAX_READ_BYTES;
+const MAX_ARRIVED_BYTES = 2 * MAX_READ_BODY_BYTES;
 
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
@@ -35,7 +35,7 @@ const SMALL_PIECE_BYTES = 1_024;
 
 /** What becomes of a body; one of them is called, at most once. */
 interface BodyListener {
-  /** the whole body; undefined at its end after `drop`, and if it exceeds `MAX_BODY_BYTES`: at its end or after `MAX_READ_BYTES` */
+  /** the whole body; undefined at its end after `drop`, and if it exceeds `MAX_BODY_BYTES`: at its end or after `MAX_READ_BODY_BYTES` */
   done(body: Uint8Array | undefined): void;
   /** it arrives too slowly */
   late(): void;
@@ -104,7 +104,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     if (isOver) return;
     if (arrival.bytes > MAX_BODY_BYTES) drop();
     if (isDropped) {
-      if (!isLast && arrival.bytes <= MAX_READ_BYTES) return;
+      if (!isLast && arrival.bytes <= MAX_READ_BODY_BYTES) return;
       end();
       listener.done(undefined);
       return;

@@ -2,7 +2,7 @@ import { LruCache } from '../lib/lru-cache.ts';
 import type { Encoding } from './compression.ts';
 
 /** Memory of an entry beside its bytes. */
-const OVERHEAD_BYTES = 300;
+const PAGE_OVERHEAD_BYTES = 300;
 
 interface KeptPage {
   body: Uint8Array;
@@ -19,7 +19,7 @@ export class CompressedPages {
   constructor(maxBytes: number) {
     this.#pages = new LruCache(
       maxBytes,
-      ({ body, compressed }) => body.length + compressed.length + OVERHEAD_BYTES,
+      ({ body, compressed }) => body.length + compressed.length + PAGE_OVERHEAD_BYTES,
     );
   }
 

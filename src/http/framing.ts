@@ -1,5 +1,5 @@
 import { publicErrors } from '../errors.ts';
-import { MAX_BODY_BYTES, MAX_READ_BYTES } from './body.ts';
+import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { isHost } from './host.ts';
 import type { RequestHeaders } from './request-headers.ts';
@@ -31,7 +31,7 @@ export function checkFraming(exchange: Exchange): Exclude<Framing, 'ambiguous'> 
     return undefined;
   }
   // the library reads on for ever
-  const isEndless = framing === 'tooLong' && Number(exchange.headers.contentLength) > MAX_READ_BYTES;
+  const isEndless = framing === 'tooLong' && Number(exchange.headers.contentLength) > MAX_READ_BODY_BYTES;
   // the library takes trailers, and what a header hides from it, for the next request
   exchange.closesConnection = isEndless || framing === 'chunked' || framing === 'absent';
   return framing;

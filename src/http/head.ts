@@ -4,7 +4,7 @@ import { charCodeAt } from '../lib/char-code-at.ts';
 import { newIds } from './request-id.ts';
 
 /** Initial size: enough for every response but those with long Link headers. */
-const USUAL_BYTES = 512;
+const USUAL_HEAD_BYTES = 512;
 
 /** Digits of the number of a new request id. */
 const DIGITS = 6;
@@ -36,7 +36,7 @@ export class Head {
     this.#keptLength = kept.length;
     // a tag is copied as words, so it begins at a multiple of four
     this.#offset = -(start.length + DIGITS + kept.length) & 3;
-    this.#bytes = this.#allocate(start.length + USUAL_BYTES);
+    this.#bytes = this.#allocate(start.length + USUAL_HEAD_BYTES);
     this.#bytes.write(start + ' '.repeat(DIGITS) + kept, 'latin1');
   }
 

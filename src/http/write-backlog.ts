@@ -5,9 +5,9 @@ import { HeldBytes } from '../lib/held-bytes.ts';
 import { beginPace, endPace, type Transfer } from './pace.ts';
 
 /** Size of the pieces in which longer bodies are kept. */
-const PIECE_BYTES = 2 * 1024 * 1024;
+const BACKLOG_PIECE_BYTES = 2 * 1024 * 1024;
 /** Buffers of response bytes that the kernel has not taken. */
-const pool = new BufferPool([512 * 1024, PIECE_BYTES], 32 * 1024 * 1024);
+const pool = new BufferPool([512 * 1024, BACKLOG_PIECE_BYTES], 32 * 1024 * 1024);
 /**
  * Per-worker limit on buffered unsent bytes. When it is exceeded, the client of the API key with the most of them that has
  * waited longest is disconnected.
@@ -43,8 +43,8 @@ export function keep(
     backlog.firstOfLargest()!.disconnect();
   const copies: Buffer[] = [];
   if (mayBeOverwritten && body instanceof Uint8Array)
-    for (let at = 0; at < body.length; at += PIECE_BYTES)
-      copies.push(pool.copy(body.subarray(at, at + PIECE_BYTES)));
+    for (let at = 0; at < body.length; at += BACKLOG_PIECE_BYTES)
+      copies.push(pool.copy(body.subarray(at, at + BACKLOG_PIECE_BYTES)));
   const kept = {
     body: copies.length > 1 ? new LargeBody(copies) : (copies[0] ?? body),
     copies,
