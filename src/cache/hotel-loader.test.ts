@@ -6,7 +6,9 @@ import type { Found } from '../hotels/entry.ts';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
-import { hotel } from './arena/arena.fixture.ts';
+import { fakeClocks } from '../lib/clock.fixture.ts';
+import { DAY_MS } from '../lib/clock.ts';
+import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { HotelReader } from './hotel-reader.ts';
 import { openRedisBatch } from './redis-batch/redis-batch.fixture.ts';
@@ -108,6 +110,27 @@ async function fromRedis(namespace: Namespace, key: string) {
   redis.may.read = false;
   return nameOf((await redis.reader.read(namespace, [key]))[0]);
 }
+
+it('a hotel whose certification flips is taken from either cache without a query, also when the clock goes back', async () => {
+  const setWallClock = fakeClocks(NOW_MS);
+  const certification_url = 'https://badge.example/';
+  const dates = { certified_from: '2026-11-22', certified_until: '2026-11-22' };
+  await redis.cache.fill([hotel({ ...A, ...dates, certification_url })]);
+  const certified = async (local: () => void) => {
+    const shown: unknown[] = [];
+    for (const days of [0, 1, 1, -1, -1, 2, -2]) {
+      setWallClock(days * DAY_MS);
+      local();
+      shown.push(JSON.parse(`${(await reader.load('id', ['a'], ''))[0]!.body('full')}`).certification_url);
+    }
+    return shown;
+  };
+  const url = [null, certification_url, null, certification_url, null, null, null];
+  expect(await certified(() => redis.local.clear())).toEqual(url);
+  redis.store.stored.clear();
+  expect(await certified(() => {})).toEqual(url);
+  expect(repository.queries).toEqual([]);
+});
 
 describe('a load', () => {
   beforeEach(() => {

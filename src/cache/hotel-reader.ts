@@ -88,7 +88,7 @@ export class HotelReader {
     if (keys.length === 0) return { found: [], loaded: NO_LOAD };
     const { local, redisBatch, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
-    const found: (Found | undefined)[] = local.storedOf(namespace, keys);
+    const found: (Found | undefined)[] = local.currentOf(namespace, keys);
     if (redisBatch && mayReadRedis)
       await fill(found, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
     const missing = placesOf(found);

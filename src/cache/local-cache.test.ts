@@ -46,7 +46,7 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
   vi.advanceTimersByTime(2_000);
   maxAgeMs = 1_000;
   expect([isHeld(), local.find('id', 'nobody')]).toEqual([false, MISS]);
-  expect(local.storedOf('channel', ['CH'])).toEqual([undefined]);
+  expect(local.currentOf('channel', ['CH'])).toEqual([undefined]);
   const body = Buffer.from('{"channel_ids":["CH"]}');
   expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
   expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
@@ -59,28 +59,33 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
   expect(isHeld()).toBe(true);
 });
 
-it('a hotel whose certification flips at midnight is a miss, also of any age, and found again when the clock goes back', () => {
+it('a hotel whose certification flips is a miss, and then reads as of its day, at no greater age, also when the clock goes back', () => {
   maxAgeMs = Infinity;
   const dates = { certified_from: '2026-11-21', certified_until: '2026-11-21' };
-  local.store(hotel({ id: 'a', channel_id: 'CH', ...dates }));
+  local.store(hotel({ id: 'a', channel_id: 'CH', certification_url: 'https://badge.example/', ...dates }));
   const body = Buffer.from('{"channel_ids":["CH"]}');
-  const found = () => [
+  const hits = () => [
     isHeld(),
-    local.storedOf('id', ['a'])[0] !== undefined,
-    local.lastKnown('id', 'a') !== undefined,
     local.gatherBody('channel', body, 'full', true)!.hits > 0,
     local.gatherKeys('channel', ['CH'], 'full', true)!.hits > 0,
   ];
-  for (const [byMs, isFound] of [
-    [DAY_MS - HOUR_MS, true],
-    [2 * HOUR_MS, false],
-    [-2 * HOUR_MS, true],
-    [-DAY_MS, false],
-    [2 * HOUR_MS, true],
+  for (const [byMs, certified, isFlipped] of [
+    [DAY_MS - HOUR_MS, true, false],
+    [2 * HOUR_MS, false, true],
+    [-2 * HOUR_MS, true, true],
+    [-DAY_MS, false, true],
+    [2 * HOUR_MS, true, true],
   ] as const) {
     setWallClock(byMs);
-    expect([byMs, found()]).toEqual([byMs, new Array(5).fill(isFound)]);
+    const ofDay = { certified, certification_url: certified ? 'https://badge.example/' : null };
+    const known = local.lastKnown('id', 'a')!;
+    expect([byMs, hits()]).toEqual([byMs, new Array(3).fill(!isFlipped)]);
+    const [current] = local.currentOf('channel', ['CH']);
+    for (const entry of [known, current!]) expect(JSON.parse(`${entry.body('full')}`)).toMatchObject(ofDay);
+    expect([byMs, hits()]).toEqual([byMs, new Array(3).fill(true)]);
   }
+  vi.advanceTimersByTime(HOUR_MS);
+  expect([hits(), local.currentOf('id', ['a'])]).toEqual([[false, false, false], [undefined]]);
 });
 
 it('ages count from the beginning of the read, and do not depend on steps of the wall clock', () => {

@@ -1,3 +1,4 @@
+import { entryAt } from '../hotels/encode.ts';
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -9,6 +10,9 @@ import { OK } from '../wasm/constants.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import type { BatchLookup } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
+
+/** Time at which the certification of an entry is not compared. */
+const ANY_TIME = Number.NaN;
 
 interface LocalCacheOptions {
   freshness: Pick<Freshness, 'oldestReadMs'>;
@@ -34,7 +38,7 @@ export class LocalCache {
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
     if (!this.isEnabled) return MISS;
-    const ref = this.#refOf(namespace, key, nowMs);
+    const ref = this.#refOf(namespace, key, nowMs, wallAt(nowMs));
     if (ref > 0) this.#counts.hit++;
     else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
@@ -95,21 +99,28 @@ export class LocalCache {
     this.arena.putAbsent(namespace, key, readAtMs, readAtMs + lifetimeMs(MAX_ABSENCE_MS));
   }
 
-  /** Returns the entries of keys that were missed and have been stored meanwhile, undefined for others. Counts none. */
-  storedOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
+  /**
+   * Returns the current entries of keys that were missed, undefined for others. One is found if only its certification has
+   * flipped: then it is encoded again, and stored. Or it has been stored meanwhile. Counts none.
+   */
+  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
     const nowMs = monotonicMs();
     return keys.map((key) => {
-      const ref = this.#refOf(namespace, key, nowMs);
-      return ref > 0 ? new Entry(this.arena.read(ref)) : undefined;
+      const ref = this.#refOf(namespace, key, nowMs, ANY_TIME);
+      if (ref <= 0) return undefined;
+      const stored = new Entry(this.arena.read(ref));
+      const entry = entryAt(stored, wallAt(nowMs));
+      if (entry && entry !== stored) this.arena.replace(ref, entry.bytes);
+      return entry;
     });
   }
 
-  /** Returns the entry of a key, of any age, for use while PostgreSQL is unavailable. Undefined: none. */
+  /** Returns the entry of a key, of any age, as it reads now, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.arena.find(namespace, key, -Infinity, -Infinity, wallMs());
+    const ref = this.arena.find(namespace, key, -Infinity, -Infinity, ANY_TIME);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.arena.read(ref));
+    return ref === ABSENT ? null : entryAt(new Entry(this.arena.read(ref)), wallMs());
   }
 
   /** Drops the hotel or the absence of this key. */
@@ -134,8 +145,7 @@ export class LocalCache {
     return batchLookup;
   }
 
-  #refOf(namespace: Namespace, key: string, nowMs: number): number {
-    const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
-    return this.arena.find(namespace, key, nowMs, oldestMs, wallAt(nowMs));
+  #refOf(namespace: Namespace, key: string, nowMs: number, wallMs: number): number {
+    return this.arena.find(namespace, key, nowMs, this.#options.freshness.oldestReadMs(nowMs), wallMs);
   }
 }

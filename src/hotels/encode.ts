@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { DAY_MS } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
+import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import { Entry } from './entry.ts';
 import {
   BODY_LENGTH_AT,
@@ -40,7 +41,10 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
   // the registry id is appended as digits, which a number may not represent
   const shared = Buffer.from(JSON.stringify(ordered).slice(0, -'0}'.length));
   const end = `${row.registry_id ?? 'null'}}`;
-  const bytes = allocate(label, [row.id, row.channel_id, row.registry_id], shared.length + end.length);
+  const hiddenUrl =
+    certified || row.certification_url === null ? null : JSON.stringify(row.certification_url);
+  const texts = [row.id, row.channel_id, row.registry_id, hiddenUrl];
+  const bytes = allocate(label, texts, shared.length + end.length);
   const body = bytes.subarray(bytes.length - shared.length - end.length);
   shared.copy(body);
   body.write(end, shared.length);
@@ -52,6 +56,23 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
   bytes.write(narrowTag, NARROW_TAG_AT, 'latin1');
   bytes.write(row.registry_id === null ? narrowTag : tagOf(body), FULL_TAG_AT, 'latin1');
   return new Entry(bytes);
+}
+
+/**
+ * Returns an entry as it reads at `nowMs` (epoch ms): itself, or encoded again from its own body. Undefined if that is not the
+ * body of a hotel: an entry in Redis may be forged.
+ */
+export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
+  if (entry.isValidAt(nowMs)) return entry;
+  const { id, channelId: channel_id, registryId: registry_id, hiddenUrl, label } = entry;
+  try {
+    const row: HotelRow = { ...JSON.parse(entry.body('full').toString()), id, channel_id, registry_id };
+    if (hiddenUrl !== '') row.certification_url = JSON.parse(hiddenUrl);
+    const encoded = encodeHotel(row, label, nowMs);
+    return encoded.bytes.length <= MAX_ENTRY_BYTES ? encoded : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -83,12 +104,13 @@ export function encodeAbsence(namespace: Namespace, key: string, label: number):
   return allocate(label, keys, 0);
 }
 
-/** Returns the bytes of an entry with its label and its keys, and with room for a body. */
-function allocate(label: number, keys: readonly (string | null)[], bodyLength: number): Buffer {
-  const texts = keys.map((key) => Buffer.from(key ?? ''));
+/** Returns the bytes of an entry with its label, its keys and its hidden URL, and with room for a body. */
+function allocate(label: number, keysAndUrl: readonly (string | null)[], bodyLength: number): Buffer {
+  const texts = keysAndUrl.map((text) => Buffer.from(text ?? ''));
   const bytes = Buffer.concat([Buffer.alloc(HEADER_BYTES), ...texts, Buffer.alloc(bodyLength)]);
   bytes.writeUInt32LE(MAGIC, MAGIC_AT);
   bytes.writeDoubleLE(label, LABEL_AT);
+  // the length of the URL follows those of the keys
   texts.forEach(({ length }, i) => void bytes.writeUInt16LE(length, KEY_LENGTHS_AT + 2 * i));
   return bytes;
 }

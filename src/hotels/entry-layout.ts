@@ -3,12 +3,13 @@
  * cache hold the same bytes. An entry without a body states that a hotel is absent. Numbers are little endian. TypeScript and
  * AssemblyScript share this file.
  *
- * `registry_id` is the last field of the body, so the narrow view is the shared part and `null}`.
+ * `registry_id` is the last field of the body, so the narrow view is the shared part and `null}`. The body and the certification
+ * URL, if that is not in it, are all of a hotel: when `certified` flips, it is encoded again without a query.
  */
 
 /** u32 */
 export const MAGIC_AT = 0;
-export const MAGIC = 0x35444548;
+export const MAGIC = 0x36444548;
 /** u32: length of the body */
 export const BODY_LENGTH_AT = 4;
 /** f64: label, the position of the log at which the hotel was read */
@@ -24,5 +25,7 @@ export const TAG_BYTES = 12;
 export const SHARED_LENGTH_AT = 56;
 /** u16 each: lengths of the id, the channel id and the registry id (decimal digits); 0 for null */
 export const KEY_LENGTHS_AT = 60;
-/** the three keys and the body follow the header */
-export const HEADER_BYTES = 66;
+/** u16: length of the certification URL (JSON) that the body shows at another time; 0 if there is none */
+export const URL_LENGTH_AT = 66;
+/** the three keys, that URL and the body follow the header */
+export const HEADER_BYTES = 68;

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { DAY_MS } from '../lib/clock.ts';
 import type { Entry, View } from './entry.ts';
-import { VALID_FROM_AT, VALID_UNTIL_AT } from './entry-layout.ts';
 import type { HotelRow } from './row.ts';
 
 /** Fields of the specification's table, in its order. */
@@ -99,7 +98,3 @@ export function wireOf(one: HotelRow, nowMs: number, view: View): Record<string,
 }
 
 export const jsonOf = (entry: Entry, view: View) => entry.body(view).toString();
-
-/** Returns the times from which, and before which, `certified` in the body is right. */
-export const validityOf = ({ bytes }: Entry) =>
-  [bytes.readDoubleLE(VALID_FROM_AT), bytes.readDoubleLE(VALID_UNTIL_AT)] as const;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { encodeHotel } from './encode.ts';
-import { FIELDS, jsonOf, label, momentOf, row, rowAtMoment, validityOf, wireOf } from './entry.fixture.ts';
+import { encodeHotel, entryAt } from './encode.ts';
+import { FIELDS, jsonOf, label, momentOf, row, rowAtMoment, wireOf } from './entry.fixture.ts';
 import { VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import { rowOf } from './row.fixture.ts';
@@ -58,14 +58,13 @@ describe('certified', () => {
     expect(JSON.parse(jsonOf(entry, 'full')).certified).toBe(true);
   });
 
-  it('is kept with the days on which the hotel reads the same: exactly those', () => {
+  it('reads at any other time as if the hotel had been encoded then', () => {
     const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
     forAll(twoMoments, ([one, firstMs, thenMs]) => {
       const [first, then] = [encodeHotel(one, 1, firstMs), encodeHotel(one, 1, thenMs)];
-      const [fromMs, untilMs] = validityOf(first);
-      const isValid = thenMs >= fromMs && thenMs < untilMs;
-      expect(first.bytes.equals(then.bytes)).toBe(isValid);
-      if (isValid) expect(jsonOf(first, 'full')).toBe(jsonOf(then, 'full'));
+      expect(first.isValidAt(thenMs)).toBe(first.bytes.equals(then.bytes));
+      expect(entryAt(first, thenMs)!.bytes.equals(then.bytes)).toBe(true);
+      expect(jsonOf(entryAt(then, firstMs)!, 'full')).toBe(jsonOf(first, 'full'));
     });
   });
 });

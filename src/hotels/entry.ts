@@ -7,6 +7,9 @@ import {
   NARROW_TAG_AT,
   SHARED_LENGTH_AT,
   TAG_BYTES,
+  URL_LENGTH_AT,
+  VALID_FROM_AT,
+  VALID_UNTIL_AT,
 } from './entry-layout.ts';
 import { type Namespace, numberOf } from './namespace.ts';
 
@@ -36,6 +39,12 @@ export class Entry {
     return this.bytes.readDoubleLE(LABEL_AT);
   }
 
+  /** Certification URL, as JSON, that the body shows at another time; '' if there is none. */
+  get hiddenUrl(): string {
+    const start = this.#bodyStart - this.bytes.readUInt16LE(URL_LENGTH_AT);
+    return this.bytes.toString('utf8', start, this.#bodyStart);
+  }
+
   get id(): string {
     return this.#key('id') ?? '';
   }
@@ -47,6 +56,13 @@ export class Entry {
   /** Registry id in canonical decimal digits. */
   get registryId(): string | null {
     return this.#key('registry');
+  }
+
+  /** Returns true if `certified` in the body is right at `wallMs` (epoch ms). */
+  isValidAt(wallMs: number): boolean {
+    return (
+      wallMs >= this.bytes.readDoubleLE(VALID_FROM_AT) && wallMs < this.bytes.readDoubleLE(VALID_UNTIL_AT)
+    );
   }
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */

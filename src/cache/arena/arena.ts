@@ -82,6 +82,12 @@ export class CacheArena {
     return this.#wasm.put(entry.length, nowMs, untilMs) !== 0;
   }
 
+  /** Puts an entry in place of another of the same hotel, with the times of that. */
+  replace(ref: number, entry: Uint8Array): void {
+    const header = new Float64Array(this.#memory, ref * 8, 3);
+    this.put(entry, header[1]!, header[2]!);
+  }
+
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
     if (this.#maxBytes === 0) return;
@@ -91,8 +97,8 @@ export class CacheArena {
 
   /**
    * Returns the ref of the hotel with this key, ABSENT if it is known that there is none, or MISS. A hotel stored before
-   * `minStoredAtMs`, or whose `certified` is not right at `wallMs` (epoch ms), is a MISS. All other times here share one
-   * clock, which the caller chooses.
+   * `minStoredAtMs`, or whose `certified` is not right at `wallMs` (epoch ms; NaN: any time), is a MISS. All other times
+   * here share one clock, which the caller chooses.
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);

@@ -9,8 +9,9 @@ import {
   LABEL_AT,
   MAGIC_AT,
   NARROW_TAG_AT,
+  SHARED_LENGTH_AT,
   TAG_BYTES,
-  VALID_FROM_AT,
+  VALID_UNTIL_AT,
 } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
@@ -26,6 +27,15 @@ const KEYS: [Namespace, string][] = [
   ['id', 'h'],
   ['channel', 'C'],
   ['registry', '7'],
+];
+
+/** Bodies of which no hotel can be encoded. */
+const NO_HOTELS = [
+  ['no JSON', '{"id":"h"'],
+  ['no object', 'null'],
+  ['no images', '{"images":{"map":1}}'],
+  ['deep arrays', '['.repeat(60_000) + ']'.repeat(60_000)],
+  ['images that grow', `{"images":[${new Array(9_000).fill('{"url":1e20}')}]}`],
 ];
 
 let redis: ReturnType<typeof openRedisBatch>;
@@ -63,16 +73,25 @@ describe('hotels in Redis', () => {
     expect(found).toEqual([undefined, expect.anything(), undefined]);
   });
 
-  it('are misses, and no invalid values, when their certification has flipped', async () => {
+  it('are returned as they read today, and stay as they are in Redis', async () => {
     const dated = rowOf({ id: 'h', certified_from: '2020-01-01', certified_until: '2020-01-31' });
     await redis.cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
-    expect(await redis.reader.read('id', ['h'])).toEqual([undefined]);
-    const never = forged(hotel(5).bytes, (bytes) => bytes.writeDoubleLE(Number.NaN, VALID_FROM_AT));
-    redis.store.stored.set('p:h:h', never);
-    expect(await redis.reader.read('id', ['h'])).toEqual([undefined]);
-    expect(redis.counted).toMatchObject({ miss: 2, invalid: 0 });
-    await redis.cache.fill([encodeHotel(dated, 5, wallMs())]);
-    expect(await redis.reader.read('id', ['h'])).toEqual([expect.anything()]);
+    const before = new Map(redis.store.stored);
+    const [found] = await redis.reader.read('id', ['h']);
+    expect(found!.bytes).toEqual(encodeHotel(dated, 5, wallMs()).bytes);
+    expect(redis.store.stored).toEqual(before);
+  });
+
+  it.each(NO_HOTELS)('are missing if they are to be encoded again from %s', async (_, body) => {
+    const { bytes } = hotel(5);
+    const start = bytes.length - bytes.readUInt32LE(BODY_LENGTH_AT);
+    const changed = Buffer.concat([bytes.subarray(0, start), Buffer.from(body)]);
+    changed.writeUInt32LE(body.length, BODY_LENGTH_AT);
+    changed.writeUInt32LE(0, SHARED_LENGTH_AT);
+    redis.store.stored.set('p:h:h', changed);
+    expect(await readAll()).toEqual([5, 5, 5]);
+    changed.writeDoubleLE(1, VALID_UNTIL_AT);
+    expect(await readAll()).toEqual([undefined, undefined, undefined]);
   });
 
   it('live as long as their pointers, for half of the maximum to all of it, and absences for a short time', async () => {

@@ -1,7 +1,8 @@
+import { entryAt } from '../../hotels/encode.ts';
 import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs } from '../../lib/clock.ts';
+import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { OK } from '../../wasm/constants.ts';
@@ -83,7 +84,7 @@ export class RedisBatchReader {
     return this.#readHotels({ pending, wanted: view, done, isOver });
   }
 
-  /** Returns the hotels in Redis, null for absent and undefined for unknown keys. */
+  /** Returns the hotels in Redis as they read now, null for absent and undefined for unknown keys. */
   async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
     const parts: Promise<(Found | undefined)[]>[] = [];
     for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
@@ -102,7 +103,11 @@ export class RedisBatchReader {
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
       const entries = left.entries();
-      for (const key of part) found.push(entries.get(key));
+      const nowMs = wallMs();
+      for (const key of part) {
+        const entry = entries.get(key);
+        found.push(entry ? entryAt(entry, nowMs) : entry);
+      }
     };
     await this.#readHotels({ pending, wanted: 'entries', done, isOver: () => false });
     return found;

@@ -10,6 +10,7 @@ import {
   NARROW_TAG_AT,
   SHARED_LENGTH_AT,
   TAG_BYTES,
+  URL_LENGTH_AT,
   VALID_FROM_AT,
   VALID_UNTIL_AT,
 } from '../../hotels/entry-layout';
@@ -40,7 +41,7 @@ export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): b
  */
 export function isValid(entry: usize, length: u32): bool {
   if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
-  let before: u64 = HEADER_BYTES;
+  let before: u64 = <u64>HEADER_BYTES + load<u16>(entry, URL_LENGTH_AT);
   for (let namespace: u32 = 0; namespace < 3; namespace++) {
     const keyLength = entryKeyLength(entry, namespace);
     if (keyLength > MAX_KEY_BYTES) return false;
@@ -57,9 +58,9 @@ export function isValid(entry: usize, length: u32): bool {
   );
 }
 
-/** Returns true if `certified` in the body is right at `wallMs`. */
+/** Returns true if `certified` in the body is right at `wallMs`, or if that is NaN: no time is before or after it. */
 export function isValidAt(entry: usize, wallMs: f64): bool {
-  return wallMs >= load<f64>(entry, VALID_FROM_AT) && wallMs < load<f64>(entry, VALID_UNTIL_AT);
+  return !(wallMs < load<f64>(entry, VALID_FROM_AT) || wallMs >= load<f64>(entry, VALID_UNTIL_AT));
 }
 
 /** Returns true if each of 16 bytes is a character of base64url. Both tags are 24 bytes in a row. */

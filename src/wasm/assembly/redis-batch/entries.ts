@@ -32,7 +32,7 @@ import { isOutdated, newestChange } from './window';
  */
 const STORED_ONE_OF: u32 = 32;
 
-/** What becomes of an entry: a body of the response, or the entry itself. */
+/** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
 const FULL: u32 = 1;
 const ENTRIES: u32 = 2;
 
@@ -162,8 +162,10 @@ function take(entry: usize, length: u32): bool {
     return false;
   }
   if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
-  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT)) || !isValidAt(entry, nowWallMs)) return false;
+  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+  // if its certification has flipped, the reader finds it there, and encodes it again
   if (storedAtMs >= 0) storeLocally(entry, length);
+  if (view !== ENTRIES && !isValidAt(entry, nowWallMs)) return false;
   return add(entry, length);
 }
 
