@@ -11,7 +11,8 @@ import { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
 const MIB = 1024 * 1024;
-const WATCH = new PositionWatch({ isCurrent: () => true, isCurrentFor: () => true });
+let hasBeenCurrent = true;
+const WATCH = new PositionWatch({ isCurrent: () => true, isCurrentFor: () => hasBeenCurrent });
 const STATE = {
   ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
   ...{ isOrphaned: false, isQueued: false, isListing: false },
@@ -26,6 +27,7 @@ function readerOf(hotelsAfter: HotelsAfter) {
       state: STATE,
       hotels: await hotelsAfter(...of),
     }),
+    changesAfter: () => Promise.reject(new Unavailable('late', { rejection: 'postgres_timeout' })),
   };
   const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop(), new HotelSizes());
   return (of: { token?: Token | undefined; owner?: string; waitMs?: number }) =>
@@ -76,6 +78,22 @@ it('a client that waits reads again while the queue is full, until its wait ends
   const rejected = expect(read({ waitMs: 30_000 })).rejects.toThrow('full');
   await Promise.all([rejected, vi.advanceTimersByTimeAsync(30_001)]);
 });
+
+it.each([
+  [true, 'gets its empty page again'],
+  [false, 'is rejected, because the page may be outdated'],
+])(
+  'a client that waited for a worker that has been current (%s) %s if the next read fails',
+  async (isCurrent) => {
+    fakeTimers();
+    hasBeenCurrent = isCurrent;
+    const page = readerOf(async () => [])({ waitMs: 1_000 });
+    const expected = isCurrent
+      ? expect(page).resolves.toMatchObject({ ids: [] })
+      : expect(page).rejects.toThrow('late');
+    await Promise.all([expected, vi.advanceTimersByTimeAsync(1_001)]);
+  },
+);
 
 it('a page ends before hotels of over 2 MiB, whatever its limit, and has one at least', async () => {
   const hotels = ['a', 'b', 'c', 'd'].map((id, i) => hotelOf(id, (i === 3 ? 3 : 0.75) * MIB));
