@@ -262,16 +262,8 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     if (value === null || value === undefined) return null;
     if (Array.isArray(value)) return value.map((each) => plain(name, each));
     if (name === 'state') {
-      const [history, position, transaction, oldest, , ...rest] = JSON.parse(value as string);
-      rest.pop();
-      const ofToken = rest.pop();
-      const numbers = [numberOf(histories, history), position - base, transactionOf(transaction)];
-      return [
-        ...numbers,
-        oldest - base,
-        ...rest.map((each: unknown) => each ?? false),
-        ofToken && transactionOf(ofToken),
-      ];
+      const { day: _, ...state } = JSON.parse(value as string);
+      return plain('', state);
     }
     if (typeof value === 'object') {
       const entries = Object.entries(value).filter(
@@ -281,7 +273,8 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     }
     if (/transaction/.test(name)) return transactionOf(value);
     if (name === 'history') return numberOf(histories, String(value));
-    if (/^(position|last|label|read_to|log_position|log_from)$/.test(name)) return Number(value) - base;
+    if (/^(position|oldest|last|label|read_to|log_position|log_from)$/.test(name))
+      return Number(value) - base;
     return value;
   };
   const read = async (what: string, { position, transaction }: typeof first) => {
