@@ -57,7 +57,11 @@ const { arena } = local;
 const redis = new HostileRedis();
 const reader = new RedisBatchReader({
   ...{ redis: redis as never, local, memory, isCurrent: () => true, count: () => {} },
-  cache: { prefixOf: (of: Namespace) => PREFIXES[of], onInvalidValue: () => {} } as never,
+  cache: {
+    prefixOf: (of: Namespace) => PREFIXES[of],
+    onInvalidValue: () => {},
+    fill: async () => {},
+  } as never,
 });
 const expectChanged = watchParts(memory);
 const running: Promise<unknown>[] = [];

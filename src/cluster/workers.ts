@@ -60,6 +60,7 @@ export class Workers {
   readonly #ofEnded: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #rateLimits: RateLimitCoordinator;
+  readonly #count: number;
   #isReady = false;
   #stopping = false;
   readonly #watch: Timer;
@@ -68,6 +69,7 @@ export class Workers {
 
   /** Starts `count` workers. */
   constructor(count: number, options: WorkersOptions) {
+    this.#count = count;
     this.#options = options;
     this.#rateLimits = new RateLimitCoordinator(options.countWindow);
     cluster.setupPrimary({
@@ -85,7 +87,7 @@ export class Workers {
 
   /** Returns true if workers accept connections and the first ones have all warmed up. */
   get ready(): boolean {
-    this.#isReady ||= [...this.#handles].every(({ listening }) => listening);
+    this.#isReady ||= this.listening === this.#count;
     return this.#isReady && this.listening > 0;
   }
 

@@ -17,7 +17,7 @@ import {
   VALID_FROM_AT,
   VALID_UNTIL_AT,
 } from './entry-layout.ts';
-import { Hotel } from './hotel.ts';
+import { Hotel, MAX_IMAGES } from './hotel.ts';
 import { type Namespace, numberOf } from './namespace.ts';
 import type { HotelRow } from './row.ts';
 
@@ -67,6 +67,8 @@ export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
   const { id, channelId: channel_id, registryId: registry_id, hiddenUrl, label } = entry;
   try {
     const row: HotelRow = { ...JSON.parse(entry.body('full').toString()), id, channel_id, registry_id };
+    // more than any hotel has would take long
+    if (row.images.length > MAX_IMAGES) return undefined;
     if (hiddenUrl !== '') row.certification_url = JSON.parse(hiddenUrl);
     const encoded = encodeHotel(row, label, nowMs);
     return encoded.bytes.length <= MAX_ENTRY_BYTES ? encoded : undefined;

@@ -1,5 +1,5 @@
 import { entryAt } from '../../hotels/encode.ts';
-import type { Found, View } from '../../hotels/entry.ts';
+import type { Entry, Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
@@ -104,10 +104,15 @@ export class RedisBatchReader {
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
       const entries = left.entries();
       const nowMs = wallMs();
+      const flipped: Entry[] = [];
       for (const key of part) {
-        const entry = entries.get(key);
-        found.push(entry ? entryAt(entry, nowMs) : entry);
+        const stored = entries.get(key);
+        const entry = stored ? entryAt(stored, nowMs) : stored;
+        if (entry && entry !== stored) flipped.push(entry);
+        found.push(entry);
       }
+      // otherwise each reader would encode them again
+      if (flipped.length > 0) void cache.fill(flipped);
     };
     await this.#readHotels({ pending, wanted: 'entries', done, isOver: () => false });
     return found;

@@ -163,7 +163,7 @@ function take(entry: usize, length: u32): bool {
   }
   if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-  // if its certification has flipped, the reader finds it there, and encodes it again
+  // if its certification has flipped, the reader encodes it again, and finds it there if it was stored
   if (storedAtMs >= 0) storeLocally(entry, length);
   if (view !== ENTRIES && !isValidAt(entry, nowWallMs)) return false;
   return add(entry, length);
