@@ -1,4 +1,4 @@
-import { entryAt } from '../hotels/encode.ts';
+import { entryAt, readerAt, TOO_LATE } from '../hotels/encode.ts';
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
@@ -13,8 +13,6 @@ import type { CacheMemory, Ids } from './memory.ts';
 
 /** Time at which the certification of an entry is not compared. */
 const ANY_TIME = Number.NaN;
-/** Time after which no more hotels are encoded again in a turn: 35 µs for a usual one, and 15 ms for a hostile one from Redis. */
-const MAX_ENCODING_MS = 10;
 
 interface LocalCacheOptions {
   freshness: Pick<Freshness, 'oldestReadMs'>;
@@ -107,13 +105,13 @@ export class LocalCache {
    */
   currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
     const nowMs = monotonicMs();
+    const readNow = readerAt(wallAt(nowMs));
     return keys.map((key) => {
       const ref = this.#refOf(namespace, key, nowMs, ANY_TIME);
       if (ref <= 0) return undefined;
       const stored = new Entry(this.arena.read(ref));
-      // the rest of a turn is read again, like hotels that no cache holds
-      if (!stored.isValidAt(wallAt(nowMs)) && monotonicMs() - nowMs > MAX_ENCODING_MS) return undefined;
-      const entry = entryAt(stored, wallAt(nowMs));
+      const entry = readNow(stored);
+      if (entry === TOO_LATE) return undefined;
       if (!entry) this.arena.drop(namespace, key);
       else if (entry !== stored) this.arena.replace(ref, entry.bytes);
       return entry;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { DAY_MS } from '../lib/clock.ts';
-import { type EventLoop, workOf } from '../lib/event-loop.ts';
+import { DAY_MS, monotonicMs } from '../lib/clock.ts';
+import { BUDGET_MS, type EventLoop, workOf } from '../lib/event-loop.ts';
 import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import { Entry } from './entry.ts';
 import {
@@ -75,6 +75,15 @@ export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Result for an entry that is not encoded again, because its turn of the event loop is over. */
+export const TOO_LATE = Symbol('too late');
+
+/** Returns what reads entries like `entryAt`, within one turn of the event loop: a forged entry may take 15 ms to encode. */
+export function readerAt(nowMs: number): (entry: Entry) => Entry | undefined | typeof TOO_LATE {
+  const untilMs = monotonicMs() + BUDGET_MS;
+  return (entry) => (entry.isValidAt(nowMs) || monotonicMs() < untilMs ? entryAt(entry, nowMs) : TOO_LATE);
 }
 
 /**

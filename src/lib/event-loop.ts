@@ -2,7 +2,7 @@ import { monotonicMs, onIteration } from './clock.ts';
 import { WaitQueue } from './wait-queue.ts';
 
 /** Time for what waits in an iteration, and for reading requests. The last piece of work may exceed it. */
-const BUDGET_MS = 10;
+export const BUDGET_MS = 10;
 /** Minimum time between iterations that responses measure, because each costs a callback. */
 const MEASURED_EVERY_MS = 1;
 /** Work of an owner before the next one, as the bytes of a batch body that take as long: a batch of 1000. */

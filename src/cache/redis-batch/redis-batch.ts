@@ -1,4 +1,4 @@
-import { entryAt } from '../../hotels/encode.ts';
+import { readerAt, TOO_LATE } from '../../hotels/encode.ts';
 import type { Entry, Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
@@ -103,13 +103,13 @@ export class RedisBatchReader {
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
       const entries = left.entries();
-      const nowMs = wallMs();
+      const readNow = readerAt(wallMs());
       const flipped: Entry[] = [];
       for (const key of part) {
         const stored = entries.get(key);
-        const entry = stored ? entryAt(stored, nowMs) : stored;
-        if (entry && entry !== stored) flipped.push(entry);
-        found.push(entry);
+        const entry = stored ? readNow(stored) : stored;
+        if (entry && entry !== TOO_LATE && entry !== stored) flipped.push(entry);
+        found.push(entry === TOO_LATE ? undefined : entry);
       }
       // otherwise each reader would encode them again
       if (flipped.length > 0) void cache.fill(flipped);
