@@ -1,8 +1,11 @@
 import type { CollectionMembers } from '../collections/collection-members.ts';
 import type { Collections } from '../collections/collections.ts';
+import { encodeInTurns, entryAt } from '../hotels/encode.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import { wallMs } from '../lib/clock.ts';
+import type { EventLoop } from '../lib/event-loop.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
 import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
@@ -19,6 +22,7 @@ interface HotelReaderOptions extends HotelLoaderOptions {
   redisBatch: RedisBatchReader | undefined;
   collections: Collections;
   sizes: HotelSizes;
+  eventLoop: EventLoop;
   /** returns whether cached hotels of any age may be served after this error of a load */
   mayServeAnyAge: (error: unknown) => boolean;
 }
@@ -86,11 +90,11 @@ export class HotelReader {
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<LookupResult> {
     if (keys.length === 0) return { found: [], loaded: NO_LOAD };
-    const { local, redisBatch, isCurrent } = this.#options;
+    const { local, isCurrent } = this.#options;
     const mayReadRedis = isCurrent();
-    const found: (Found | undefined)[] = local.currentOf(namespace, keys);
-    if (redisBatch && mayReadRedis)
-      await fill(found, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
+    const found: (Found | undefined)[] = keys.map((key) => local.entryOf(namespace, key));
+    await this.#update(found, owner);
+    if (mayReadRedis) await this.#fillFromRedis(found, namespace, keys, owner);
     const missing = placesOf(found);
     if (missing.length === 0) return { found, loaded: NO_LOAD };
     const missed = missing.map((i) => keys[i]!);
@@ -101,7 +105,7 @@ export class HotelReader {
         }),
       async (error) => {
         if (!this.#options.mayServeAnyAge(error)) throw error;
-        await fill(found, keys, (unknownKeys) => this.#lastKnown(namespace, unknownKeys, mayReadRedis));
+        await fill(found, keys, (unknown) => this.#lastKnown(namespace, unknown, owner, mayReadRedis));
         if (found.includes(undefined)) throw error;
       },
     );
@@ -122,17 +126,53 @@ export class HotelReader {
     return handled(found, loaded);
   }
 
-  /** Returns entries of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
+  /** Returns hotels of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
   async #lastKnown(
     namespace: Namespace,
     keys: string[],
+    owner: string,
     hasReadRedis: boolean,
   ): Promise<(Found | undefined)[]> {
-    const { local, redisBatch } = this.#options;
-    const known = keys.map((key) => local.lastKnown(namespace, key));
-    if (redisBatch && !hasReadRedis)
-      await fill(known, keys, (unknownKeys) => redisBatch.read(namespace, unknownKeys));
+    const known = keys.map((key) => this.#options.local.lastKnown(namespace, key));
+    await this.#update(known, owner);
+    if (!hasReadRedis) await this.#fillFromRedis(known, namespace, keys, owner);
     return known;
+  }
+
+  async #fillFromRedis(
+    found: (Found | undefined)[],
+    namespace: Namespace,
+    keys: string[],
+    owner: string,
+  ): Promise<void> {
+    const { redisBatch, redisCache } = this.#options;
+    if (!redisBatch || !redisCache) return;
+    await fill(found, keys, async (unknownKeys) => {
+      const prefix = redisCache.prefixOf('id');
+      const read = await redisBatch.read(namespace, unknownKeys);
+      const updated = await this.#update(read, owner);
+      // otherwise each reader would encode them again; under another history their labels would be wrong
+      if (updated.length > 0 && redisCache.prefixOf('id') === prefix) void redisCache.fill(updated);
+      return read;
+    });
+  }
+
+  /** Encodes the hotels again whose certification has flipped. Returns these. What is not the body of a hotel becomes undefined. */
+  async #update(found: (Found | undefined)[], owner: string): Promise<Entry[]> {
+    const { local, eventLoop } = this.#options;
+    const nowMs = wallMs();
+    const flipped = [...found.keys()].filter((i) => found[i] && !found[i].isValidAt(nowMs));
+    const updated: Entry[] = [];
+    await encodeInTurns(flipped, owner, eventLoop, (i) => {
+      const held = found[i]!;
+      const entry = entryAt(held, nowMs);
+      found[i] = entry;
+      if (!entry) return 0;
+      local.replace(held, entry);
+      updated.push(entry);
+      return entry.bytes.length;
+    });
+    return updated;
   }
 
   /** Returns what a load found for a key, and stores it in the local cache unless a newer change is known. */

@@ -1,6 +1,7 @@
 import { beforeEach, expect, it, vi } from 'vitest';
+import { entryAt } from '../hotels/encode.ts';
 import { fakeClocks } from '../lib/clock.fixture.ts';
-import { DAY_MS, monotonicMs } from '../lib/clock.ts';
+import { DAY_MS, monotonicMs, wallMs } from '../lib/clock.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { LocalCache } from './local-cache.ts';
@@ -46,7 +47,7 @@ it('what was read too long ago is not found, but known for an outage of PostgreS
   vi.advanceTimersByTime(2_000);
   maxAgeMs = 1_000;
   expect([isHeld(), local.find('id', 'nobody')]).toEqual([false, MISS]);
-  expect(local.currentOf('channel', ['CH'])).toEqual([undefined]);
+  expect(local.entryOf('channel', 'CH')).toBeUndefined();
   const body = Buffer.from('{"channel_ids":["CH"]}');
   expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 0, misses: 1 });
   expect(local.gatherKeys('channel', ['CH'], 'full', true)).toMatchObject({ hits: 0, misses: 1 });
@@ -80,12 +81,25 @@ it('a hotel whose certification flips is a miss, and then reads as of its day, a
     const ofDay = { certified, certification_url: certified ? 'https://badge.example/' : null };
     const known = local.lastKnown('id', 'a')!;
     expect([byMs, hits()]).toEqual([byMs, new Array(3).fill(!isFlipped)]);
-    const [current] = local.currentOf('channel', ['CH']);
-    for (const entry of [known, current!]) expect(JSON.parse(`${entry.body('full')}`)).toMatchObject(ofDay);
+    const held = local.entryOf('channel', 'CH')!;
+    const current = entryAt(held, wallMs())!;
+    for (const entry of [entryAt(known, wallMs())!, current])
+      expect(JSON.parse(`${entry.body('full')}`)).toMatchObject(ofDay);
+    local.replace(held, current);
     expect([byMs, hits()]).toEqual([byMs, new Array(3).fill(true)]);
   }
   vi.advanceTimersByTime(HOUR_MS);
-  expect([hits(), local.currentOf('id', ['a'])]).toEqual([[false, false, false], [undefined]]);
+  expect([hits(), local.entryOf('id', 'a')]).toEqual([[false, false, false], undefined]);
+});
+
+it('a hotel is not put in the place of another than the one it was made of', () => {
+  maxAgeMs = Infinity;
+  const former = hotel({ id: 'a', name: 'former' });
+  local.replace(former, former);
+  expect(isHeld()).toBe(false);
+  local.store(hotel({ id: 'a', name: 'later' }));
+  local.replace(former, former);
+  expect(`${local.entryOf('id', 'a')!.body('full')}`).toContain('later');
 });
 
 it('ages count from the beginning of the read, and do not depend on steps of the wall clock', () => {

@@ -1,8 +1,7 @@
-import { entryAt, readerAt, TOO_LATE } from '../hotels/encode.ts';
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, wallAt, wallMs } from '../lib/clock.ts';
+import { monotonicMs, wallAt } from '../lib/clock.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -99,31 +98,24 @@ export class LocalCache {
     this.arena.putAbsent(namespace, key, readAtMs, readAtMs + lifetimeMs(MAX_ABSENCE_MS));
   }
 
-  /**
-   * Returns the current entries of keys that were missed, undefined for others. One is found if only its certification has
-   * flipped: then it is encoded again, and stored. Or it has been stored meanwhile. Counts none.
-   */
-  currentOf(namespace: Namespace, keys: readonly string[]): (Entry | undefined)[] {
-    const nowMs = monotonicMs();
-    const readNow = readerAt(wallAt(nowMs));
-    return keys.map((key) => {
-      const ref = this.#refOf(namespace, key, nowMs, ANY_TIME);
-      if (ref <= 0) return undefined;
-      const stored = new Entry(this.arena.read(ref));
-      const entry = readNow(stored);
-      if (entry === TOO_LATE) return undefined;
-      if (!entry) this.arena.drop(namespace, key);
-      else if (entry !== stored) this.arena.replace(ref, entry.bytes);
-      return entry;
-    });
+  /** Returns the entry of a key that was missed if only its certification has flipped, or if it has been stored since. Counts none. */
+  entryOf(namespace: Namespace, key: string): Entry | undefined {
+    const ref = this.#refOf(namespace, key, monotonicMs(), ANY_TIME);
+    return ref > 0 ? new Entry(this.arena.read(ref)) : undefined;
   }
 
-  /** Returns the entry of a key, of any age, as it reads now, for use while PostgreSQL is unavailable. Undefined: none. */
+  /** Returns the entry of a key, of any age and certification, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
     const ref = this.arena.find(namespace, key, -Infinity, -Infinity, ANY_TIME);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : entryAt(new Entry(this.arena.read(ref)), wallMs());
+    return ref === ABSENT ? null : new Entry(this.arena.read(ref));
+  }
+
+  /** Puts what the certification has made of an entry in its place, at no greater age, if this entry is still held. */
+  replace(held: Entry, entry: Entry): void {
+    const ref = this.#refOf('id', held.id, monotonicMs(), ANY_TIME);
+    if (ref > 0 && this.arena.read(ref).equals(held.bytes)) this.arena.replace(ref, entry.bytes);
   }
 
   /** Drops the hotel or the absence of this key. */

@@ -102,7 +102,7 @@ export function buildWorker(
   const sizes = new HotelSizes();
   const reader = new HotelReader({
     ...{ local, window, isCurrent, collections, sizes, mayServeAnyAge, count: countLookups },
-    ...{ repository, redisBatch, redisCache },
+    ...{ repository, redisBatch, redisCache, eventLoop },
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());

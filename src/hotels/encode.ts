@@ -77,18 +77,9 @@ export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
   }
 }
 
-/** Result for an entry that is not encoded again, because its turn of the event loop is over. */
-export const TOO_LATE = Symbol('too late');
-
-/** Returns what reads entries like `entryAt`, within one turn of the event loop: a forged entry may take 15 ms to encode. */
-export function readerAt(nowMs: number): (entry: Entry) => Entry | undefined | typeof TOO_LATE {
-  const untilMs = monotonicMs() + BUDGET_MS;
-  return (entry) => (entry.isValidAt(nowMs) || monotonicMs() < untilMs ? entryAt(entry, nowMs) : TOO_LATE);
-}
-
 /**
- * Calls `encode` for each row: for the first ones at once, for a few others in each turn of the event loop. `encode` returns the
- * number of bytes that it has made.
+ * Calls `encode` for each row, for a few of them in each turn of the event loop. `encode` returns the number of bytes that it has
+ * made. A turn also ends after `BUDGET_MS`, because a forged entry takes up to 15 ms.
  */
 export async function encodeInTurns<Row>(
   rows: readonly Row[],
@@ -100,11 +91,12 @@ export async function encodeInTurns<Row>(
   let bytes = 0;
   const encodeNext = () => {
     bytes = 0;
-    while (at < rows.length && bytes < TURN_BYTES) bytes += encode(rows[at++]!);
+    const untilMs = monotonicMs() + BUDGET_MS;
+    do bytes += encode(rows[at++]!);
+    while (at < rows.length && bytes < TURN_BYTES && monotonicMs() < untilMs);
   };
-  encodeNext();
-  // Rows hold a place at PostgreSQL, or of a load, until they are encoded: they do not wait behind the owner's other work. The
-  // next turn weighs as much as the last one.
+  // Rows hold a place at PostgreSQL, or of a load, until they are encoded: they do not wait behind the owner's other work. A turn
+  // weighs as much as the last one.
   while (at < rows.length) await eventLoop.run(`rows of ${owner}`, workOf(bytes), encodeNext);
 }
 

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { showMonotonic } from '../lib/clock.fixture.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { encodeHotel, entryAt, readerAt, TOO_LATE } from './encode.ts';
+import { encodeHotel, entryAt } from './encode.ts';
 import { FIELDS, jsonOf, label, momentOf, row, rowAtMoment, wireOf } from './entry.fixture.ts';
 import { VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
@@ -68,22 +67,4 @@ describe('certified', () => {
       expect(jsonOf(entryAt(then, firstMs)!, 'full')).toBe(jsonOf(first, 'full'));
     });
   });
-});
-
-it('entries are encoded again for 10 ms of a turn, and those that read as they are at any time', () => {
-  let monotonic = 0;
-  showMonotonic(() => monotonic);
-  const dated = encodeHotel(
-    rowOf({ id: 'a', certified_from: '2020-01-01', certified_until: '2020-01-31' }),
-    1,
-    0,
-  );
-  const later = Date.parse('2020-01-15');
-  const read = readerAt(later);
-  monotonic = 9;
-  expect(read(dated)).toEqual(entryAt(dated, later));
-  monotonic = 10;
-  expect(read(dated)).toBe(TOO_LATE);
-  const usual = encodeHotel(rowOf({ id: 'b' }), 1, 0);
-  expect(read(usual)).toBe(usual);
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { encodeAbsence, encodeHotel } from '../../hotels/encode.ts';
+import { encodeAbsence } from '../../hotels/encode.ts';
 import { type Entry, NARROW_END_BYTES } from '../../hotels/entry.ts';
 import {
   BODY_LENGTH_AT,
@@ -9,15 +9,11 @@ import {
   LABEL_AT,
   MAGIC_AT,
   NARROW_TAG_AT,
-  SHARED_LENGTH_AT,
   TAG_BYTES,
-  VALID_UNTIL_AT,
 } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
-import { rowOf } from '../../hotels/row.fixture.ts';
 import type { HotelRow } from '../../hotels/row.ts';
-import { wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
@@ -27,15 +23,6 @@ const KEYS: [Namespace, string][] = [
   ['id', 'h'],
   ['channel', 'C'],
   ['registry', '7'],
-];
-
-/** Bodies of which no hotel can be encoded. */
-const NO_HOTELS = [
-  ['no JSON', '{"id":"h"'],
-  ['no object', 'null'],
-  ['no images', '{"images":{"map":1}}'],
-  ['deep arrays', '['.repeat(60_000) + ']'.repeat(60_000)],
-  ['images that grow', `{"images":[${new Array(9_000).fill('{"url":1e20}')}]}`],
 ];
 
 let redis: ReturnType<typeof openRedisBatch>;
@@ -71,27 +58,6 @@ describe('hotels in Redis', () => {
     redis.store.stored.set('p:c:none', Buffer.from('>none'));
     const found = await redis.reader.read('channel', ['C', 'D', 'none']);
     expect(found).toEqual([undefined, expect.anything(), undefined]);
-  });
-
-  it('are returned as they read today, and stored so', async () => {
-    const dated = rowOf({ id: 'h', certified_from: '2020-01-01', certified_until: '2020-01-31' });
-    await redis.cache.fill([encodeHotel(dated, 5, Date.parse('2020-01-15'))]);
-    const today = encodeHotel(dated, 5, wallMs()).bytes;
-    const [found] = await redis.reader.read('id', ['h']);
-    expect(found!.bytes).toEqual(today);
-    expect(redis.store.stored.get('p:h:h')).toEqual(today);
-  });
-
-  it.each(NO_HOTELS)('are missing if they are to be encoded again from %s', async (_, body) => {
-    const { bytes } = hotel(5);
-    const start = bytes.length - bytes.readUInt32LE(BODY_LENGTH_AT);
-    const changed = Buffer.concat([bytes.subarray(0, start), Buffer.from(body)]);
-    changed.writeUInt32LE(body.length, BODY_LENGTH_AT);
-    changed.writeUInt32LE(0, SHARED_LENGTH_AT);
-    redis.store.stored.set('p:h:h', changed);
-    expect(await readAll()).toEqual([5, 5, 5]);
-    changed.writeDoubleLE(1, VALID_UNTIL_AT);
-    expect(await readAll()).toEqual([undefined, undefined, undefined]);
   });
 
   it('live as long as their pointers, for half of the maximum to all of it, and absences for a short time', async () => {

@@ -1,8 +1,7 @@
-import { readerAt, TOO_LATE } from '../../hotels/encode.ts';
-import type { Entry, Found, View } from '../../hotels/entry.ts';
+import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs, wallMs } from '../../lib/clock.ts';
+import { monotonicMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { OK } from '../../wasm/constants.ts';
@@ -84,7 +83,7 @@ export class RedisBatchReader {
     return this.#readHotels({ pending, wanted: view, done, isOver });
   }
 
-  /** Returns the hotels in Redis as they read now, null for absent and undefined for unknown keys. */
+  /** Returns the hotels in Redis, of any certification, null for absent and undefined for unknown keys. */
   async read(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
     const parts: Promise<(Found | undefined)[]>[] = [];
     for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
@@ -103,16 +102,7 @@ export class RedisBatchReader {
       count('redis', 'miss', part.length - hits - absent);
       for (let i = 0; i < invalid; i++) cache.onInvalidValue();
       const entries = left.entries();
-      const readNow = readerAt(wallMs());
-      const flipped: Entry[] = [];
-      for (const key of part) {
-        const stored = entries.get(key);
-        const entry = stored ? readNow(stored) : stored;
-        if (entry && entry !== TOO_LATE && entry !== stored) flipped.push(entry);
-        found.push(entry === TOO_LATE ? undefined : entry);
-      }
-      // otherwise each reader would encode them again
-      if (flipped.length > 0) void cache.fill(flipped);
+      for (const key of part) found.push(entries.get(key));
     };
     await this.#readHotels({ pending, wanted: 'entries', done, isOver: () => false });
     return found;
