@@ -1,4 +1,4 @@
-import { IdList } from '../hotels/id-list.ts';
+import { IdList, unknown } from '../hotels/id-list.ts';
 import type { Origin } from '../postgres/origin.ts';
 
 /**
@@ -51,7 +51,7 @@ export class CollectionRepository {
     return this.#origin.rows<Membership>(
       `select asked.id, hotel.*, true as is_member from (
         select hotel_id as id from ${MEMBERS} and hotel_id collate "C" > $2
-        order by hotel_id collate "C" limit $3
+        order by hotel_id collate "C" limit ${unknown('$3')}
       ) as asked left join lateral ${IDS_OF_HOTEL} on true order by asked.id collate "C"`,
       [collection, mark, limit],
       '',

@@ -5,6 +5,14 @@ import type { Origin } from '../postgres/origin.ts';
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
 const ID = 'id collate "C"';
 
+/**
+ * Returns a number of rows that the planner does not know. It then walks the index. With the number and without statistics of
+ * the table, it sorts all rows behind the start.
+ */
+export function unknown(placeholder: string): string {
+  return `(select ${placeholder}::bigint)`;
+}
+
 /** Reads ids of hotels in byte order from PostgreSQL. Queries throw `Unavailable`. */
 export class IdList {
   readonly #origin: Origin;
@@ -21,14 +29,14 @@ export class IdList {
   /** Returns at most `limit` ids after skipping `skip` ids from `start` on (null: the start). */
   idsFrom(start: string | null, skip: number, limit: number, owner = ''): Promise<string[]> {
     const [$from, $offset, $limit] = this.#own;
-    const text = `select id from ${this.#relation} where ${ID} >= ${$from} order by ${ID} offset ${$offset} limit ${$limit}`;
+    const text = `select id from ${this.#relation} where ${ID} >= ${$from} order by ${ID} offset ${unknown($offset)} limit ${unknown($limit)}`;
     return this.#ids(text, [start ?? '', skip, limit], 'list', owner);
   }
 
   /** Returns the first `limit` ids from `from` (null: the start) to before `to` (null: the end). */
   idsBetween(from: string | null, to: string | null, limit: number, owner: string): Promise<string[]> {
     const [$from, $to, $limit] = this.#own;
-    const text = `select id from ${this.#relation} where ${between($from, $to)} order by ${ID} limit ${$limit}`;
+    const text = `select id from ${this.#relation} where ${between($from, $to)} order by ${ID} limit ${unknown($limit)}`;
     return this.#ids(text, [from, to, limit], 'list', owner);
   }
 
@@ -39,7 +47,7 @@ export class IdList {
   startsAfter(start: string | null, stride: number, limit: number): Promise<string[]> {
     const [$from, $stride, $limit] = this.#own;
     const after = (id: string) =>
-      `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${$stride} limit 1)`;
+      `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${unknown($stride)} limit 1)`;
     const text = `with recursive starts (id, n) as (
         (select ${after($from)}, 1)
         union all

@@ -163,7 +163,7 @@ function list(data: Data, text: string, parameters: readonly unknown[]): object[
     const [from, to, most] = own as [string | null, string | null, number];
     return result(ids.filter((id) => id >= (from ?? '') && (to === null || id < to)).slice(0, most));
   }
-  if (/^select id from .* offset \$\d limit \$\d$/s.test(text)) {
+  if (/^select id from .* offset \S+ \S+ limit \S+ \S+$/s.test(text)) {
     const [start, skip, limit] = own as [string, number, number];
     return result(ids.filter((id) => id >= start).slice(skip, skip + limit));
   }
