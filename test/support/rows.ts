@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { exampleHotel } from '../../src/api-docs/example-hotel.ts';
+import { exampleHotel } from '../../docs/api/build/example-hotel.ts';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { FIELDS_OF_ROW, type HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
@@ -27,7 +27,7 @@ export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promi
 
 /** Returns the hotel of the API documentation's examples as a row. */
 export function exampleRows(): Partial<HotelRow>[] {
-  const { certified: _, ...row } = exampleHotel(new Date().getUTCFullYear());
+  const { certified: _, ...row } = exampleHotel();
   return [row];
 }
 

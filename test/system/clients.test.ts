@@ -1,7 +1,7 @@
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { sectionOf } from '../../src/api-docs/guide.ts';
+import { sectionOf } from '../../docs/api/build/guide.ts';
 import { ROOT } from '../documents/files.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { CLIENTS, ClientPrograms } from '../support/client-programs.ts';

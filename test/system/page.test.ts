@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readExample } from '../../src/api-docs/assets.ts';
+import { readExample } from '../../docs/api/build/guide.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
 import { exampleRows } from '../support/rows.ts';

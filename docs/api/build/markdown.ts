@@ -1,35 +1,32 @@
-import { renderGuide } from '../../src/api-docs/guide.ts';
-import { type Deployment, openApiDocument } from '../../src/api-docs/openapi.ts';
+import { fillGuide } from '../../../src/api-docs/pages.ts';
+import { renderGuide } from './guide.ts';
 
-/** Deployment whose documents are files of the repository. */
-const DEPLOYMENT: Deployment = { BASE_PATH: '', PUBLIC_URL: 'https://hotels.example.com', SUPPORT_EMAIL: '' };
+/** Deployment whose guide is shown. */
+const DEPLOYMENT = { BASE_PATH: '', PUBLIC_URL: 'https://hotels.example.com', SUPPORT_EMAIL: '' };
+const OPENAPI = '../../src/api-docs/page/openapi.json';
 const EXAMPLES = '../../src/api-docs/examples/';
-const MADE = '<!-- Made from src/api-docs/page/guide.html by `npm run build:docs`. -->';
+const MADE = '<!-- Made from build/guide.html by `npm run build:docs`. -->';
 const NOTE = `The page \`/docs\` of a running service is this guide with a reference in which requests can be tried.
-[openapi.json](openapi.json) is the OpenAPI document: every operation, parameter, header and schema.
+[openapi.json](${OPENAPI}) is the OpenAPI document: every operation, parameter, header and schema.
 [Errors](../errors.md) has the causes of errors without a code, [Guarantees](../guarantees.md) the bounds of freshness.`;
 /** Longest example that is shown; longer ones are linked. */
 const MAX_LINES = 30;
 
-/** Returns the OpenAPI document, indented. */
-export const openApiFile = (): string =>
-  `${JSON.stringify(JSON.parse(openApiDocument(DEPLOYMENT)), undefined, 2)}\n`;
-
-/** Returns the guide of the page /docs as Markdown. It knows the elements that page/guide.html uses, and no others. */
-export function guideFile(): string {
-  const html = renderGuide(DEPLOYMENT);
+/** Returns the guide of the page /docs as Markdown. It knows the elements that guide.html uses, and no others. */
+export function guideAsMarkdown(): string {
+  const html = fillGuide(renderGuide(), DEPLOYMENT);
   const sections = [...html.matchAll(/<section(?: id="([\w-]+)")?[^>]*>([\s\S]*?)<\/section>/g)].filter(
     ([, id]) => id !== 'reference',
   );
   const titles = new Map(sections.map(([, id, body]) => [id, /<h2>(.*?)<\/h2>/.exec(body!)?.[1]]));
   const link = (target: string): string => {
-    if (target === '#reference') return 'openapi.json';
+    if (target === '#reference') return OPENAPI;
     if (target.startsWith('#')) {
       const title = titles.get(target.slice(1));
       if (!title) throw new Error(`the guide has no section ${target}`);
       return `#${title.toLowerCase().replaceAll(' ', '-')}`;
     }
-    return target.replace('/docs/examples/', EXAMPLES).replace(/^\/openapi\.json/, 'openapi.json');
+    return target.replace('/docs/examples/', EXAMPLES).replace(/^\/openapi\.json/, OPENAPI);
   };
   const inline = (text: string): string =>
     decoded(

@@ -1,6 +1,6 @@
-import { MAX_CHANGES } from '../changes/change-log.ts';
-import { Hotel, Image, objectOf } from '../hotels/hotel.ts';
-import { INTEGER } from '../http/ids.ts';
+import { MAX_CHANGES } from '../../../src/changes/change-log.ts';
+import { Hotel, Image, objectOf } from '../../../src/hotels/hotel.ts';
+import { INTEGER } from '../../../src/http/ids.ts';
 import {
   DEFAULT_CHANGES,
   DEFAULT_LIMIT,
@@ -9,9 +9,9 @@ import {
   MAX_LIMIT,
   MAX_WAIT_S,
   MIN_LIMIT,
-} from '../http/query.ts';
-import { WELL_FORMED } from '../http/request-id.ts';
-import { MAX_KEYS } from '../wasm/constants.ts';
+} from '../../../src/http/query.ts';
+import { WELL_FORMED } from '../../../src/http/request-id.ts';
+import { MAX_KEYS } from '../../../src/wasm/constants.ts';
 
 type Json = Record<string, unknown>;
 

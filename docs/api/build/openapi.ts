@@ -1,18 +1,13 @@
-import type { Config } from '../config/config.ts';
-import { exampleHotel } from './example-hotel.ts';
 import { parameters, paths } from './operations.ts';
 import { headers } from './responses.ts';
 import { bodySchemas } from './schemas.ts';
 
-/** Variables that the documents state. */
-export type Deployment = Pick<Config, 'BASE_PATH' | 'PUBLIC_URL' | 'SUPPORT_EMAIL'>;
-
 /** Version of the interface: that of the specification, independent of the release. */
 export const INTERFACE_VERSION = '1.0.0';
 
-/** Writes the OpenAPI 3.1 document of the API as JSON. */
-export function openApiDocument({ BASE_PATH, PUBLIC_URL, SUPPORT_EMAIL }: Deployment): string {
-  return JSON.stringify({
+/** Returns the OpenAPI 3.1 document of the API. The service sets its own address and the e-mail address of the contact. */
+export function openApiDocument() {
+  return {
     openapi: '3.1.0',
     info: {
       title: 'Hotel data API',
@@ -27,9 +22,9 @@ export function openApiDocument({ BASE_PATH, PUBLIC_URL, SUPPORT_EMAIL }: Deploy
         'Checks run in this order: framing, path and method, key, rate limit, scope, size and coding of the body, values, existence. ' +
         'Responses may gain fields; nothing is removed or renamed without a new major version at another address.',
       license: { name: 'MIT', identifier: 'MIT' },
-      contact: { name: 'The operator of the service', ...(SUPPORT_EMAIL && { email: SUPPORT_EMAIL }) },
+      contact: { name: 'The operator of the service' },
     },
-    servers: [{ url: PUBLIC_URL + BASE_PATH || '/', description: 'This service' }],
+    servers: [{ url: '/', description: 'This service' }],
     security: [{ apiKey: [] }],
     tags: [
       { name: 'Hotels', description: 'The list, and hotels by id' },
@@ -38,7 +33,7 @@ export function openApiDocument({ BASE_PATH, PUBLIC_URL, SUPPORT_EMAIL }: Deploy
       { name: 'Mirror', description: 'A copy of all hotels, kept up to date' },
       { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
     ],
-    paths: paths(exampleHotel(new Date().getUTCFullYear())),
+    paths: paths(),
     components: {
       securitySchemes: {
         apiKey: {
@@ -52,5 +47,5 @@ export function openApiDocument({ BASE_PATH, PUBLIC_URL, SUPPORT_EMAIL }: Deploy
       headers,
       schemas: bodySchemas(),
     },
-  });
+  };
 }

@@ -1,5 +1,5 @@
-import { type ErrorCode, publicErrors } from '../errors.ts';
-import { MAX_KEYS } from '../wasm/constants.ts';
+import { type ErrorCode, publicErrors } from '../../../src/errors.ts';
+import { MAX_KEYS } from '../../../src/wasm/constants.ts';
 import { plain, RequestId } from './schemas.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });

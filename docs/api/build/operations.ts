@@ -1,5 +1,6 @@
-import type { ErrorCode } from '../errors.ts';
-import type { Hotel } from '../hotels/hotel.ts';
+import type { ErrorCode } from '../../../src/errors.ts';
+import type { Hotel } from '../../../src/hotels/hotel.ts';
+import { exampleHotel } from './example-hotel.ts';
 import { failures, notModified, type SuccessKind, success } from './responses.ts';
 import { ChangesParameters, ListParameters, PathId, plain, RegistryId, RequestId } from './schemas.ts';
 
@@ -71,8 +72,10 @@ const EXAMPLES: Record<SuccessKind, (hotel: Hotel) => unknown> = {
 const SCOPED = 'Requires a key with the `registry` scope.';
 const LEFT_OUT = 'Ids without a hotel are left out of the response.';
 
-/** The operations, with an example hotel. */
-export const operationsOf = (hotel: Hotel): Operation[] => [
+/** The hotel of all examples. */
+const hotel = exampleHotel();
+
+export const operations: Operation[] = [
   {
     path: '/hotels',
     operationId: 'listHotels',
@@ -199,9 +202,9 @@ export const parameters = {
 const REQUEST_ID_PARAMETER = { $ref: '#/components/parameters/RequestId' };
 const IF_NONE_MATCH_PARAMETER = { $ref: '#/components/parameters/IfNoneMatch' };
 
-/** Returns the paths of the document with the operations; the examples use this hotel. */
-export function paths(hotel: Hotel): Json {
-  const described = operationsOf(hotel).map((operation): [path: string, Json] => {
+/** Returns the paths of the document with the operations. */
+export function paths(): Record<string, object> {
+  const described = operations.map((operation): [path: string, object] => {
     const { path, operationId, tag, summary, description, kind, isScoped, body, errors = [] } = operation;
     const example = EXAMPLES[kind];
     const examples = {

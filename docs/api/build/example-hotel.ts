@@ -1,10 +1,10 @@
-import type { Hotel } from '../hotels/hotel.ts';
+import type { Hotel } from '../../../src/hotels/hotel.ts';
 
 /**
  * Returns a hotel for the examples of the document, as a key with the `registry` scope sees it. `seed` generates a hotel with
- * these ids, so the examples work on the demo. `year`: a year in which it is certified.
+ * these ids, so the examples work on the demo.
  */
-export function exampleHotel(year: number): Hotel {
+export function exampleHotel(): Hotel {
   return {
     id: 'htl_sliji9ej',
     name: 'Grand Hotel Meridian',
@@ -26,8 +26,8 @@ export function exampleHotel(year: number): Hotel {
       { url: 'https://cdn.example.com/hotels/htl_sliji9ej/2.jpg', caption: null },
     ],
     certified: true,
-    certified_from: `${year}-01-01`,
-    certified_until: `${year + 1}-12-31`,
+    certified_from: '2025-01-01',
+    certified_until: '2034-12-31',
     certification_url: 'https://certificates.example.com/htl_sliji9ej',
     channel_id: 'CH100011',
     registry_id: 500011,
