@@ -5,7 +5,6 @@ import type { PositionWatch } from '../changes/position-watch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
-import { fromSystemMs } from '../lib/clock.ts';
 import type { MacSecret } from '../lib/mac.ts';
 import type { News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -104,7 +103,7 @@ export class LogApplier {
       this.#applied.position = place.position;
       logPositions.announced(place, isListing);
     }
-    if (asOfMs !== undefined) freshness.current(fromSystemMs(asOfMs));
+    if (asOfMs !== undefined) freshness.current(asOfMs);
   }
 
   /** Raises the window by rows from before the start of the instance; all after `floor` are known then. */

@@ -27,7 +27,7 @@ import { LargeBatches } from '../http/large-batches.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { onTick, toSystemMs } from '../lib/clock.ts';
+import { onTick } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Freshness } from '../log/freshness.ts';
@@ -59,7 +59,7 @@ export function buildWorker(
   const prefix = () => applied.prefix;
   const freshness = new Freshness(
     () => postgres.breakerOpen,
-    (atMs) => send({ type: 'late answer', atMs: toSystemMs(atMs) }),
+    (atMs) => send({ type: 'late answer', atMs: atMs }),
   );
   const isCurrent = () => freshness.isCurrent();
   onTick(() => freshness.tick());

@@ -1,4 +1,4 @@
-import { compareClocks, onClockStep, onTick, systemMs } from '../lib/clock.ts';
+import { compareClocks, monotonicMs, onClockStep, onTick } from '../lib/clock.ts';
 import { STOPPED_MS } from '../log/bounds.ts';
 import { type LogEvent, LogFollower } from '../log/follower.ts';
 import { Window } from '../log/window.ts';
@@ -9,7 +9,7 @@ import type { ProcessContext } from './process-context.ts';
 /**
  * Follows the log for an instance: keeps its window for new workers, and sends all others what happens to the log. `state`
  * returns what a new worker begins with; `applied` is kept up to date. `missedUntil` is to be called with a time, by
- * `systemMs`, at which PostgreSQL answered although the log could not be followed: a new worker must not take that for an outage.
+ * `monotonicMs`, at which PostgreSQL answered although the log could not be followed: a new worker must not take that for an outage.
  */
 export function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: LogEvent) => void) {
   const { config, shutdown, metrics, events } = context;
@@ -55,11 +55,11 @@ export function followLog(context: ProcessContext, pooled: boolean, broadcast: (
   onClockStep((byMs, sleptMs) => {
     // the machine has slept: what the connection answers next may be from before
     if (byMs > 0) follower.reopen();
-    if (sleptMs > 0) missedUntil(systemMs());
+    if (sleptMs > 0) missedUntil(monotonicMs());
   });
-  let seenAtMs = systemMs();
+  let seenAtMs = monotonicMs();
   const look = () => {
-    const nowMs = systemMs();
+    const nowMs = monotonicMs();
     if (nowMs - seenAtMs > STOPPED_MS) missedUntil(nowMs);
     seenAtMs = nowMs;
   };

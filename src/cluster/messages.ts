@@ -11,7 +11,7 @@ export interface FollowedLog extends Applied {
   transaction: string;
   /** secret of the history, which is never logged */
   secret: Uint8Array;
-  /** time as of which the instance is current, by `systemMs`; undefined: it never was, or PostgreSQL may have answered others since */
+  /** time as of which the instance is current, by `monotonicMs`; undefined: it never was, or PostgreSQL may have answered others since */
   asOfMs: number | undefined;
   /** see `News` */
   isListing: boolean;

@@ -46,7 +46,7 @@ interface WorkersOptions {
   metrics: Metrics;
   events: Events;
   onUsage: (usage: KeyUsage[]) => void;
-  /** receives the time, by `systemMs`, of an answer of PostgreSQL to a worker that was not current for long */
+  /** receives the time, by `monotonicMs`, of an answer of PostgreSQL to a worker that was not current for long */
   onLateAnswer: (atMs: number) => void;
   /** counts rate limits over all instances; undefined: this instance counts by itself */
   countWindow: CountWindow | undefined;

@@ -3,6 +3,7 @@ import { hotel } from '../cache/arena/arena.fixture.ts';
 import { localCacheIn } from '../cache/local-cache.fixture.ts';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Body } from '../hotels/json-array.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import { hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
@@ -12,7 +13,7 @@ const members: Record<string, string[]> = { first: ['a', 'b'], second: ['b', 'c'
 
 it('sends the hotels of the collection that the key has when the turn of the page comes', async () => {
   const local = localCacheIn(1024 ** 2);
-  for (const id of ['a', 'b', 'c']) local.store(hotel({ id }), 0);
+  for (const id of ['a', 'b', 'c']) local.store(hotel({ id }), monotonicMs());
   const pageOf = (collection: string) => ({ ids: members[collection]!, more: false });
   const collections = {
     listOf: (id: string) => ({ cachedPage: () => pageOf(id), page: async () => pageOf(id), moved: () => {} }),

@@ -4,6 +4,7 @@ import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { UsageCounter } from '../auth/usage.ts';
 import { fakeTimers } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
@@ -144,11 +145,12 @@ describe('the key of a body that arrives', () => {
 it('a page whose turn comes late is answered for a key that is still valid, and for no other', async () => {
   let spentMs = 0;
   fakeTimers(() => spentMs);
+  const startedAtMs = monotonicMs();
   const outcomes: string[] = [];
   const pageOf = (name: string) => {
     const fail = () => outcomes.push(`${name} rejected`);
     const headers = { apiKey: name };
-    const exchange = { owner: 'key_a', over: false, startedAtMs: 0, headers, fail, defer: () => {} };
+    const exchange = { owner: 'key_a', over: false, startedAtMs, headers, fail, defer: () => {} };
     return { ...exchange, whenMade: (done: () => void) => done() } as unknown as Exchange;
   };
   load.mockImplementation(async (key) => (key === 'revoked' ? null : ACCESS));
@@ -172,12 +174,13 @@ it.each([
 ] as const)('a response that was compressed %s', async (_, collection, tookMs, now, statuses) => {
   fakeTimers();
   const sent: string[] = [];
-  const exchange = { over: false, startedAtMs: 0, headers: { apiKey: 'a' }, principal: undefined } as never;
+  const startedAtMs = monotonicMs();
+  const exchange = { over: false, startedAtMs, headers: { apiKey: 'a' }, principal: undefined } as never;
   Object.assign(exchange, { fail: ({ status }: { status: number }) => sent.push(String(status)) });
   found = now;
   vi.advanceTimersByTime(tookMs);
   const of = pipeline();
-  const sending = of.mayStillSend(exchange, { ...ACCESS, collection }, 0);
+  const sending = of.mayStillSend(exchange, { ...ACCESS, collection }, startedAtMs);
   const may = await sending.catch((error) => of.failed(exchange, error));
   expect([may === true, sent]).toEqual([statuses.length === 0, statuses]);
 });

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { vi } from 'vitest';
-import { type Clock, compareClocks, type Timer, useClock } from './clock.ts';
+import { type Clock, compareClocks, monotonicMs, type Timer, useClock } from './clock.ts';
 
 /**
  * Makes both clocks jump together with `vi.setSystemTime` and `vi.advanceTimersByTime`. Between jumps the wall clock is
@@ -21,7 +21,8 @@ export function fakeClocks(nowMs = Date.now()): (byMs: number) => void {
 
 /** Makes the monotonic clock show what `nowMs` returns, until `realClocks`. Timers are real. */
 export function showMonotonic(nowMs: () => number): void {
-  vi.spyOn(performance, 'now').mockImplementation(nowMs);
+  const beganMs = monotonicMs() - performance.now();
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs() - beganMs);
 }
 
 export function realClocks(): void {
@@ -60,7 +61,6 @@ export class VirtualClock implements Clock {
   }
 
   readonly monotonicMs = () => this.nowMs;
-  readonly systemMs = () => this.nowMs;
   readonly wallMs = () => this.nowMs;
   readonly uptimeMs = () => this.nowMs;
   readonly random = () => 0.5;
@@ -84,12 +84,8 @@ export class VirtualClock implements Clock {
     this.#timers.delete(timer as VirtualTimer);
   }
 
-  onIteration(callback: () => void): Timer {
-    return this.#add(callback, 0);
-  }
-
-  cancelIteration(iteration: Timer | undefined): void {
-    this.clearTimer(iteration);
+  onIteration(callback: () => void): void {
+    this.#add(callback, 0);
   }
 
   async pass(ms: number): Promise<void> {

@@ -7,7 +7,6 @@ const TICK_MS = 100;
 /** A change of their difference by more than this is a step of the wall clock. */
 const STEP_MS = 1_000;
 
-/** A timer, or a callback of the next iteration. */
 export interface Timer {
   /** Lets the process end although the timer is pending. */
   unref(): Timer;
@@ -19,7 +18,6 @@ export interface Timer {
  */
 export interface Clock {
   monotonicMs(): number;
-  systemMs(): number;
   wallMs(): number;
   /** time since the system booted, sleep of the machine included */
   uptimeMs(): number;
@@ -28,8 +26,7 @@ export interface Clock {
   setTimer(callback: () => void, delayMs: number): Timer;
   every(callback: () => void, intervalMs: number): Timer;
   clearTimer(timer: Timer | undefined): void;
-  onIteration(callback: () => void): Timer;
-  cancelIteration(iteration: Timer | undefined): void;
+  onIteration(callback: () => void): void;
   /** what the process knows of its clocks */
   readonly watch: ClockWatch;
 }
@@ -42,20 +39,27 @@ interface ClockWatch {
   onTick: ((lateMs: number) => void)[];
 }
 
+/**
+ * Time at which this process began, since the boot of the system, to 1 ms. `performance` counts from there and `process.hrtime` from
+ * the boot, but takes longer.
+ */
+const BEGAN_MS = (function measure(): number {
+  const sinceBootMs = () => Number(process.hrtime.bigint()) / 1e6;
+  const beforeMs = sinceBootMs();
+  const beganMs = beforeMs - performance.now();
+  // else the process was stopped between the two
+  return sinceBootMs() - beforeMs < 1 ? beganMs : measure();
+})();
+
 const realClock: Clock = {
-  monotonicMs: () => performance.now(),
-  systemMs: () => {
-    const [seconds, nanoseconds] = process.hrtime();
-    return seconds * 1e3 + nanoseconds / 1e6;
-  },
+  monotonicMs: () => BEGAN_MS + performance.now(),
   wallMs: () => Date.now(),
   uptimeMs: () => os.uptime() * 1e3,
   random: () => Math.random(),
   setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
   every: (callback, intervalMs) => setInterval(callback, intervalMs),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
-  onIteration: (callback) => setImmediate(callback) as unknown as Timer,
-  cancelIteration: (iteration) => clearImmediate(iteration as unknown as NodeJS.Immediate | undefined),
+  onIteration: (callback) => void setImmediate(callback),
   watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
 };
 
@@ -68,14 +72,12 @@ export function useClock(other: Clock = realClock): void {
   clock = other;
 }
 
-/** Returns milliseconds since this process began, from a clock that is never set. All ages are measured by it. */
+/**
+ * Returns milliseconds since the system booted, without those in which the machine slept. The clock is never set, and is one for all
+ * processes of a machine. All ages are measured by it.
+ */
 export function monotonicMs(): number {
   return clock.monotonicMs();
-}
-
-/** Returns milliseconds since the system booted: one clock for all processes of a machine. */
-export function systemMs(): number {
-  return clock.systemMs();
 }
 
 export const DAY_MS = 86_400_000;
@@ -106,13 +108,8 @@ export function clearTimer(timer: Timer | undefined): void {
 }
 
 /** Calls back at the end of this iteration of the event loop, after what has arrived was read. */
-export function onIteration(callback: () => void): Timer {
-  return clock.onIteration(callback);
-}
-
-/** Cancels a callback of `onIteration`, if there is one. */
-export function cancelIteration(iteration: Timer | undefined): void {
-  clock.cancelIteration(iteration);
+export function onIteration(callback: () => void): void {
+  clock.onIteration(callback);
 }
 
 /** Resolves at the end of this iteration of the event loop. */
@@ -132,16 +129,6 @@ export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
     const timer = clock.setTimer(end, delayMs);
     signal?.addEventListener('abort', end);
   });
-}
-
-/** Converts a time of `systemMs` to one of `monotonicMs`. If this process is stopped meanwhile, the time is too early. */
-export function fromSystemMs(atMs: number): number {
-  return monotonicMs() - systemMs() + atMs;
-}
-
-/** Converts a time of `monotonicMs` to one of `systemMs`. */
-export function toSystemMs(atMs: number): number {
-  return systemMs() - monotonicMs() + atMs;
 }
 
 /**

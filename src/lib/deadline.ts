@@ -1,4 +1,4 @@
-import { cancelIteration, clearTimer, onIteration, setTimer, type Timer } from './clock.ts';
+import { clearTimer, onIteration, setTimer } from './clock.ts';
 
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
@@ -7,17 +7,13 @@ export class DeadlineExceeded extends Error {
 /** Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`. `work` itself is not cancelled. */
 export async function withDeadline<T>(work: PromiseLike<T>, deadlineMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
-  let check: Timer | undefined;
   const timer = setTimer(() => {
     // a result that arrived in time is read first
-    check = onIteration(() =>
-      late.reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)),
-    );
+    onIteration(() => late.reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)));
   }, deadlineMs);
   try {
     return await Promise.race([work, late.promise]);
   } finally {
     clearTimer(timer);
-    cancelIteration(check);
   }
 }

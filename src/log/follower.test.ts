@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Sql } from 'postgres';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
-import { systemMs } from '../lib/clock.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { LogFollower, type News } from './follower.ts';
 import { MAX_LOG_ROWS } from './log-connection.ts';
@@ -197,7 +197,7 @@ it('a poll or a call of the sequencer makes the instance current as of its begin
     let beganMs = 0;
     database.befall = (call) => {
       if (!call.startsWith(kind) || beganMs > 0) return undefined;
-      beganMs = systemMs();
+      beganMs = monotonicMs();
       return answer.promise;
     };
     prepare();

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { monotonicMs, pause, random, systemMs } from '../lib/clock.ts';
+import { monotonicMs, pause, random } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -26,7 +26,7 @@ export interface News {
   place: LogPlace | undefined;
   /** ids of a bulk change, or of midnight, are still to be listed for mirrors */
   isListing: boolean;
-  /** the instance is current as of this time, by `systemMs`; undefined: it is not known to be */
+  /** the instance is current as of this time, by `monotonicMs`; undefined: it is not known to be */
   asOfMs: number | undefined;
 }
 
@@ -108,7 +108,7 @@ export class LogFollower {
       let pauseMs = POLL_MS * (0.8 + 0.4 * random());
       try {
         if (!connection.isOpen) await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
-        const beganMs = systemMs();
+        const beganMs = monotonicMs();
         const poll = await withDeadline(connection.poll(this.#place), POLL_TIMEOUT_MS);
         this.#reached();
         if (await this.#follow(connection, poll, beganMs)) pauseMs = BUSY_POLL_MS;
@@ -131,7 +131,7 @@ export class LogFollower {
       await this.#apply(connection, first, first.isUnread ? undefined : beganMs);
       return false;
     }
-    const sequencedMs = systemMs();
+    const sequencedMs = monotonicMs();
     const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);
     await this.#apply(connection, poll, sequencedMs);
     this.#options.metrics.logSequenced.inc();
@@ -161,7 +161,7 @@ export class LogFollower {
     this.#place = place;
     // its changes were not known as of the last time
     if (poll.rows.length > 0 && this.#asOfMs !== undefined)
-      metrics.freshnessLag.observe((systemMs() - this.#asOfMs) / 1000);
+      metrics.freshnessLag.observe((monotonicMs() - this.#asOfMs) / 1000);
     for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
     const isCurrent = asOfMs !== undefined && poll.cutAt === undefined;
     if (isCurrent) this.#asOfMs = asOfMs;

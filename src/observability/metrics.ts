@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
-import { systemMs } from '../lib/clock.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { LINE_KINDS } from './access-log.ts';
 import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
@@ -142,7 +142,7 @@ export class Metrics {
     'hotel_api_log_window_positions',
     'Positions of the log that the window knows; values in Redis that were read before them are not used',
   );
-  /** by `systemMs`; undefined: the instance was never current, or this is a worker */
+  /** by `monotonicMs`; undefined: the instance was never current, or this is a worker */
   #currentAsOfMs: number | undefined;
   readonly workerRestarts = this.#counter(
     'hotel_api_worker_restarts_total',
@@ -163,7 +163,7 @@ export class Metrics {
     readAtScrape(registry, Gauge, NO_LABELS, {
       hotel_api_log_behind_seconds: [
         'Time since which committed changes may be unknown to the instance; 0 before it is first current',
-        () => (this.#currentAsOfMs === undefined ? 0 : (systemMs() - this.#currentAsOfMs) / 1000),
+        () => (this.#currentAsOfMs === undefined ? 0 : (monotonicMs() - this.#currentAsOfMs) / 1000),
       ],
     });
     const ofRoute = { http_route: '' };

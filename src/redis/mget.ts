@@ -1,5 +1,5 @@
 import type { Redis as Client } from 'ioredis';
-import { cancelIteration, clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
+import { clearTimer, monotonicMs, onIteration, setTimer } from '../lib/clock.ts';
 import type { ValuesReader } from './reply-parser.ts';
 import { disconnectionOf, silenceMs } from './store.ts';
 
@@ -72,15 +72,13 @@ export class MgetConnection {
       fail: reject,
     };
     // after a stall the reply may have arrived unread: it is read before the read times out
-    let decision: Timer | undefined;
-    const timer = setTimer(() => {
-      decision = onIteration(() => this.#late(read));
-    }, read.timeoutMs);
+    let isOver = false;
+    const timer = setTimer(() => onIteration(() => isOver || this.#late(read)), read.timeoutMs);
     this.#pending.push(read);
     stream.write(command, onSent);
     return promise.finally(() => {
       clearTimer(timer);
-      cancelIteration(decision);
+      isOver = true;
     });
   }
 

@@ -263,7 +263,7 @@ class Mirror {
     // it waits from when it is read, by the clock of the machine, which stands still while that sleeps
     let dueMs = Infinity;
     worker.process.receive(() => {
-      dueMs = asked.host.systemMs() + 1_000 * waitS + ANSWERED_WITHIN_MS;
+      dueMs = asked.host.monotonicMs() + 1_000 * waitS + ANSWERED_WITHIN_MS;
     });
     let isOver = false;
     const stoodBeforeMs = worker.process.stoodMs;
@@ -275,7 +275,7 @@ class Mirror {
     });
     const watch = () => {
       if (isOver) return;
-      const isLate = asked.host.systemMs() > dueMs;
+      const isLate = asked.host.monotonicMs() > dueMs;
       if (!worker.process.isDead && !isLate) return world.after(500, watch);
       isOver = true;
       if (isLate && !worker.process.isDead)

@@ -57,12 +57,12 @@ export class Host {
     this.rate = 1 + world.random.between(-MAX_DRIFT, MAX_DRIFT);
   }
 
-  systemMs(): number {
+  monotonicMs(): number {
     return this.#bootedMs + (this.#world.nowMs - this.sleptMs) * this.rate;
   }
 
   uptimeMs(): number {
-    return this.systemMs() + this.sleptMs * this.rate;
+    return this.monotonicMs() + this.sleptMs * this.rate;
   }
 
   wallMs(): number {
@@ -88,7 +88,6 @@ export class Process implements Clock {
   fork: (() => unknown) | undefined;
   readonly #world: World;
   readonly #random: Random;
-  readonly #startedMs: number;
   #iterationAtMs = 0;
   /** events that came while it was stopped */
   #held: Event[] = [];
@@ -99,16 +98,11 @@ export class Process implements Clock {
     this.name = name;
     this.pid = ++world.processes;
     this.#random = new Random(`${world.seed} ${name} ${this.pid}`);
-    this.#startedMs = this.systemMs();
     host.processes.push(this);
   }
 
   monotonicMs(): number {
-    return this.systemMs() - this.#startedMs;
-  }
-
-  systemMs(): number {
-    return this.host.systemMs();
+    return this.host.monotonicMs();
   }
 
   wallMs(): number {
@@ -126,7 +120,9 @@ export class Process implements Clock {
   setTimer(callback: () => void, delayMs: number): Timer {
     // as in Node: whole milliseconds, at least one; a little late
     const waitMs = Math.max(1, Math.trunc(delayMs)) / this.host.rate + this.#random.between(0, 0.4);
-    return this.#handle(this.#world.schedule(this.#world.nowMs + waitMs, this, 'timer', callback));
+    const event = this.#world.schedule(this.#world.nowMs + waitMs, this, 'timer', callback);
+    const timer = { event, unref: () => timer };
+    return timer;
   }
 
   every(callback: () => void, intervalMs: number): Timer {
@@ -147,18 +143,9 @@ export class Process implements Clock {
     if (event) event.run = undefined;
   }
 
-  onIteration(callback: () => void): Timer {
+  onIteration(callback: () => void): void {
     this.#iterationAtMs = Math.max(this.#iterationAtMs, this.#world.nowMs + ITERATION_MS);
-    return this.#handle(this.#world.schedule(this.#iterationAtMs, this, 'iteration', callback));
-  }
-
-  cancelIteration(iteration: Timer | undefined): void {
-    this.clearTimer(iteration);
-  }
-
-  #handle(event: Event): Timer {
-    const timer = { event, unref: () => timer };
-    return timer;
+    this.#world.schedule(this.#iterationAtMs, this, 'iteration', callback);
   }
 
   /** Lets something arrive at its event loop. */
@@ -357,7 +344,6 @@ const outside = (): never => {
 /** Clock of the world between the events of processes: it must not be used. */
 const NO_CLOCK: Clock = {
   monotonicMs: outside,
-  systemMs: outside,
   wallMs: outside,
   uptimeMs: outside,
   random: outside,
@@ -365,6 +351,5 @@ const NO_CLOCK: Clock = {
   every: outside,
   clearTimer: () => {},
   onIteration: outside,
-  cancelIteration: () => {},
   watch: { wallAheadMs: 0, sleptMs: 0, dueAtMs: 0, onStep: [], onTick: [] },
 };
