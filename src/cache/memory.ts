@@ -1,3 +1,4 @@
+import { MAGIC } from '../hotels/encode.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { type CacheWasm, openCache } from '../wasm/cache.ts';
 import { WINDOW_BUCKETS } from '../wasm/constants.ts';
@@ -47,6 +48,7 @@ export class CacheMemory {
     const { wasm, memory } = openCache(maxBytes, this.outputBytes);
     const { buffer } = memory;
     this.wasm = wasm;
+    wasm.setMagic(MAGIC);
     this.buffer = buffer;
     this.bytes = Buffer.from(buffer);
     this.words = new Uint32Array(buffer);

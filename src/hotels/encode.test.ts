@@ -2,7 +2,8 @@ import { setImmediate as nextIteration } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import { encodeInTurns } from './encode.ts';
+import { encodeInTurns, MAGIC, magicOf } from './encode.ts';
+import { Hotel } from './hotel.ts';
 
 it('encodes 128 KiB in each turn of their owner', async () => {
   const rows = Array.from({ length: 20 }, (_, i) => i);
@@ -44,4 +45,10 @@ it('encodes for 10 ms of an iteration of the event loop, however many callers ha
   }
   await Promise.all(all);
   expect(Math.max(...byIteration)).toBe(3);
+});
+
+it('the magic number of entries is another one with other fields or in another order', () => {
+  const fields = Object.keys(Hotel.properties);
+  const others = [fields.toReversed(), [...fields, 'phone']].map(magicOf);
+  expect(new Set([MAGIC, ...others]).size).toBe(3);
 });

@@ -3,13 +3,13 @@ import { DAY_MS, monotonicMs } from '../lib/clock.ts';
 import { BUDGET_MS, type EventLoop, workOf } from '../lib/event-loop.ts';
 import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import { Entry } from './entry.ts';
+import * as layout from './entry-layout.ts';
 import {
   BODY_LENGTH_AT,
   FULL_TAG_AT,
   HEADER_BYTES,
   KEY_LENGTHS_AT,
   LABEL_AT,
-  MAGIC,
   MAGIC_AT,
   NARROW_TAG_AT,
   SHARED_LENGTH_AT,
@@ -23,8 +23,16 @@ import type { HotelRow } from './row.ts';
 
 const FIELDS = Object.keys(Hotel.properties) as (keyof Hotel)[];
 
+/** Magic number of entries in this layout with these fields. An entry of a release that has another one is never read. */
+export const MAGIC = magicOf(FIELDS);
+
 /** Bytes that are encoded in one turn of the event loop: 100 usual hotels, or two of the maximum size. */
 const TURN_BYTES = 128 * 1024;
+
+export function magicOf(fields: readonly string[]): number {
+  const text = JSON.stringify([Object.entries(layout).sort(), fields]);
+  return hash('sha256', text, 'buffer').readUInt32LE();
+}
 
 /** Encodes a row that was read at the position `label`, as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry {

@@ -7,9 +7,8 @@
  * URL, if that is not in it, are all of a hotel: when `certified` flips, it is encoded again without a query.
  */
 
-/** u32 */
+/** u32: `MAGIC` of encode.ts */
 export const MAGIC_AT = 0;
-export const MAGIC = 0x36444548;
 /** u32: length of the body */
 export const BODY_LENGTH_AT = 4;
 /** f64: label, the position of the log at which the hotel was read */

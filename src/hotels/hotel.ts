@@ -33,7 +33,6 @@ export const Image = objectOf({
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
  * it. A new field goes before `registry_id`. It also needs:
  * - a migration: the column with its bounds, and a `hotel_json_fits` with it, its grant, its `extra_float_digits` and the constraint;
- * - another `MAGIC` (entry-layout.ts) and the digest in entry-layout.test.ts, then `npm run build:wasm`;
  * - if it is a URI, its conversion in cli/import/hotel.ts; if its rule cannot be told from the schema, a text in `MUST` there;
  * - in docs/api/build `example-hotel.ts`, and in `guide.html` the number of fields and a line under Versions; `examples/client.ts`;
  * - tests: `FIELDS` and `row` of entry.fixture.ts, `test/contract/fields.test.ts` (a value, and the number in a title), the call of

@@ -12,6 +12,7 @@ export interface CacheWasm {
   /** index of the first wrong element of a body */
   readonly wrongIndex: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
+  setMagic(magic: number): void;
   maxEntryBytes(): number;
   put(length: number, nowMs: number, untilMs: number): number;
   putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;

@@ -4,6 +4,7 @@ import { INPUT, RESULT } from './layout';
 
 export * from './arena/arena';
 export { readBody, wrongIndex } from './batch-body/batch-body';
+export { setMagic } from './entry';
 export {
   COMMAND,
   ELEMENTS,

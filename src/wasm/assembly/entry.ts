@@ -5,7 +5,6 @@ import {
   FULL_TAG_AT,
   HEADER_BYTES,
   KEY_LENGTHS_AT,
-  MAGIC,
   MAGIC_AT,
   NARROW_TAG_AT,
   SHARED_LENGTH_AT,
@@ -17,6 +16,12 @@ import {
 import { MAX_KEY_BYTES as KEY_BYTES } from '../constants';
 
 export const MAX_KEY_BYTES: u32 = KEY_BYTES;
+export let magic: u32 = 0;
+
+/** Takes the magic number of valid entries. */
+export function setMagic(value: u32): void {
+  magic = value;
+}
 
 /** Returns the length of an entry's key, 0 if it has none in that namespace. */
 export function entryKeyLength(entry: usize, namespace: u32): u32 {
@@ -40,7 +45,7 @@ export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): b
  * entry in Redis may be forged.
  */
 export function isValid(entry: usize, length: u32): bool {
-  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== magic) return false;
   let before: u64 = <u64>HEADER_BYTES + load<u16>(entry, URL_LENGTH_AT);
   for (let namespace: u32 = 0; namespace < 3; namespace++) {
     const keyLength = entryKeyLength(entry, namespace);

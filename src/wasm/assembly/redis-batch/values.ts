@@ -1,12 +1,12 @@
 /** Checks of the values in Redis: entries of hotels and absences. */
-import { BODY_LENGTH_AT, HEADER_BYTES, MAGIC, MAGIC_AT } from '../../../hotels/entry-layout';
+import { BODY_LENGTH_AT, HEADER_BYTES, MAGIC_AT } from '../../../hotels/entry-layout';
 import { putAbsence } from '../arena/store';
-import { entryKeyLength, isSame } from '../entry';
+import { entryKeyLength, isSame, magic } from '../entry';
 import { hashOf, spread } from '../hash';
 
 /** Returns true for the entry of an absent hotel with this key alone. */
 export function isAbsence(entry: usize, length: u32, namespace: u32, key: usize, keyLength: u32): bool {
-  if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if (length !== <u32>HEADER_BYTES + keyLength || load<u32>(entry, MAGIC_AT) !== magic) return false;
   if (load<u32>(entry, BODY_LENGTH_AT) !== 0 || entryKeyLength(entry, namespace) !== keyLength) return false;
   return isSame(entry + HEADER_BYTES, key, keyLength);
 }
