@@ -1,6 +1,5 @@
 import type { XStatic } from 'typebox/schema';
 import { MAX_ID_CHARACTERS } from './namespace.ts';
-import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 export const MAX_IMAGES = 3;
 
@@ -20,7 +19,7 @@ const uri = () =>
     type: 'string',
     format: 'uri',
     pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\[\\]]+$',
-    maxLength: MAX_URI_LENGTH,
+    maxLength: 2048,
   }) as const;
 const day = () => ({ type: 'string', format: 'date' }) as const;
 
@@ -33,7 +32,6 @@ export const Image = objectOf({
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
  * it. A new field goes before `registry_id`. It also needs:
  * - a migration: the column with its bounds, and a `hotel_json_fits` with it, its grant, its `extra_float_digits` and the constraint;
- * - if it is a URI, its conversion in cli/import/hotel.ts; if its rule cannot be told from the schema, a text in `MUST` there;
  * - in docs/api/build `example-hotel.ts`, and in `guide.html` the number of fields and a line under Versions; `examples/client.ts`;
  * - tests: `FIELDS` and `row` of entry.fixture.ts, `test/contract/fields.test.ts` (a value, and the number in a title), the call of
  *   `hotel_json_fits` in stored-values.test.ts, and, behind `certified`, the order in test/support/known-hotels.ts and
@@ -72,7 +70,7 @@ export const Hotel = objectOf({
   ),
   website_url: orNull(uri(), "The hotel's own website; null if not available"),
   email: orNull(
-    { type: 'string', format: 'email', maxLength: MAX_EMAIL_LENGTH },
+    { type: 'string', format: 'email', maxLength: 254 },
     'Reception e-mail address; null if not available. Currently null for all hotels',
   ),
   images: {
@@ -105,19 +103,20 @@ export const Hotel = objectOf({
 });
 export type Hotel = XStatic<typeof Hotel>;
 
-/** Returns the schema of a field's value other than null. */
-export function valueSchemaOf(field: keyof Hotel): FieldSchema {
-  const schema = Hotel.properties[field];
-  return 'anyOf' in schema ? schema.anyOf[0] : schema;
+/** Returns the schema of a field's value other than null, which is the schema itself if null is not allowed. */
+export function valueSchemaOf(schema: object): FieldSchema {
+  return ('anyOf' in schema ? (schema.anyOf as object[])[0] : schema) as FieldSchema;
 }
 
 /** Keywords that decide how a field is selected, imported and described. */
 export interface FieldSchema {
   type: string;
   format?: string;
+  pattern?: string;
   minLength?: number;
   maxLength?: number;
   minimum?: number;
   maximum?: number;
   multipleOf?: number;
+  maxItems?: number;
 }

@@ -20,7 +20,7 @@ export const EMPTY_ROW = Object.fromEntries(
 export const HOTEL_COLUMNS = FIELDS_OF_ROW.map(columnOf).join(', ');
 
 function columnOf(field: keyof HotelRow): string {
-  const { type, format } = valueSchemaOf(field);
+  const { type, format } = valueSchemaOf(Hotel.properties[field]);
   if (format === 'date') return `to_char(${field}, 'YYYY-MM-DD') as ${field}`;
   if (format === 'int64') return `${field}::text`;
   return type === 'number' ? `${field}::float8` : field;

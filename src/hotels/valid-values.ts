@@ -4,8 +4,6 @@
  */
 const chars = (more: string) => `[A-Za-z0-9._~!$&'()*+,;=%${more}-]`;
 
-/** Maximum length of a URI in characters. */
-export const MAX_URI_LENGTH = 2048;
 /** Http or https URI by RFC 3986 with a name or an IPv4 address as host. */
 export const URI =
   `^(?!.*%(?![0-9A-Fa-f]{2}))[Hh][Tt][Tt][Pp][Ss]?://(?:${chars(':')}*@)?${chars('')}+(?::[0-9]{0,5})?` +
@@ -14,7 +12,5 @@ export const URI =
 const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 
-/** Maximum length of an e-mail address in characters (RFC 5321). */
-export const MAX_EMAIL_LENGTH = 254;
 /** E-mail address as HTML forms accept it, with a dot in its domain, and with dots only between other characters. */
 export const EMAIL = `^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`;

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import { valueSchemaOf } from '../../hotels/hotel.ts';
+import { Hotel, valueSchemaOf } from '../../hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../hotels/row.ts';
 import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
 import { count } from '../common/progress.ts';
@@ -7,7 +7,7 @@ import { count } from '../common/progress.ts';
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set<string>(
   FIELDS_OF_ROW.filter((field) => {
-    const { type, format } = valueSchemaOf(field);
+    const { type, format } = valueSchemaOf(Hotel.properties[field]);
     // integers of 64 bits are read as text
     return type === 'number' || (type === 'integer' && format !== 'int64');
   }),

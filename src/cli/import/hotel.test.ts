@@ -41,7 +41,7 @@ test.each([
   ],
   [{ description: 'a\0b' }, 'description must be a string without NUL and broken characters or null'],
   [{ latitude: 90.1 }, 'latitude must be a number from -90 to 90 or null'],
-  [{ star_rating: 4.3 }, 'star_rating must be a number from 0 to 5 in half steps or null'],
+  [{ star_rating: 4.3 }, 'star_rating must be a number from 0 to 5 in steps of 0.5 or null'],
   [
     { website_url: 'example.com' },
     'website_url must be an http or https URI or IRI, as a URI of at most 2048 characters, or null',
