@@ -10,8 +10,8 @@ export function objectOf<const Properties extends Record<string, object>>(proper
   return { type: 'object', required, properties } as const;
 }
 
-const orNull = <const Schema extends object>(schema: Schema, description: string) =>
-  ({ anyOf: [schema, { type: 'null' }], description }) as const;
+const orNull = <const Schema extends object>(schema: Schema, description: string, example: unknown) =>
+  ({ anyOf: [schema, { type: 'null' }], description, examples: [example] }) as const;
 const text = () => ({ type: 'string' }) as const;
 /** The pattern checks the parts that `format` does not: the scheme, a host, and no IP literal. */
 const uri = () =>
@@ -24,19 +24,20 @@ const uri = () =>
 const day = () => ({ type: 'string', format: 'date' }) as const;
 
 export const Image = objectOf({
-  url: { ...uri(), description: 'Public address of the image, for which no key is needed' },
-  caption: orNull(text(), 'Short caption; null if not available'),
+  url: {
+    ...uri(),
+    description: 'Public address of the image, for which no key is needed',
+    examples: ['https://cdn.example.com/hotels/htl_sliji9ej/1.jpg'],
+  },
+  caption: orNull(text(), 'Short caption; null if not available', 'Terrace in the evening'),
 });
 
 /**
- * Hotel of the API, field by field, in the order of a response. Columns, entries, imports and documentation are derived from
- * it. A new field goes before `registry_id`. It also needs:
+ * Hotel of the API, field by field, in the order of a response. Columns, entries, imports, documents, their example and tests
+ * are derived from it. A new field goes before `registry_id`. It also needs:
  * - a migration: the column with its bounds, and a `hotel_json_fits` with it, its grant, its `extra_float_digits` and the constraint;
- * - in docs/api/build `example-hotel.ts`, and in `guide.html` the number of fields and a line under Versions; `examples/client.ts`;
- * - tests: `FIELDS` and `row` of entry.fixture.ts, `test/contract/fields.test.ts` (a value, and the number in a title), the call of
- *   `hotel_json_fits` in stored-values.test.ts, and, behind `certified`, the order in test/support/known-hotels.ts and
- *   test/sim/checker.ts; a column in `bench/hotels.ts`;
- * - a line in docs/changelog.md. Then `npm run build:docs`.
+ * - a line in `Hotel` of api-docs/examples/client.ts, under Versions in docs/api/build/guide.html, and in docs/changelog.md.
+ * Then `npm run build:docs`.
  */
 export const Hotel = objectOf({
   id: {
@@ -44,34 +45,53 @@ export const Hotel = objectOf({
     minLength: 1,
     maxLength: MAX_ID_CHARACTERS,
     description: 'Unique hotel identifier: an opaque string, never `.` or `..`',
+    // `seed` generates a hotel with the ids of the examples
+    examples: ['htl_sliji9ej'],
   },
-  name: { type: 'string', minLength: 1, description: 'Hotel name' },
-  description: orNull(text(), 'Marketing description; null if not available'),
-  address: orNull(text(), 'Full street address as one string'),
-  postal_code: orNull(text(), 'Postal code; null if not available'),
-  city: orNull(text(), 'City name; null if not available'),
+  name: { type: 'string', minLength: 1, description: 'Hotel name', examples: ['Grand Hotel Meridian'] },
+  description: orNull(
+    text(),
+    'Marketing description; null if not available',
+    'A quiet house by the river, ten minutes from the old town. Breakfast is served until eleven.',
+  ),
+  address: orNull(
+    text(),
+    'Full street address as one string',
+    '12 Rue du Quai, 45750 Saint-Pryvé-Saint-Mesmin',
+  ),
+  postal_code: orNull(text(), 'Postal code; null if not available', '45750'),
+  city: orNull(text(), 'City name; null if not available', 'Saint-Pryvé-Saint-Mesmin'),
   country_code: orNull(
     { type: 'string', pattern: '^[A-Z]{2}$' },
     'ISO 3166-1 alpha-2 code; null if not available',
+    'FR',
   ),
-  latitude: orNull({ type: 'number', minimum: -90, maximum: 90 }, 'Decimal degrees'),
-  longitude: orNull({ type: 'number', minimum: -180, maximum: 180 }, 'Decimal degrees'),
+  latitude: orNull({ type: 'number', minimum: -90, maximum: 90 }, 'Decimal degrees', 47.883581),
+  longitude: orNull({ type: 'number', minimum: -180, maximum: 180 }, 'Decimal degrees', 1.869862),
   language: orNull(
     { type: 'string', pattern: '^[a-z]{2}$' },
     'Primary language at the hotel, ISO 639-1 code',
+    'fr',
   ),
   star_rating: orNull(
     { type: 'number', minimum: 0, maximum: 5, multipleOf: 0.5 },
     'Official star rating in whole or half steps; null if not available. Currently null for all hotels',
+    null,
   ),
   room_count: orNull(
     { type: 'integer', minimum: 0, maximum: 2_147_483_647 },
     'Total rooms; null if not configured. Populated progressively',
+    66,
   ),
-  website_url: orNull(uri(), "The hotel's own website; null if not available"),
+  website_url: orNull(
+    uri(),
+    "The hotel's own website; null if not available",
+    'https://meridian.example.com/',
+  ),
   email: orNull(
     { type: 'string', format: 'email', maxLength: 254 },
     'Reception e-mail address; null if not available. Currently null for all hotels',
+    null,
   ),
   images: {
     type: 'array',
@@ -80,25 +100,35 @@ export const Hotel = objectOf({
     description:
       "Up to 3 photos from the service's CDN, each with a `url` (an http or https URI of at most 2048 characters, for which no " +
       'key is needed) and a `caption` or null; empty when there are none',
+    examples: [
+      [
+        { url: 'https://cdn.example.com/hotels/htl_sliji9ej/1.jpg', caption: 'Terrace in the evening' },
+        { url: 'https://cdn.example.com/hotels/htl_sliji9ej/2.jpg', caption: null },
+      ],
+    ],
   },
   certified: {
     type: 'boolean',
     description:
       'True from `certified_from` to `certified_until`, both days included, in UTC; false if either is null',
+    examples: [true],
   },
-  certified_from: orNull(day(), 'Date on which the certification becomes valid'),
-  certified_until: orNull(day(), 'Date on which the certification expires'),
+  certified_from: orNull(day(), 'Date on which the certification becomes valid', '2026-01-01'),
+  certified_until: orNull(day(), 'Date on which the certification expires', '2027-12-31'),
   certification_url: orNull(
     uri(),
     'Where the certification badge links to; null if the hotel is not certified or has no such page. Read it, do not hardcode it',
+    'https://certificates.example.com/htl_sliji9ej',
   ),
   channel_id: orNull(
     { type: 'string', minLength: 1, maxLength: MAX_ID_CHARACTERS },
     'Channel integration identifier: a string, not an integer. Unique across hotels, case-sensitive, never `.` or `..`',
+    'CH100011',
   ),
   registry_id: orNull(
     { type: 'integer', format: 'int64', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
     'Registry property identifier, unique across hotels; null if the hotel has none, or if the key lacks the `registry` scope',
+    500011,
   ),
 });
 export type Hotel = XStatic<typeof Hotel>;
