@@ -1,6 +1,7 @@
 import type { Sql } from 'postgres';
+import { HOTEL_COLUMNS } from '../src/hotels/row.ts';
 
-/** Expected hotel of the contract, derived from SQL alone, with which the responses of all targets are compared. */
+/** Expected hotel of the contract, derived from the table, with which the responses of all targets are compared. */
 export interface ExpectedHotel {
   id: string;
   channelId: string | null;
@@ -12,12 +13,8 @@ export interface ExpectedHotel {
   narrowBytes: number;
 }
 
-const DAY = `'YYYY-MM-DD'`;
-const SELECT = `select id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
-  star_rating::float8, room_count, website_url, email, images,
-  coalesce((now() at time zone 'utc')::date between certified_from and certified_until, false) as certified,
-  to_char(certified_from, ${DAY}) as certified_from, to_char(certified_until, ${DAY}) as certified_until,
-  certification_url, channel_id, registry_id::float8
+const SELECT = `select ${HOTEL_COLUMNS},
+  coalesce((now() at time zone 'utc')::date between certified_from and certified_until, false) as certified
   from hotels order by id collate "C"`;
 
 /** Reads the hotels of a database in the order of the list: all, or a page. */
@@ -28,13 +25,14 @@ export async function readHotels(
   const hotels: ExpectedHotel[] = [];
   const part = page ? ` offset ${page.offset} limit ${page.limit}` : '';
   await sql.unsafe(SELECT + part).cursor(2_000, (rows) => {
-    for (const row of rows) {
-      if (!row.certified) row.certification_url = null;
+    for (const { certified, ...row } of rows) {
+      if (!certified) row.certification_url = null;
+      if (row.registry_id !== null) row.registry_id = Number(row.registry_id);
       row.images = row.images.map(({ url, caption = null }: { url: string; caption?: string | null }) => ({
         url,
         caption,
       }));
-      const json = JSON.stringify(row);
+      const json = JSON.stringify(row).replace('"certified_from":', `"certified":${certified},$&`);
       const fullBytes = Buffer.byteLength(json);
       const narrowBytes = fullBytes - JSON.stringify(row.registry_id).length + 'null'.length;
       hotels.push({ id: row.id, channelId: row.channel_id, json, fullBytes, narrowBytes });

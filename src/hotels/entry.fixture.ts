@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { DAY_MS } from '../lib/clock.ts';
 import type { Entry, View } from './entry.ts';
-import type { HotelRow } from './row.ts';
+import { Hotel, valueSchemaOf } from './hotel.ts';
+import { FIELDS_OF_ROW, type HotelRow } from './row.ts';
 
 /** Fields of the specification's table, in its order. */
-export const FIELDS = (
+export const SPECIFIED_FIELDS = (
   'id name description address postal_code city country_code latitude longitude language star_rating room_count ' +
   'website_url email images certified certified_from certified_until certification_url channel_id registry_id'
 ).split(' ');
@@ -36,30 +37,24 @@ const certification = fc.oneof(
   })),
 );
 
-export const row: fc.Arbitrary<HotelRow> = fc
+const anyOf = (field: keyof HotelRow): fc.Arbitrary<unknown> => {
+  const { type, minimum: min, maximum: max } = valueSchemaOf(Hotel.properties[field]);
+  if (type === 'integer') return fc.integer({ min: min!, max: max! });
+  return type === 'number' ? fc.double({ min: min!, max: max!, noNaN: true }) : text;
+};
+
+export const row = fc
   .record({
+    ...Object.fromEntries(FIELDS_OF_ROW.map((field) => [field, nullable(anyOf(field))])),
     id: wellFormed({ minLength: 1, maxLength: 255 }),
     name: text,
-    description: nullable(text),
-    address: nullable(text),
-    postal_code: nullable(text),
-    city: nullable(text),
-    country_code: nullable(fc.constantFrom('DE', 'FR', 'IS')),
-    latitude: nullable(fc.double({ min: -90, max: 90, noNaN: true })),
-    longitude: nullable(fc.double({ min: -180, max: 180, noNaN: true })),
-    language: nullable(fc.constantFrom('de', 'fr', 'is')),
-    star_rating: nullable(fc.integer({ min: 0, max: 10 }).map((halves) => halves / 2)),
-    room_count: nullable(fc.integer({ min: 0, max: 2 ** 31 - 1 })),
-    website_url: nullable(text),
-    email: nullable(text),
     images: fc.array(fc.record({ url: text, caption: nullable(text) }, { requiredKeys: ['url'] }), {
       maxLength: 3,
     }),
-    certification_url: nullable(text),
     channel_id: nullable(wellFormed({ minLength: 1, maxLength: 255 })),
     registry_id: nullable(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map(String)),
   })
-  .chain((rest) => certification.map((dates) => ({ ...rest, ...dates })));
+  .chain((rest) => certification.map((dates) => ({ ...rest, ...dates }))) as fc.Arbitrary<HotelRow>;
 
 /** Times relevant to a row: around the boundaries of its certification, and anywhere. */
 export const momentOf = ({ certified_from, certified_until }: HotelRow) => {

@@ -2,8 +2,9 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect, it } from 'vitest';
 import { readHotel } from '../../src/cli/import/hotel.ts';
+import { FIELDS_OF_ROW } from '../../src/hotels/row.ts';
 import { ApiDocument } from '../support/openapi.ts';
-import { insertHotels } from '../support/rows.ts';
+import { exampleRows, insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 const MAX_URI = 2048;
@@ -118,30 +119,39 @@ it('a registry id is within the integers that JSON clients represent exactly', a
     await expectRejected({ registry_id });
 });
 
-it('the JSON of a hotel has at most 64 KiB', async () => {
+it('the JSON of a hotel has at most 64 KiB, of which its other fields take their part', async () => {
+  const { id: _, images: _images, ...example } = exampleRows()[0]!;
+  const others = { ...example, channel_id: null, registry_id: null };
   const sizeOf = async (description: string) => {
-    const [id] = await insertHotels(service.sql, [{ description }]);
+    const [id] = await insertHotels(service.sql, [{ ...others, description }]);
     return (await service.get(`/hotels/${id}`)).body.length;
   };
   const MAX_BYTES = 64 * 1024;
-  const others = await sizeOf('');
+  const size = await sizeOf('');
   for (const character of ['x', '"', '\x01', 'é', '😀']) {
     const bytes = Buffer.byteLength(JSON.stringify(character)) - 2;
-    // tens of bytes less, for spaces and longer numbers in the JSON of PostgreSQL
-    const fitting = Math.floor((MAX_BYTES - others - 50) / bytes);
+    // tens of bytes less, for longer ids and numbers in the JSON of PostgreSQL
+    const fitting = Math.floor((MAX_BYTES - size - 50) / bytes);
     expect(await sizeOf(character.repeat(fitting))).toBeLessThanOrEqual(MAX_BYTES);
-    await expectRejected({ description: character.repeat(Math.ceil(MAX_BYTES / bytes)) });
+    // stored if the constraint did not count each field
+    const tooLong = character.repeat(Math.floor((MAX_BYTES - size) / bytes) + 1);
+    await expectRejected({ ...others, description: tooLong });
   }
 });
 
 it('the limit of the JSON counts all digits of coordinates, also if the session of the writer shows fewer', async () => {
+  const values = FIELDS_OF_ROW.map(
+    (field) => `${field} => ${field === 'description' ? `repeat('x', length)` : field}`,
+  );
+  const coordinates = { latitude: 48.12345678901235, longitude: 11.98765432109876 };
+  const hotel = JSON.stringify({ ...exampleRows()[0], ...coordinates });
   const longestWith = (digits: number) =>
     service.sql.begin(async (transaction) => {
       await transaction`select set_config('extra_float_digits', ${String(digits)}, true)`;
       const [row] = await transaction`
-        select max(length)::int as length from generate_series(65000, 65400) length where hotel_json_fits('h', 'A',
-          repeat('x', length), null, null, null, null, 48.12345678901235, 11.98765432109876, null, null, null, null, null,
-          '[]', null, null, null, null, null)`;
+        select max(length)::int as length
+        from generate_series(64000, 65400) length, jsonb_populate_record(null::hotels, ${hotel}::text::jsonb)
+        where hotel_json_fits(${transaction.unsafe(values.join())})`;
       return row!.length;
     });
   const longest = await longestWith(1);

@@ -358,12 +358,9 @@ const bodies = { full: new WeakMap<HotelRow, string>(), narrow: new WeakMap<Hote
 /** Returns whether a body is that of a row, whatever it says of the certification. */
 function isBodyOf(row: HotelRow, view: Rights['view'], body: string): boolean {
   const expected = entryOf(bodies[view], row, () => {
-    const { images, certified_from, certified_until, certification_url, channel_id, registry_id, ...head } =
-      row;
-    const shown = view === 'full' && registry_id !== null ? Number(registry_id) : null;
-    const tail = { certified_from, certified_until, certification_url, channel_id, registry_id: shown };
-    const captions = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
-    return JSON.stringify({ ...head, images: captions, ...tail });
+    const shown = view === 'full' && row.registry_id !== null ? Number(row.registry_id) : null;
+    const images = row.images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
+    return JSON.stringify({ ...row, images, registry_id: shown });
   });
   return body.replace(CERTIFIED, '') === expected;
 }
