@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { publicErrors } from '../../src/errors.ts';
 import { CODINGS, type HttpResponse, type RequestOptions } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
-import { changeKey, exampleRows, insertKey } from '../support/rows.ts';
+import { changeKey, exampleRow, insertKey } from '../support/rows.ts';
 import { startBeside, startService } from '../support/service.ts';
 
 const BATCH = '/hotels/batch';
@@ -59,7 +59,7 @@ let service = await startService({
   // every request requires PostgreSQL, so every request is affected when it is unavailable
   redis: false,
   env: { L1_MAX_BYTES: '0' },
-  hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, ...exampleRows(), full],
+  hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, exampleRow(), full],
 });
 const document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
 const cutShort = { headers: { 'content-length': 100 } };

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { Hotel } from '../../src/hotels/hotel.ts';
 import type { HttpResponse } from '../support/client.ts';
-import { exampleRows, type HotelRow } from '../support/rows.ts';
+import { exampleRow, type HotelRow } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;
 const FIELDS = Object.keys(Hotel.properties);
 const complete: Partial<HotelRow> = {
-  ...exampleRows()[0],
+  ...exampleRow(),
   id: 'complete',
   name: 'Grand Hôtel "Zur Sonne"',
   postal_code: '06353',

@@ -2,9 +2,10 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect, it } from 'vitest';
 import { readHotel } from '../../src/cli/import/hotel.ts';
+import { Hotel, valueSchemaOf } from '../../src/hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../src/hotels/row.ts';
 import { ApiDocument } from '../support/openapi.ts';
-import { exampleRows, insertHotels } from '../support/rows.ts';
+import { exampleRow, insertHotels } from '../support/rows.ts';
 import { startService } from '../support/service.ts';
 
 const MAX_URI = 2048;
@@ -43,10 +44,10 @@ const service = await startService();
 const document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
 const ajv = new Ajv2020({ allowUnionTypes: true });
 (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
-const { Hotel, Image } = document.json.components.schemas;
+const { Hotel: Documented, Image } = document.json.components.schemas;
 /** Returns true if the document's schema of this property accepts the value. */
 const schemaAccepts = (property: string, value: unknown): boolean =>
-  ajv.validate(property === 'images' ? Image.properties.url : Hotel.properties[property], value);
+  ajv.validate(property === 'images' ? Image.properties.url : Documented.properties[property], value);
 
 /** Fields with a URI in each place. */
 const withUri = (uri: string): object[] => [
@@ -113,14 +114,20 @@ it.each(['.', '..'])('an id that no URL can name is rejected by the table and th
   await expectRejected({ channel_id: id }, 'channel_id must be ');
 });
 
+it.each(FIELDS_OF_ROW)('%s has its bounds in a constraint of sql/ too', async (field) => {
+  const { type, format, maxLength = 65_535, minimum } = valueSchemaOf(Hotel.properties[field]);
+  if (minimum !== undefined) await expectRejected({ [field]: minimum - 1 });
+  if (type === 'string' && format !== 'date') await expectRejected({ [field]: 'x'.repeat(maxLength + 1) });
+});
+
 it('a registry id is within the integers that JSON clients represent exactly', async () => {
   for (const registry_id of [-(2 ** 53 - 1), 0, 2 ** 53 - 1]) await expectStored({ registry_id });
   for (const registry_id of ['9007199254740992', '-9007199254740992', '9223372036854775807'])
     await expectRejected({ registry_id });
 });
 
-it('the JSON of a hotel has at most 64 KiB, of which its other fields take their part', async () => {
-  const { id: _, images: _images, ...example } = exampleRows()[0]!;
+it('the JSON of a hotel has at most 64 KiB, of which hotel_json_fits counts every field', async () => {
+  const { id: _, images: _images, ...example } = exampleRow();
   const others = { ...example, channel_id: null, registry_id: null };
   const sizeOf = async (description: string) => {
     const [id] = await insertHotels(service.sql, [{ ...others, description }]);
@@ -133,7 +140,7 @@ it('the JSON of a hotel has at most 64 KiB, of which its other fields take their
     // tens of bytes less, for longer ids and numbers in the JSON of PostgreSQL
     const fitting = Math.floor((MAX_BYTES - size - 50) / bytes);
     expect(await sizeOf(character.repeat(fitting))).toBeLessThanOrEqual(MAX_BYTES);
-    // stored if the constraint did not count each field
+    // stored if the function of sql/ lacked a field
     const tooLong = character.repeat(Math.floor((MAX_BYTES - size) / bytes) + 1);
     await expectRejected({ ...others, description: tooLong });
   }
@@ -144,7 +151,7 @@ it('the limit of the JSON counts all digits of coordinates, also if the session 
     (field) => `${field} => ${field === 'description' ? `repeat('x', length)` : field}`,
   );
   const coordinates = { latitude: 48.12345678901235, longitude: 11.98765432109876 };
-  const hotel = JSON.stringify({ ...exampleRows()[0], ...coordinates });
+  const hotel = JSON.stringify({ ...exampleRow(), ...coordinates });
   const longestWith = (digits: number) =>
     service.sql.begin(async (transaction) => {
       await transaction`select set_config('extra_float_digits', ${String(digits)}, true)`;

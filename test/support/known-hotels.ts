@@ -1,23 +1,15 @@
-import { EMPTY_ROW } from '../../src/hotels/row.ts';
-import type { HotelRow } from './rows.ts';
+import { exampleRow, type HotelRow } from './rows.ts';
 import type { KnownRequest } from './steady-load.ts';
 
 /** Returns the hotel of this number: about 1 kB of JSON; its certification never changes. */
 export function hotelRow(i: number): HotelRow {
   return {
+    ...exampleRow(),
     id: `chaos-${i}`,
     name: `Hotel № ${i}`,
-    ...EMPTY_ROW,
     description: `The ${i}th house on the road, and ${'still the same quiet view of the sea, '.repeat(14)}${i}.`,
-    address: `${i} Harbour Road`,
-    postal_code: String(10_000 + (i % 90_000)),
-    city: 'Łódź',
-    country_code: 'PL',
     latitude: (i % 90) + 0.25,
     longitude: -(i % 180) - 0.5,
-    language: 'pl',
-    room_count: (i % 300) + 1,
-    website_url: `https://hotel-${i}.example/`,
     images: [{ url: `https://cdn.example/${i}.jpg`, caption: i % 2 === 0 ? null : `View "${i}"` }],
     certified_from: '2020-01-01',
     certified_until: '9999-12-31',

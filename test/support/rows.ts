@@ -26,9 +26,9 @@ export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promi
 }
 
 /** Returns the hotel of the API documentation's examples as a row. */
-export function exampleRows(): Partial<HotelRow>[] {
+export function exampleRow(): HotelRow {
   const { certified: _, ...row } = exampleHotel();
-  return [row];
+  return row;
 }
 
 /** Creates a key with these scopes, of a collection or none, and stores its hash. */

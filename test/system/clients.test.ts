@@ -8,7 +8,7 @@ import { CLIENTS, ClientPrograms } from '../support/client-programs.ts';
 import { type FrontFault, startFront } from '../support/front.ts';
 import { untilSequenced } from '../support/log-state.ts';
 import { needs } from '../support/needs.ts';
-import { exampleRows } from '../support/rows.ts';
+import { exampleRow } from '../support/rows.ts';
 import { run } from '../support/run.ts';
 import { ownPort, type Service, startService } from '../support/service.ts';
 
@@ -22,14 +22,13 @@ let service: Service;
 let programs: ClientPrograms;
 
 beforeAll(async () => {
-  const examples = exampleRows();
-  const isExample = (channelId: string) => examples.some(({ channel_id }) => channel_id === channelId);
+  const example = exampleRow();
   const others = Array.from({ length: HOTELS }, (_, i) => ({
     id: `hotel ${i}/ä`,
     channel_id: `CH${FIRST.channel + i}`,
     registry_id: FIRST.registry + i,
-  })).filter(({ channel_id }) => !isExample(channel_id));
-  service = await startService({ hotels: [...examples, ...others] });
+  })).filter(({ channel_id }) => channel_id !== example.channel_id);
+  service = await startService({ hotels: [example, ...others] });
   programs = await ClientPrograms.of(service);
   await symlink(join(ROOT, 'node_modules'), join(programs.folder, 'node_modules'));
   // the types are generated from the document

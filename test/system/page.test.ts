@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readExample } from '../../docs/api/build/guide.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
-import { exampleRows } from '../support/rows.ts';
+import { exampleRow } from '../support/rows.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const OPERATIONS = [
@@ -41,7 +41,7 @@ describe('the docs page', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    service = await startService({ hotels: exampleRows(), env: { BASE_PATH: '/data/v1' } });
+    service = await startService({ hotels: [exampleRow()], env: { BASE_PATH: '/data/v1' } });
     browser = await chromium.launch({
       executablePath: program!,
       // no name is resolved, so resources from elsewhere would be missing
