@@ -12,24 +12,30 @@ export function objectOf<const Properties extends Record<string, object>>(proper
 
 const orNull = <const Schema extends object>(schema: Schema, description: string, example: unknown) =>
   ({ anyOf: [schema, { type: 'null' }], description, examples: [example] }) as const;
-const text = () => ({ type: 'string' }) as const;
+const text = { type: 'string' } as const;
+const identifier = { ...text, minLength: 1, maxLength: MAX_ID_CHARACTERS } as const;
 /** The pattern checks the parts that `format` does not: the scheme, a host, and no IP literal. */
-const uri = () =>
-  ({
-    type: 'string',
-    format: 'uri',
-    pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\[\\]]+$',
-    maxLength: 2048,
-  }) as const;
-const day = () => ({ type: 'string', format: 'date' }) as const;
+const uri = {
+  ...text,
+  format: 'uri',
+  pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\[\\]]+$',
+  maxLength: 2048,
+} as const;
+const day = { ...text, format: 'date' } as const;
+
+/** Image of the examples. `seed` generates a hotel with the ids of the examples. */
+const IMAGE = {
+  url: 'https://cdn.example.com/hotels/htl_sliji9ej/1.jpg',
+  caption: 'Terrace in the evening',
+};
 
 export const Image = objectOf({
   url: {
-    ...uri(),
+    ...uri,
     description: 'Public address of the image, for which no key is needed',
-    examples: ['https://cdn.example.com/hotels/htl_sliji9ej/1.jpg'],
+    examples: [IMAGE.url],
   },
-  caption: orNull(text(), 'Short caption; null if not available', 'Terrace in the evening'),
+  caption: orNull(text, 'Short caption; null if not available', IMAGE.caption),
 });
 
 /**
@@ -41,38 +47,27 @@ export const Image = objectOf({
  */
 export const Hotel = objectOf({
   id: {
-    type: 'string',
-    minLength: 1,
-    maxLength: MAX_ID_CHARACTERS,
+    ...identifier,
     description: 'Unique hotel identifier: an opaque string, never `.` or `..`',
-    // `seed` generates a hotel with the ids of the examples
     examples: ['htl_sliji9ej'],
   },
-  name: { type: 'string', minLength: 1, description: 'Hotel name', examples: ['Grand Hotel Meridian'] },
+  name: { ...text, minLength: 1, description: 'Hotel name', examples: ['Grand Hotel Meridian'] },
   description: orNull(
-    text(),
+    text,
     'Marketing description; null if not available',
     'A quiet house by the river, ten minutes from the old town. Breakfast is served until eleven.',
   ),
-  address: orNull(
-    text(),
-    'Full street address as one string',
-    '12 Rue du Quai, 45750 Saint-Pryvé-Saint-Mesmin',
-  ),
-  postal_code: orNull(text(), 'Postal code; null if not available', '45750'),
-  city: orNull(text(), 'City name; null if not available', 'Saint-Pryvé-Saint-Mesmin'),
+  address: orNull(text, 'Full street address as one string', '1 Rue du Quai, 45750 Saint-Pryvé-Saint-Mesmin'),
+  postal_code: orNull(text, 'Postal code; null if not available', '45750'),
+  city: orNull(text, 'City name; null if not available', 'Saint-Pryvé-Saint-Mesmin'),
   country_code: orNull(
-    { type: 'string', pattern: '^[A-Z]{2}$' },
+    { ...text, pattern: '^[A-Z]{2}$' },
     'ISO 3166-1 alpha-2 code; null if not available',
     'FR',
   ),
   latitude: orNull({ type: 'number', minimum: -90, maximum: 90 }, 'Decimal degrees', 47.883581),
   longitude: orNull({ type: 'number', minimum: -180, maximum: 180 }, 'Decimal degrees', 1.869862),
-  language: orNull(
-    { type: 'string', pattern: '^[a-z]{2}$' },
-    'Primary language at the hotel, ISO 639-1 code',
-    'fr',
-  ),
+  language: orNull({ ...text, pattern: '^[a-z]{2}$' }, 'Primary language at the hotel, ISO 639-1 code', 'fr'),
   star_rating: orNull(
     { type: 'number', minimum: 0, maximum: 5, multipleOf: 0.5 },
     'Official star rating in whole or half steps; null if not available. Currently null for all hotels',
@@ -83,13 +78,9 @@ export const Hotel = objectOf({
     'Total rooms; null if not configured. Populated progressively',
     66,
   ),
-  website_url: orNull(
-    uri(),
-    "The hotel's own website; null if not available",
-    'https://meridian.example.com/',
-  ),
+  website_url: orNull(uri, "The hotel's own website; null if not available", 'https://meridian.example.com/'),
   email: orNull(
-    { type: 'string', format: 'email', maxLength: 254 },
+    { ...text, format: 'email', maxLength: 254 },
     'Reception e-mail address; null if not available. Currently null for all hotels',
     null,
   ),
@@ -100,12 +91,7 @@ export const Hotel = objectOf({
     description:
       "Up to 3 photos from the service's CDN, each with a `url` (an http or https URI of at most 2048 characters, for which no " +
       'key is needed) and a `caption` or null; empty when there are none',
-    examples: [
-      [
-        { url: 'https://cdn.example.com/hotels/htl_sliji9ej/1.jpg', caption: 'Terrace in the evening' },
-        { url: 'https://cdn.example.com/hotels/htl_sliji9ej/2.jpg', caption: null },
-      ],
-    ],
+    examples: [[IMAGE, { url: IMAGE.url.replace('1.jpg', '2.jpg'), caption: null }]],
   },
   certified: {
     type: 'boolean',
@@ -113,15 +99,15 @@ export const Hotel = objectOf({
       'True from `certified_from` to `certified_until`, both days included, in UTC; false if either is null',
     examples: [true],
   },
-  certified_from: orNull(day(), 'Date on which the certification becomes valid', '2026-01-01'),
-  certified_until: orNull(day(), 'Date on which the certification expires', '2027-12-31'),
+  certified_from: orNull(day, 'Date on which the certification becomes valid', '2025-01-01'),
+  certified_until: orNull(day, 'Date on which the certification expires', '2034-12-31'),
   certification_url: orNull(
-    uri(),
+    uri,
     'Where the certification badge links to; null if the hotel is not certified or has no such page. Read it, do not hardcode it',
     'https://certificates.example.com/htl_sliji9ej',
   ),
   channel_id: orNull(
-    { type: 'string', minLength: 1, maxLength: MAX_ID_CHARACTERS },
+    identifier,
     'Channel integration identifier: a string, not an integer. Unique across hotels, case-sensitive, never `.` or `..`',
     'CH100011',
   ),
@@ -132,6 +118,11 @@ export const Hotel = objectOf({
   ),
 });
 export type Hotel = XStatic<typeof Hotel>;
+
+/** Hotel of the examples of the documents, as a key with the `registry` scope sees it. */
+export const EXAMPLE_HOTEL = Object.fromEntries(
+  Object.entries(Hotel.properties).map(([field, { examples }]) => [field, examples[0]]),
+) as unknown as Hotel;
 
 /** Returns the schema of a field's value other than null, which is the schema itself if null is not allowed. */
 export function valueSchemaOf(schema: object): FieldSchema {

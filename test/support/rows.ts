@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
-import { exampleHotel } from '../../docs/api/build/example-hotel.ts';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { EXAMPLE_HOTEL } from '../../src/hotels/hotel.ts';
 import { FIELDS_OF_ROW, type HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
 /** Row of `hotels` by its names in the API; dates are YYYY-MM-DD. */
@@ -27,7 +27,7 @@ export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promi
 
 /** Returns the hotel of the API documentation's examples as a row. */
 export function exampleRow(): HotelRow {
-  const { certified: _, ...row } = exampleHotel();
+  const { certified: _, ...row } = EXAMPLE_HOTEL;
   return row;
 }
 

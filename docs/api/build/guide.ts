@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { MAX_CHANGES } from '../../../src/changes/change-log.ts';
-import { MAX_IMAGES } from '../../../src/hotels/hotel.ts';
+import { EXAMPLE_HOTEL, MAX_IMAGES } from '../../../src/hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../../../src/http/query.ts';
 import { MAX_KEYS } from '../../../src/wasm/constants.ts';
-import { exampleHotel } from './example-hotel.ts';
 import { INTERFACE_VERSION } from './openapi.ts';
 import { KEY, type Operation, operations } from './operations.ts';
 
 const EXAMPLES = new URL('../../../src/api-docs/examples/', import.meta.url);
-const hotel = exampleHotel();
+const hotel = EXAMPLE_HOTEL;
 const VALUES: Record<string, string | number> = {
   version: INTERFACE_VERSION,
   operations: operations.map(operationItem).join(''),

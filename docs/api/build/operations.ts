@@ -1,6 +1,5 @@
 import type { ErrorCode } from '../../../src/errors.ts';
-import type { Hotel } from '../../../src/hotels/hotel.ts';
-import { exampleHotel } from './example-hotel.ts';
+import { EXAMPLE_HOTEL, type Hotel } from '../../../src/hotels/hotel.ts';
 import { failures, notModified, type SuccessKind, success } from './responses.ts';
 import { ChangesParameters, ListParameters, PathId, plain, RegistryId, RequestId } from './schemas.ts';
 
@@ -73,7 +72,7 @@ const SCOPED = 'Requires a key with the `registry` scope.';
 const LEFT_OUT = 'Ids without a hotel are left out of the response.';
 
 /** The hotel of all examples. */
-const hotel = exampleHotel();
+const hotel = EXAMPLE_HOTEL;
 
 export const operations: Operation[] = [
   {
