@@ -4,19 +4,6 @@ import { BUDGET_MS, type EventLoop, workOf } from '../lib/event-loop.ts';
 import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import { Entry } from './entry.ts';
 import * as layout from './entry-layout.ts';
-import {
-  BODY_LENGTH_AT,
-  FULL_TAG_AT,
-  HEADER_BYTES,
-  KEY_LENGTHS_AT,
-  LABEL_AT,
-  MAGIC_AT,
-  NARROW_TAG_AT,
-  SHARED_LENGTH_AT,
-  TAG_BYTES,
-  VALID_FROM_AT,
-  VALID_UNTIL_AT,
-} from './entry-layout.ts';
 import { Hotel, MAX_IMAGES } from './hotel.ts';
 import { type Namespace, numberOf } from './namespace.ts';
 import type { HotelRow } from './row.ts';
@@ -56,13 +43,13 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
   const body = bytes.subarray(bytes.length - shared.length - end.length);
   shared.copy(body);
   body.write(end, shared.length);
-  bytes.writeUInt32LE(body.length, BODY_LENGTH_AT);
-  bytes.writeUInt32LE(shared.length, SHARED_LENGTH_AT);
-  bytes.writeDoubleLE(validFromMs, VALID_FROM_AT);
-  bytes.writeDoubleLE(validUntilMs, VALID_UNTIL_AT);
+  bytes.writeUInt32LE(body.length, layout.BODY_LENGTH_AT);
+  bytes.writeUInt32LE(shared.length, layout.SHARED_LENGTH_AT);
+  bytes.writeDoubleLE(validFromMs, layout.VALID_FROM_AT);
+  bytes.writeDoubleLE(validUntilMs, layout.VALID_UNTIL_AT);
   const narrowTag = tagOf(shared);
-  bytes.write(narrowTag, NARROW_TAG_AT, 'latin1');
-  bytes.write(row.registry_id === null ? narrowTag : tagOf(body), FULL_TAG_AT, 'latin1');
+  bytes.write(narrowTag, layout.NARROW_TAG_AT, 'latin1');
+  bytes.write(row.registry_id === null ? narrowTag : tagOf(body), layout.FULL_TAG_AT, 'latin1');
   return new Entry(bytes);
 }
 
@@ -118,17 +105,17 @@ export function encodeAbsence(namespace: Namespace, key: string, label: number):
 /** Returns the bytes of an entry with its label, its keys and its hidden URL, and with room for a body. */
 function allocate(label: number, keysAndUrl: readonly (string | null)[], bodyLength: number): Buffer {
   const texts = keysAndUrl.map((text) => Buffer.from(text ?? ''));
-  const bytes = Buffer.concat([Buffer.alloc(HEADER_BYTES), ...texts, Buffer.alloc(bodyLength)]);
-  bytes.writeUInt32LE(MAGIC, MAGIC_AT);
-  bytes.writeDoubleLE(label, LABEL_AT);
+  const bytes = Buffer.concat([Buffer.alloc(layout.HEADER_BYTES), ...texts, Buffer.alloc(bodyLength)]);
+  bytes.writeUInt32LE(MAGIC, layout.MAGIC_AT);
+  bytes.writeDoubleLE(label, layout.LABEL_AT);
   // the length of the URL follows those of the keys
-  texts.forEach(({ length }, i) => void bytes.writeUInt16LE(length, KEY_LENGTHS_AT + 2 * i));
+  texts.forEach(({ length }, i) => void bytes.writeUInt16LE(length, layout.KEY_LENGTHS_AT + 2 * i));
   return bytes;
 }
 
 /** Nine bytes are twelve characters. Two bodies of one hotel share a tag with a probability of 2^-72. */
 function tagOf(view: Buffer): string {
-  return hash('sha1', view, 'base64url').slice(0, TAG_BYTES);
+  return hash('sha1', view, 'base64url').slice(0, layout.TAG_BYTES);
 }
 
 /** Returns whether a hotel is certified at `nowMs`, and from when until when that is right. */

@@ -1,16 +1,4 @@
-import {
-  BODY_LENGTH_AT,
-  FULL_TAG_AT,
-  HEADER_BYTES,
-  KEY_LENGTHS_AT,
-  LABEL_AT,
-  NARROW_TAG_AT,
-  SHARED_LENGTH_AT,
-  TAG_BYTES,
-  URL_LENGTH_AT,
-  VALID_FROM_AT,
-  VALID_UNTIL_AT,
-} from './entry-layout.ts';
+import * as layout from './entry-layout.ts';
 import { type Namespace, numberOf } from './namespace.ts';
 
 /** End of the narrow view, behind the shared part. */
@@ -36,12 +24,12 @@ export class Entry {
 
   /** Position of the log at which the hotel was read: the entry contains every change up to it. */
   get label(): number {
-    return this.bytes.readDoubleLE(LABEL_AT);
+    return this.bytes.readDoubleLE(layout.LABEL_AT);
   }
 
   /** Certification URL, as JSON, that the body shows at another time; '' if there is none. */
   get hiddenUrl(): string {
-    const start = this.#bodyStart - this.bytes.readUInt16LE(URL_LENGTH_AT);
+    const start = this.#bodyStart - this.bytes.readUInt16LE(layout.URL_LENGTH_AT);
     return this.bytes.toString('utf8', start, this.#bodyStart);
   }
 
@@ -61,14 +49,15 @@ export class Entry {
   /** Returns true if `certified` in the body is right at `wallMs` (epoch ms). */
   isValidAt(wallMs: number): boolean {
     return (
-      wallMs >= this.bytes.readDoubleLE(VALID_FROM_AT) && wallMs < this.bytes.readDoubleLE(VALID_UNTIL_AT)
+      wallMs >= this.bytes.readDoubleLE(layout.VALID_FROM_AT) &&
+      wallMs < this.bytes.readDoubleLE(layout.VALID_UNTIL_AT)
     );
   }
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
   tag(view: View): string {
-    const at = view === 'full' ? FULL_TAG_AT : NARROW_TAG_AT;
-    return this.bytes.toString('latin1', at, at + TAG_BYTES);
+    const at = view === 'full' ? layout.FULL_TAG_AT : layout.NARROW_TAG_AT;
+    return this.bytes.toString('latin1', at, at + layout.TAG_BYTES);
   }
 
   /** Returns the length of the view's JSON in bytes. */
@@ -93,11 +82,11 @@ export class Entry {
   }
 
   get #fullLength(): number {
-    return this.bytes.readUInt32LE(BODY_LENGTH_AT);
+    return this.bytes.readUInt32LE(layout.BODY_LENGTH_AT);
   }
 
   get #sharedLength(): number {
-    return this.bytes.readUInt32LE(SHARED_LENGTH_AT);
+    return this.bytes.readUInt32LE(layout.SHARED_LENGTH_AT);
   }
 
   get #bodyStart(): number {
@@ -106,13 +95,13 @@ export class Entry {
 
   #key(namespace: Namespace): string | null {
     const number = numberOf(namespace);
-    let start = HEADER_BYTES;
+    let start = layout.HEADER_BYTES;
     for (let before = 0; before < number; before++) start += this.#keyLength(before);
     const length = this.#keyLength(number);
     return length === 0 ? null : this.bytes.toString('utf8', start, start + length);
   }
 
   #keyLength(number: number): number {
-    return this.bytes.readUInt16LE(KEY_LENGTHS_AT + 2 * number);
+    return this.bytes.readUInt16LE(layout.KEY_LENGTHS_AT + 2 * number);
   }
 }
