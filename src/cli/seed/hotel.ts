@@ -122,15 +122,11 @@ function drawImages(draw: Draw, id: string): HotelRow['images'] {
 }
 
 /** Draws the certification of a hotel: of ten hotels three have none, five a valid, one a past, one a future one. */
-function drawCertification(
-  draw: Draw,
-  id: string,
-  today: string,
-): Pick<HotelRow, 'certified_from' | 'certified_until' | 'certification_url'> {
+function drawCertification(draw: Draw, id: string, today: string): Partial<HotelRow> {
   const kind = draw.below(10);
   const startsInDays = draw.between(1, 360);
   const lengthDays = draw.pick([365, 730]);
-  if (kind < 3) return { certified_from: null, certified_until: null, certification_url: null };
+  if (kind < 3) return {};
   let first = -startsInDays;
   if (kind === 8) first = -startsInDays - lengthDays;
   if (kind === 9) first = startsInDays;
@@ -151,15 +147,11 @@ function addDays(date: string, days: number): string {
 }
 
 function slug(name: string): string {
-  const ascii = name
+  const letters = name
     .normalize('NFKD')
     .replace(/\p{Mn}/gu, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-');
-  return ascii
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 40)
-    .replace(/-+$/, '');
+    .toLowerCase();
+  return letters.match(/[a-z0-9]+/g)!.join('-');
 }
 
 /** Draws a name such as "Park Hotel Aurora Lyon". */
