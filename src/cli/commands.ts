@@ -10,7 +10,6 @@ const COMMANDS: Record<string, () => Promise<{ addCommand(program: CliCommand): 
   seed: () => import('./seed.ts'),
   config: () => import('./config.ts'),
   health: () => import('./health.ts'),
-  'check-freshness': () => import('./check-freshness.ts'),
 };
 
 /**

@@ -9,7 +9,8 @@ import { openDetected, requireOperatorSettings } from '../../postgres/pooler.ts'
  * and `DATABASE_URL_FILE`. SIGINT and SIGTERM close it with a `Failure`: the database rolls back uncommitted work.
  */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-  const url = databaseUrl();
+  const { DATABASE_URL, DATABASE_URL_FILE } = process.env;
+  const { DATABASE_URL: url } = readConfig({ DATABASE_URL, DATABASE_URL_FILE });
   let sql: Sql | undefined;
   const connectAndWork = async () => {
     const opened = await openDetected((pooled) => openDatabase(url, 1, { kind: 'operate', pooled }));
@@ -38,12 +39,6 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
     await sql?.end({ timeout: graceS });
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
   }
-}
-
-/** Returns the address that commands use, from the environment or the files it names. Throws a `Failure`. */
-export function databaseUrl(): string {
-  const { DATABASE_URL, DATABASE_URL_FILE } = process.env;
-  return readConfig({ DATABASE_URL, DATABASE_URL_FILE }).DATABASE_URL;
 }
 
 function isWriteAfterLoss(error: Error): boolean {
