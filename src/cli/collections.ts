@@ -4,9 +4,8 @@ import { Failure } from '../lib/failure.ts';
 import { parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { type Line, readLines } from './common/lines.ts';
-import { print } from './common/print.ts';
 import { bytes, count, Progress } from './common/progress.ts';
-import { withDatabase } from './common/session.ts';
+import { onDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
 
 /** Maximum number of printed lines of each kind. */
@@ -14,10 +13,6 @@ const FIRST_LINES = 20;
 /** Number of changes from which the statistics of the table are outdated. */
 const MANY_MEMBERS = 1_000;
 const FORM = '{"id","name","hotels","unknown","keys"}';
-
-interface Options {
-  json?: boolean;
-}
 
 export function addCommand(program: CliCommand): void {
   const collections = program
@@ -36,17 +31,14 @@ export function addCommand(program: CliCommand): void {
     .requiredOption('--name <name>', 'name of the collection', parseText(200))
     .json('{"id","name"}')
     .examples('hotel-api collections create acme --name "Acme Travel"')
-    .action(async (id, { name, json }) => {
-      await withDatabase((sql) => createCollection(sql, id, name));
-      print(json, { id, name });
-    });
+    .action(onDatabase(create));
 
   collections
     .command('list')
     .description('list all collections with the number of their hotels and valid keys')
     .json(`an array of ${FORM}`)
     .examples('hotel-api collections list', 'hotel-api collections list --json')
-    .action(async ({ json }: Options) => print(json, await withDatabase((sql) => read(sql))));
+    .action(onDatabase(async (sql) => ({ printed: await read(sql) })));
 
   collections
     .command('show')
@@ -54,7 +46,7 @@ export function addCommand(program: CliCommand): void {
     .argument('<id>', 'id of the collection')
     .json(FORM)
     .examples('hotel-api collections show acme')
-    .action(async (id, { json }: Options) => print(json, await withDatabase((sql) => readOne(sql, id))));
+    .action(onDatabase(async (sql, id: string) => ({ printed: await readOne(sql, id) })));
 
   for (const action of ['add', 'remove'] as const) {
     const [done, preposition] = action === 'add' ? ['added', 'to'] : ['removed', 'from'];
@@ -76,11 +68,13 @@ any other. A line without an id is rejected, and makes the exit code 1.`,
         `hotel-api collections ${action} acme hotels.txt`,
         `psql -Atc "select id from hotels where country_code = 'PT'" | hotel-api collections ${action} portugal -`,
       )
-      .action(async (id, file, { json }: Options) => {
-        const { changed, ...counts } = await changeMembers(id, file, action);
-        print(json, { id, [done]: changed, ...counts });
-        if (counts.rejected > 0) process.exitCode = 1;
-      });
+      .action(
+        onDatabase(async (sql, id: string, file: string) => {
+          const { changed, ...counts } = await changeMembers(sql, id, file, action);
+          if (counts.rejected > 0) process.exitCode = 1;
+          return { printed: { id, [done]: changed, ...counts } };
+        }),
+      );
   }
 
   collections
@@ -89,21 +83,20 @@ any other. A line without an id is rejected, and makes the exit code 1.`,
     .argument('<id>', 'id of the collection')
     .json(FORM)
     .examples('hotel-api collections delete acme')
-    .action(async (id, { json }: Options) => {
-      const last = await withDatabase(async (sql) => {
-        const collection = await readOne(sql, id);
+    .action(
+      onDatabase(async (sql, id: string) => {
+        const printed = await readOne(sql, id);
         await sql`delete from collections where id = ${id}`;
-        return collection;
-      });
-      print(json, last);
-    });
+        return { printed };
+      }),
+    );
 }
 
 /** Creates a collection without hotels. Throws a `Failure` if the id exists. */
-export async function createCollection(sql: Sql, id: string, name: string): Promise<void> {
-  const [created] =
-    await sql`insert into collections ${sql({ id, name })} on conflict do nothing returning id`;
-  if (created) return;
+async function create(sql: Sql, id: string, { name }: { name: string }) {
+  const [printed] = await sql`
+    insert into collections ${sql({ id, name })} on conflict do nothing returning id, name`;
+  if (printed) return { printed };
   throw new Failure(
     `A collection with the id ${JSON.stringify(id)} exists already. See it with: hotel-api collections show ${id}`,
   );
@@ -147,37 +140,35 @@ async function readOne(sql: Sql, id: string): Promise<object> {
  * Adds the hotels in a file to a collection, or removes them, in one transaction; each counts once. An id without a hotel is
  * treated like any other, and reported. Throws a `Failure` if the collection or the file is unknown.
  */
-async function changeMembers(collection: string, path: string, action: 'add' | 'remove') {
+async function changeMembers(sql: Sql, collection: string, path: string, action: 'add' | 'remove') {
   const source = await Source.open(path);
   const progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
   try {
     const { lineOf, rejected } = await readIds(source, progress);
     const ids = [...lineOf.keys()];
-    return await withDatabase(async (sql) => {
-      const outcome = await sql.begin(async (transaction) => {
-        await transaction`set local statement_timeout = 0`;
-        await requireCollection(transaction, collection);
-        const unknown = await transaction<{ id: string }[]>`
-          select id from unnest(${ids}::text[]) as named (id)
-          where not exists (select from hotels where hotels.id = named.id)`;
-        const { count: changed } = await (action === 'add'
-          ? transaction`
-              insert into collection_hotels (collection_id, hotel_id)
-              select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
-          : transaction`
-              delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
-        report(progress, rejected);
-        const named = unknown.map(
-          ({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`,
-        );
-        report(progress, named);
-        const counts = { unknown: unknown.length, rejected: rejected.length };
-        return { changed, unchanged: ids.length - changed, ...counts };
-      });
-      // until it is analyzed, lists of a large new collection sort all of its members
-      if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
-      return outcome;
+    const outcome = await sql.begin(async (transaction) => {
+      await transaction`set local statement_timeout = 0`;
+      await requireCollection(transaction, collection);
+      const unknown = await transaction<{ id: string }[]>`
+        select id from unnest(${ids}::text[]) as named (id)
+        where not exists (select from hotels where hotels.id = named.id)`;
+      const { count: changed } = await (action === 'add'
+        ? transaction`
+            insert into collection_hotels (collection_id, hotel_id)
+            select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
+        : transaction`
+            delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
+      report(progress, rejected);
+      const named = unknown.map(
+        ({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`,
+      );
+      report(progress, named);
+      const counts = { unknown: unknown.length, rejected: rejected.length };
+      return { changed, unchanged: ids.length - changed, ...counts };
     });
+    // until it is analyzed, lists of a large new collection sort all of its members
+    if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
+    return outcome;
   } finally {
     progress.stop();
     await source.close();

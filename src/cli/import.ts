@@ -1,8 +1,8 @@
+import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
 import { parseAmount } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/print.ts';
-import { withDatabase } from './common/session.ts';
+import { onDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
 import { Importer, type ImportOptions } from './import/importer.ts';
 import { detectHeader } from './import/records.ts';
@@ -35,22 +35,22 @@ files make the exit code 2.
       'hotel-api import hotels.csv.gz --delete-missing --delete-at-most 30%',
       'curl -sS https://example.com/hotels.ndjson.gz | hotel-api import - --json',
     )
-    .action(run);
+    .action(onDatabase(run));
 }
 
 /** Runs `import FILE`. The exit code is 1 if a line was rejected. */
-async function run(path: string, { json, ...options }: ImportOptions & { json?: boolean }): Promise<void> {
+async function run(sql: Sql, path: string, options: ImportOptions) {
   if (options.deleteAtMost && !options.deleteMissing)
     throw new Failure('--delete-at-most needs --delete-missing.', 2);
   const source = await Source.open(path);
   try {
     const importer = new Importer(source, await detectHeader(source), options);
-    const { failed, ...summary } = await withDatabase((sql) => importer.run(sql));
+    const { failed, ...summary } = await importer.run(sql);
     const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
     const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
     const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';
-    print(json, summary, [beginning + counts, ...notes].join('\n'), null);
     if (failed) process.exitCode = 1;
+    return { printed: summary, shown: null, note: [beginning + counts, ...notes].join('\n') };
   } finally {
     await source.close();
   }

@@ -8,8 +8,7 @@ import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { requireCollection } from './collections.ts';
 import { parseDuration, parseExpiry, parseRateLimit, parseText, parseWhole } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/print.ts';
-import { withDatabase } from './common/session.ts';
+import { onDatabase } from './common/session.ts';
 
 const DAY_S = 86_400;
 /** Days for which the use of keys is kept. */
@@ -49,14 +48,14 @@ export function addCommand(program: CliCommand): void {
       'hotel-api keys create --name trial --rate-limit 200/s --note "ticket 4711"',
       'hotel-api keys create --name "Acme Travel" --collection acme',
     )
-    .action(create);
+    .action(onDatabase(create));
 
   keys
     .command('list')
     .description('list all keys with their state and their last use, without the keys and their hashes')
     .json('an array of keys')
     .examples('hotel-api keys list', 'hotel-api keys list --json')
-    .action(list);
+    .action(onDatabase(list));
 
   keys
     .command('revoke')
@@ -65,7 +64,7 @@ export function addCommand(program: CliCommand): void {
     .option('--note <text>', 'a note that keys list --json shows', parseText(500))
     .json('{"id","name","revoked_at","rotated_to"}')
     .examples('hotel-api keys revoke key_Ab3dEf6hIj9k --note "found in a repository"')
-    .action(revoke);
+    .action(onDatabase(revoke));
 
   keys
     .command('limit')
@@ -74,7 +73,7 @@ export function addCommand(program: CliCommand): void {
     .argument('<rate>', '200/s, 6000/m, 100000/h or none', parseRateLimit)
     .json('{"id","name","rate_limit"}')
     .examples('hotel-api keys limit key_Ab3dEf6hIj9k 200/s', 'hotel-api keys limit key_Ab3dEf6hIj9k none')
-    .action(limit);
+    .action(onDatabase(limit));
 
   keys
     .command('rotate')
@@ -90,7 +89,7 @@ export function addCommand(program: CliCommand): void {
     .option('--note <text>', 'a note about the new key that keys list --json shows', parseText(500))
     .option('--json', 'print one JSON document about the new key, as create does')
     .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')
-    .action(rotate);
+    .action(onDatabase(rotate));
 
   keys
     .command('usage')
@@ -105,20 +104,17 @@ Instances write what they have served once a minute. Responses 429 and 5xx do no
 sent.`,
     )
     .examples('hotel-api keys usage', 'hotel-api keys usage key_Ab3dEf6hIj9k --days 7 --json')
-    .action(usage);
+    .action(onDatabase(usage));
 }
 
-async function create({
-  scope,
-  expires,
-  json,
-  ...options
-}: KeyOptions & { scope?: string; expires?: string; json?: boolean }): Promise<void> {
-  const key = await withDatabase(async (sql) => {
-    if (options.collection) await requireCollection(sql, options.collection);
-    return createKey(sql, { ...options, scopes: scope ? [scope] : [], expiresAt: expires });
-  });
-  print(json, key, SHOWN_ONCE);
+/** Creates a key, and prints it. */
+async function create(
+  sql: Sql,
+  { scope, expires, ...options }: KeyOptions & { scope?: string; expires?: string },
+) {
+  if (options.collection) await requireCollection(sql, options.collection);
+  const key = await createKey(sql, { ...options, scopes: scope ? [scope] : [], expiresAt: expires });
+  return { printed: key, note: SHOWN_ONCE };
 }
 
 /**
@@ -145,21 +141,16 @@ export async function createKey(
 }
 
 /** Prints all keys: to a person without those facts that only `--json` has room for. */
-async function list({ json }: { json?: boolean }): Promise<void> {
-  const keys = await withDatabase(
-    (sql) => sql`
-      select id, name, scopes, created_at, expires_at, revoked_at, ${rateLimitIn(sql)} as rate_limit, collection_id as collection,
-        rotated_to, created_by, created_note, revoked_by, revoked_note,
-        (select max(last_used_at) from hotel_api_usage where key_id = id) as last_used_at,
-        case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
-          when rotated_to is not null then 'rotated' else 'active' end as state
-      from api_keys order by api_keys.created_at, id`,
+async function list(sql: Sql) {
+  const printed = await sql`
+    select id, name, scopes, ${rateLimitIn(sql)} as rate_limit, collection_id as collection, expires_at,
+      (select max(last_used_at) from hotel_api_usage where key_id = id) as last_used_at, ${stateIn(sql)} as state,
+      rotated_to, created_at, created_by, created_note, revoked_at, revoked_by, revoked_note
+    from api_keys order by api_keys.created_at, id`;
+  const shown = printed.map(
+    ({ created_at, created_by, created_note, revoked_at, revoked_by, revoked_note, ...key }) => key,
   );
-  const shown = keys.map(({ id, name, scopes, rate_limit, collection, ...rest }) => {
-    const { expires_at, last_used_at, state, rotated_to } = rest;
-    return { id, name, scopes, rate_limit, collection, expires_at, last_used_at, state, rotated_to };
-  });
-  print(json, keys, '', shown);
+  return { printed, shown };
 }
 
 /** Selects the rate limit of a key as the command line takes it, such as 200/s. */
@@ -167,90 +158,79 @@ function rateLimitIn(sql: Sql | TransactionSql) {
   return sql`rate_limit_requests || '/' || case rate_limit_window_s when 1 then 's' when 60 then 'm' else 'h' end`;
 }
 
+/** Selects whether a key is active, revoked, expired or rotated. */
+function stateIn(sql: Sql | TransactionSql) {
+  return sql`case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
+    when rotated_to is not null then 'rotated' else 'active' end`;
+}
+
+/** Returns the row of a key with its `state`, locked until the transaction ends. Throws a `Failure` if there is none. */
+async function readKey(sql: Sql | TransactionSql, id: string) {
+  const [key] = await sql`select *, ${stateIn(sql)} as state from api_keys where id = ${id} for update`;
+  if (key) return key;
+  throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
+}
+
 /** Revokes a key; revoking it again changes nothing. */
-async function revoke(id: string, { note, json }: { note?: string; json?: boolean }): Promise<void> {
-  const row = await withDatabase(async (sql) => {
-    await sql`
-      update api_keys set revoked_at = now(), revoked_by = session_user, revoked_note = ${note ?? null}
-      where id = ${id} and revoked_at is null`;
-    const [found] = await sql`select id, name, revoked_at, rotated_to from api_keys where id = ${id}`;
-    return found ?? unknownKey(id);
-  });
-  const successor = row.rotated_to ? `The key ${row.rotated_to} remains valid unless it is revoked too.` : '';
-  print(json, row, successor);
+async function revoke(sql: Sql, id: string, { note = null }: { note?: string | null }) {
+  await sql`
+    update api_keys set revoked_at = now(), revoked_by = session_user, revoked_note = ${note}
+    where id = ${id} and revoked_at is null`;
+  const { name, revoked_at, rotated_to } = await readKey(sql, id);
+  const successor = rotated_to ? `The key ${rotated_to} remains valid unless it is revoked too.` : '';
+  return { printed: { id, name, revoked_at, rotated_to }, note: successor };
 }
 
 /** Sets the rate limit of a key; null removes it. */
-async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?: boolean }): Promise<void> {
-  const limited = await withDatabase(async (sql) => {
-    const [row] = await sql`
-      update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
-        rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
-      where id = ${id} returning id, name, ${rateLimitIn(sql)} as rate_limit`;
-    return row ?? unknownKey(id);
-  });
-  print(json, limited);
+async function limit(sql: Sql, id: string, rateLimit: RateLimit | null) {
+  await readKey(sql, id);
+  const [printed] = await sql`
+    update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
+      rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
+    where id = ${id} returning id, name, ${rateLimitIn(sql)} as rate_limit`;
+  return { printed: printed! };
 }
 
 /**
  * Creates a key with the name, scopes, rate limit, collection and expiry of the old one. The old key remains valid for
- * `graceS` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
+ * `graceS` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not active.
  */
 async function rotate(
+  sql: Sql,
   id: string,
-  { grace: graceS = DAY_S, note, json }: { grace?: number; note?: string; json?: boolean },
-): Promise<void> {
-  const [created, validUntil] = await withDatabase((sql) =>
-    sql.begin(async (transaction) => {
-      const [found] = await transaction`
-        select *, revoked_at is not null as revoked, coalesce(expires_at <= now(), false) as expired
-        from api_keys where id = ${id} for update`;
-      const old = found ?? unknownKey(id);
-      const { rate_limit_requests: requests } = old;
-      if (old.revoked) throw new Failure(`Key ${id} is revoked. Create a new one: hotel-api keys create`);
-      if (old.rotated_to)
-        throw new Failure(
-          `Key ${id} was already rotated. Rotate its successor: hotel-api keys rotate ${old.rotated_to}`,
-        );
-      if (old.expired)
-        throw new Failure(
-          `Key ${id} expired at ${isoTime(old.expires_at)}. Create a new one: hotel-api keys create`,
-        );
-      const successor = await createKey(transaction, {
-        name: old.name,
-        scopes: old.scopes,
-        expiresAt: isoTime(old.expires_at),
-        rateLimit: requests && { requests, windowMs: 1000 * old.rate_limit_window_s },
-        collection: old.collection_id,
-        note,
-      });
-      const [row] = await transaction`
-        update api_keys
-        set rotated_to = ${successor.id}, expires_at = least(expires_at, now() + ${graceS} * interval '1 second')
-        where id = ${id} returning expires_at`;
-      return [successor, isoTime(row!.expires_at)] as const;
-    }),
-  );
-  print(json, created, `${SHOWN_ONCE}\nThe old key ${id} remains valid until ${validUntil}.`);
-}
-
-async function usage(
-  id: string | undefined,
-  { days, json }: { days: number; json?: boolean },
-): Promise<void> {
-  const rows = await withDatabase(async (sql) => {
-    const found = await sql`
-      select day::text, key_id as id, name, requests::float8, hotels::float8, bytes::float8
-      from hotel_api_usage left join api_keys on api_keys.id = key_id
-      where day > (now() at time zone 'UTC')::date - ${days}::integer and key_id = coalesce(${id ?? null}, key_id)
-      order by day desc, key_id collate "C"`;
-    const known =
-      id === undefined || found.length > 0 || (await sql`select from api_keys where id = ${id}`).length > 0;
-    return known ? found : unknownKey(id);
+  { grace: graceS = DAY_S, note }: { grace?: number; note?: string },
+) {
+  return sql.begin(async (transaction) => {
+    const old = await readKey(transaction, id);
+    const { state, rotated_to, rate_limit_requests: requests } = old;
+    if (state !== 'active') {
+      const advice = rotated_to ? `rotate ${rotated_to}, its successor` : 'create';
+      throw new Failure(`Key ${id} is ${state}. An active one is needed: hotel-api keys ${advice}`);
+    }
+    const printed = await createKey(transaction, {
+      name: old.name,
+      scopes: old.scopes,
+      expiresAt: isoTime(old.expires_at),
+      rateLimit: requests && { requests, windowMs: 1000 * old.rate_limit_window_s },
+      collection: old.collection_id,
+      note,
+    });
+    const [row] = await transaction`
+      update api_keys
+      set rotated_to = ${printed.id}, expires_at = least(expires_at, now() + ${graceS} * interval '1 second')
+      where id = ${id} returning expires_at`;
+    const until = isoTime(row!.expires_at);
+    return { printed, note: `${SHOWN_ONCE}\nThe old key ${id} remains valid until ${until}.` };
   });
-  print(json, rows);
 }
 
-function unknownKey(id: string): never {
-  throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
+/** Prints what was served; a key that is deleted still has rows. */
+async function usage(sql: Sql, id: string | undefined, { days }: { days: number }) {
+  const printed = await sql`
+    select day::text, key_id as id, name, requests::float8, hotels::float8, bytes::float8
+    from hotel_api_usage left join api_keys on api_keys.id = key_id
+    where day > (now() at time zone 'UTC')::date - ${days}::integer and key_id = coalesce(${id ?? null}, key_id)
+    order by day desc, key_id collate "C"`;
+  if (id !== undefined && printed.length === 0) await readKey(sql, id);
+  return { printed };
 }

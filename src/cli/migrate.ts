@@ -1,9 +1,9 @@
+import type { Sql } from 'postgres';
 import { knownVersion, migrate } from '../postgres/migrate.ts';
 import { warnOfOpenRights } from '../postgres/open-rights.ts';
 import { makeServingLogin } from '../postgres/pooler.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/print.ts';
-import { withDatabase } from './common/session.ts';
+import { onDatabase } from './common/session.ts';
 
 export function addCommand(program: CliCommand): void {
   program
@@ -18,17 +18,14 @@ export function addCommand(program: CliCommand): void {
       'DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate',
       'DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate --serving-login service',
     )
-    .action(run);
+    .action(onDatabase(run));
 }
 
-async function run({ json, servingLogin }: { json?: boolean; servingLogin?: string }): Promise<void> {
-  const result = await withDatabase(async (sql) => {
-    const migrated = await migrate(sql);
-    if (servingLogin !== undefined) await makeServingLogin(sql, servingLogin);
-    for (const warning of await warnOfOpenRights(sql)) process.stderr.write(`${warning}\n`);
-    return migrated;
-  });
+async function run(sql: Sql, { servingLogin }: { servingLogin?: string }) {
+  const printed = await migrate(sql);
+  if (servingLogin !== undefined) await makeServingLogin(sql, servingLogin);
+  for (const warning of await warnOfOpenRights(sql)) process.stderr.write(`${warning}\n`);
   const known = await knownVersion();
   const newer = `The schema is newer than this release (${known}), which supports it.`;
-  print(json, result, result.version > known ? newer : '');
+  return { printed, note: printed.version > known ? newer : '' };
 }

@@ -4,9 +4,8 @@ import { Failure } from '../lib/failure.ts';
 import { parseWhole } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
 import type { CliCommand } from './common/help.ts';
-import { print } from './common/print.ts';
 import { count, Progress } from './common/progress.ts';
-import { withDatabase } from './common/session.ts';
+import { onDatabase } from './common/session.ts';
 import { hotelAt } from './seed/hotel.ts';
 
 const BATCH = 500;
@@ -64,20 +63,15 @@ export function addCommand(program: CliCommand): void {
     .option('--if-empty', 'do nothing and succeed when the table holds hotels')
     .json('{"inserted","seed","today"}')
     .examples('hotel-api seed --hotels 20000', 'hotel-api seed --hotels 1000000 --seed 7')
-    .action(runSeed);
+    .action(onDatabase(runSeed));
 }
 
-async function runSeed(options: {
-  hotels: number;
-  seed: number;
-  ifEmpty?: boolean;
-  json?: boolean;
-}): Promise<void> {
-  const { hotels } = options;
+async function runSeed(sql: Sql, options: { hotels: number; seed: number; ifEmpty?: boolean }) {
   const today = new Date().toISOString().slice(0, 10);
-  const progress = new Progress('seeding', hotels, count('hotel'));
-  const inserted = await withDatabase((sql) =>
-    seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
-  ).finally(() => progress.stop());
-  print(options.json, { inserted, seed: options.seed, today });
+  const progress = new Progress('seeding', options.hotels, count('hotel'));
+  const onProgress = (done: number) => progress.at(done);
+  const inserted = await seed(sql, options.hotels, { ...options, today, onProgress }).finally(() =>
+    progress.stop(),
+  );
+  return { printed: { inserted, seed: options.seed, today } };
 }

@@ -3,12 +3,30 @@ import { readConfig } from '../../config/config.ts';
 import { Failure } from '../../lib/failure.ts';
 import { openDatabase } from '../../postgres/connect.ts';
 import { openDetected, requireOperatorSettings } from '../../postgres/pooler.ts';
+import { print } from './print.ts';
+
+/** Result of a command. A person gets `shown`, by default the same, and the note. */
+interface Result {
+  printed: object;
+  shown?: object | null;
+  note?: string;
+}
+
+/** Returns the action of a command: runs `work` with the database, the arguments and the options, and prints the result. */
+export function onDatabase<Given extends unknown[]>(work: (sql: Sql, ...given: Given) => Promise<Result>) {
+  return async (...given: Given): Promise<void> => {
+    const { printed, note, shown } = await withDatabase((sql) => work(sql, ...given));
+    // the command itself is the last argument
+    const { json } = given.at(-2) as { json?: boolean };
+    print(json, printed, note, shown);
+  };
+}
 
 /**
  * Runs `work` with one connection to the database of DATABASE_URL, and closes it afterwards. It reads no other variable than this
  * and `DATABASE_URL_FILE`. SIGINT and SIGTERM close it with a `Failure`: the database rolls back uncommitted work.
  */
-export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const { DATABASE_URL, DATABASE_URL_FILE } = process.env;
   const { DATABASE_URL: url } = readConfig({ DATABASE_URL, DATABASE_URL_FILE });
   let sql: Sql | undefined;
