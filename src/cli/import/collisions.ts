@@ -8,7 +8,7 @@ const MAX_CHECKS = 20;
 /** Selects the effective lines: the last valid one of each id. */
 const CANDIDATES = `
   select distinct on (id) line, id, channel_id, registry_id
-  from staged where fault is null and id is not null order by id, line desc`;
+  from staged where fault is null order by id, line desc`;
 
 /**
  * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the
@@ -22,49 +22,40 @@ const CANDIDATES = `
 export async function rejectCollisions(transaction: TransactionSql, deleteMissing: boolean): Promise<void> {
   /** Rejects the lines that the query selects with their reasons. Returns true if there are any. */
   const reject = async (query: string): Promise<boolean> => {
-    const rejected = await transaction.unsafe<{ line: string; reason: string }[]>(query);
-    // a line may be listed twice, once for each of its ids
-    const byLine = Map.groupBy(rejected, ({ line }) => line);
-    if (byLine.size === 0) return false;
-    const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
-    await transaction.unsafe(
-      `update staged set fault = reason
-      from unnest($1::bigint[], $2::text[]) as rejected (line, reason) where staged.line = rejected.line`,
-      [[...byLine.keys()], reasons],
-    );
-    return true;
+    // a line may be selected twice, once for each of its ids
+    const { count } = await transaction.unsafe(`
+      update staged set fault = reasons
+      from (
+        select line, string_agg(reason, '; ' order by reason) as reasons from (${query}) as found where reason <> '' group by line
+      ) as rejected
+      where staged.line = rejected.line`);
+    return count > 0;
   };
   await reject(await brokenConstraints(transaction));
-  let checks = 0;
-  do {
-    if (++checks > MAX_CHECKS)
-      throw new Failure(
-        `over ${MAX_CHECKS} hotels pass channel or registry ids on to each other, and the last of them to an id that is taken; nothing was imported. Import the end of such a chain first, in a file of its own.`,
-      );
+  for (let checks = 0; checks < MAX_CHECKS; checks++) {
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
     await transaction.unsafe(`create temporary table candidates on commit drop as ${CANDIDATES}`);
     await transaction`analyze candidates`;
-  } while ((await reject(takenElsewhere(deleteMissing))) || (await reject(CLAIMED_TWICE)));
+    if (!(await reject(takenElsewhere(deleteMissing))) && !(await reject(CLAIMED_TWICE))) return;
+  }
+  throw new Failure(
+    `over ${MAX_CHECKS} hotels pass channel or registry ids on to each other, and the last of them to an id that is taken; nothing was imported. Import the end of such a chain first, in a file of its own.`,
+  );
 }
 
-/** Selects staged lines that violate the table's own constraints, which are checked in addition to `readHotel`. */
+/** Selects staged lines with the table's own constraints that they violate, which are checked in addition to `readHotel`. */
 async function brokenConstraints(transaction: TransactionSql): Promise<string> {
-  const checks = await transaction<{ name: string; expression: string }[]>`
-    select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
-    where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
+  const [row] = await transaction<[{ reasons: string }]>`
+    select string_agg(format('case when (%s) is false then %L end', pg_get_expr(conbin, conrelid),
+      'violates the constraint ' || conname), ', ') as reasons
+    from pg_constraint where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
       select array_agg(attnum) from pg_attribute where attrelid = 'hotels'::regclass and attname = any(${IMPORTED_COLUMNS}))`;
-  const names = checks.map(
-    ({ name, expression }) =>
-      `case when (${expression}) is false then 'violates the constraint ${name.replaceAll("'", "''")}' end`,
-  );
-  return `
-    select line, reason from (select line, concat_ws('; ', ${names.join(', ')}) as reason from staged where fault is null) as checked
-    where reason <> '' order by line`;
+  return `select line, concat_ws('; ', ${row.reasons}) as reason from staged where fault is null`;
 }
 
 /** Selects the lines of a query for each kind of id. */
 const byEachId = (query: (column: string) => string) =>
-  `${query('channel_id')} union all ${query('registry_id')} order by line`;
+  `${query('channel_id')} union all ${query('registry_id')}`;
 
 /** Selects lines with an id of a hotel outside this import. */
 function takenElsewhere(deleteMissing: boolean): string {
