@@ -41,50 +41,43 @@ export async function* joinRows(
   chunks: AsyncIterable<Line[]>,
   { line: header, delimiter }: Header,
 ): AsyncGenerator<Line[]> {
-  let held: Line[] = [];
-  /** Returns the rows of the held lines, and keeps the last lines if their row may continue. */
-  const join = (isEnd: boolean): Line[] => {
-    const rows: Line[] = [];
-    for (let at = 0; at < held.length; at++) {
-      const first = held[at]!;
-      if (!hasOddQuotes(first)) {
-        rows.push(first);
-        continue;
-      }
-      let rowBytes = first.bytes.length;
-      let last = at;
-      let end: Line | undefined;
-      let fits: boolean;
-      // a quote that is not closed ends at the next one, so no line is followed twice
-      do {
-        end = held[++last];
-        rowBytes += 1 + (end?.bytes.length ?? 0);
-        fits = end?.text !== undefined && rowBytes <= LINE_LIMIT_BYTES;
-      } while (fits && !hasOddQuotes(end!));
-      if (!end && !isEnd) {
-        held = held.slice(at);
-        return rows;
-      }
-      const lines = held.slice(at, last + 1);
-      const text = lines.map((line) => line.text).join('\n');
-      if (fits && cellsOf([text], delimiter)?.length === 1) {
-        const bytes = Buffer.from(text);
-        rows.push({ ...end!, number: first.number, bytes, text });
-        at = last;
-      } else {
-        const others = lines.length - 1;
-        const swallowed = others > 0 ? `: it would swallow ${count('line')(others)} after it` : '';
-        rows.push({ ...first, text: undefined, fault: `a quote is not closed${swallowed}` });
-      }
+  let rows: Line[] = [];
+  /** the lines of a row whose quote is open */
+  const open: Line[] = [];
+  let openBytes = 0;
+  const add = (line: Line): void => {
+    const isOdd = hasOddQuotes(line);
+    if (open.length === 0 && !isOdd) {
+      rows.push(line);
+      return;
     }
-    held = [];
-    return rows;
+    open.push(line);
+    openBytes += line.bytes.length + 1;
+    const fits = line.text !== undefined && openBytes <= LINE_LIMIT_BYTES;
+    if (open.length === 1 || (fits && !isOdd)) return;
+    const text = fits ? open.map((each) => each.text).join('\n') : '';
+    if (cellsOf([text], delimiter)?.length === 1)
+      rows.push({ ...line, number: takeOpen()[0]!.number, bytes: Buffer.from(text), text });
+    else rejectFirst();
+  };
+  const takeOpen = (): Line[] => {
+    openBytes = 0;
+    return open.splice(0);
+  };
+  /** Rejects the line whose quote is not closed. Of the others at most the last has one, so each is read twice at most. */
+  const rejectFirst = (): void => {
+    const [first, ...others] = takeOpen();
+    const swallowed = others.length > 0 ? `: it would swallow ${count('line')(others.length)} after it` : '';
+    rows.push({ ...first!, text: undefined, fault: `a quote is not closed${swallowed}` });
+    others.forEach(add);
   };
   for await (const chunk of chunks) {
-    held = [...held, ...chunk.filter(({ number }) => number > header.number)];
-    yield join(false);
+    for (const line of chunk) if (line.number > header.number) add(line);
+    yield rows;
+    rows = [];
   }
-  yield join(true);
+  while (open.length > 0) rejectFirst();
+  yield rows;
 }
 
 const hasOddQuotes = ({ text = '' }: Line) => text.split('"').length % 2 === 0;
