@@ -192,8 +192,8 @@ describe('with few hotels', () => {
   });
 
   test('of a line that is too long the first MiB is kept', async () => {
-    await run('few.ndjson', `${'x'.repeat(3 * 2 ** 20)}\n{"id":"z","name":"Z"}\n`);
-    expect(await rejected()).toBe(`${'x'.repeat(2 ** 20)}\n`);
+    await run('few.ndjson', `${'{"id"'.padEnd(3 * 2 ** 20)}\n{"id":"z","name":"Z"}\n`);
+    expect(await rejected()).toBe(`${'{"id"'.padEnd(2 ** 20)}\n`);
   });
 
   test('a hotel whose JSON is larger than 64 KiB is rejected, and the line is named', async () => {
@@ -210,13 +210,11 @@ describe('with few hotels', () => {
     expect(await readFile(path, 'utf8')).toBe('{"id"\n');
     const { mode } = await lstat(path);
     expect(mode.toString(8)).toBe('100600');
-    expect((await readdir(program.folder)).filter((name) => name.startsWith('.rejected'))).toEqual([]);
   });
 
   test('an import without the rejected lines removes those of an earlier one', async () => {
     expect((await run('nightly.csv', 'id,name\n,Nameless\n')).code).toBe(1);
     expect(await read('nightly.csv.rejected.csv')).toBe('id,name\n,Nameless\n');
-    await put(program, 'nightly.csv.rejected.ndjson', '{}\n');
     expect((await run('nightly.csv', 'id,name\na,A\n')).code).toBe(0);
     expect((await readdir(program.folder)).filter((name) => name.startsWith('nightly'))).toEqual([
       'nightly.csv',
@@ -227,6 +225,9 @@ describe('with few hotels', () => {
     const { failure } = await run('x'.repeat(245), `${linesOf([D])}{\n`);
     expect(failure).toContain('Nothing was imported');
     expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+    if (process.platform !== 'linux') return;
+    // over 1,000 lines that are no hotels, beside which no file can be created
+    await expect(program.here(['import', '/proc/self/smaps'])).rejects.toThrow('Nothing was imported');
   });
 });
 

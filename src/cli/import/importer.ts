@@ -10,7 +10,7 @@ import type { Header } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import { type Counts, compare, write } from './merge.ts';
 import { readRecords } from './records.ts';
-import { removeRejected, writeRejected } from './rejects.ts';
+import { replaceRejected } from './rejects.ts';
 
 export interface ImportOptions {
   dryRun?: boolean;
@@ -76,11 +76,12 @@ export class Importer {
     await rejectCollisions(transaction, deleteMissing);
     const counts = await compare(transaction, deleteMissing);
     const summary = await this.#summarize(transaction, counts);
-    if (summary.rejected > 0) await this.#reject(transaction, summary);
+    const report = (fault: string) => this.#progress.log(fault);
+    const path = await replaceRejected(transaction, this.#source, this.#header, report);
+    if (path) summary.notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
     const fault = await this.#faultOf(transaction, summary.deleted);
     if (fault && !dryRun) throw new Failure([`${fault}; nothing was imported.`, ...summary.notes].join('\n'));
     if (fault) summary.notes.push(`The import would fail: ${fault}.`);
-    if (summary.rejected === 0) await removeRejected(this.#source);
     if (!(await this.#source.isUnchanged()))
       throw new Failure(
         `${this.#source.name} was written or replaced while it was read; nothing was imported.`,
@@ -144,15 +145,6 @@ export class Importer {
       notes.push(`${count('IRI')(convertedUris)} converted to URIs (percent-encoding, punycode).`);
     if (this.#mayBeCut) notes.push('No newline follows the last row: the file may end midway.');
     return { ...counts, rejected: row.rejected, converted_uris: convertedUris, notes };
-  }
-
-  /** Prints the faults of rejected lines, and writes the lines to their file. */
-  async #reject(transaction: TransactionSql, { notes }: Summary): Promise<void> {
-    const faults = transaction`select line, fault from staged where fault is not null order by line`;
-    for await (const rows of faults.cursor(1_000))
-      for (const { line, fault } of rows) this.#progress.log(`line ${line}: ${fault}`);
-    const path = await writeRejected(transaction, this.#source, this.#header);
-    notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
   }
 
   /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */

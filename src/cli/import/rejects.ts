@@ -1,7 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
@@ -9,52 +7,48 @@ import type { Source } from '../common/source.ts';
 import type { Header } from './csv.ts';
 import { readRows } from './records.ts';
 
-/** Returns the path of a file for rejected lines, such as `hotels.ndjson.rejected.ndjson`. */
-const rejectedPath = (source: Source, ending: string) => `${source.name}.rejected.${ending}`;
-
-/** Removes the files of rejected lines that an earlier import of this source left. */
-export async function removeRejected(source: Source): Promise<void> {
-  for (const path of ['ndjson', 'csv'].map((ending) => rejectedPath(source, ending))) {
-    await rm(path, { force: true }).catch((error: Error) => {
-      throw new Failure(
-        `cannot remove ${path}, of an earlier import: ${error.message}. Nothing was imported.`,
-      );
-    });
-  }
-}
-
 /**
- * Writes the rejected lines verbatim, in the order of the source, to a file below the header row of CSV, and returns its path.
- * There they can be corrected and imported. Of a line that is too long only the first MiB is written. The file replaces an
- * earlier one, or a symbolic link, at once, and only its owner may read it. Throws a `Failure` if that fails.
+ * Removes the file of the lines that an earlier import of this source has rejected, or a symbolic link. Reports the faults of the
+ * rejected lines, and writes the lines verbatim, in the order of the source, to a new file below the header row of CSV. There they
+ * can be corrected and imported. Of a line that is too long only the first MiB is written. Only the owner may read the file.
+ * Returns its path, or undefined if no line was rejected. Throws a `Failure` if that fails.
  */
-export async function writeRejected(
+export async function replaceRejected(
   transaction: TransactionSql,
   source: Source,
   header: Header | undefined,
-): Promise<string> {
-  const path = rejectedPath(source, header ? 'csv' : 'ndjson');
-  const rejected = await transaction`select line::float8 from staged where fault is not null`;
-  const numbers = new Set(rejected.map(({ line }) => line));
-  async function* lines(): AsyncGenerator<Buffer | string> {
-    if (header) yield `${header.line.text}\n`;
-    for await (const rows of readRows(source, header))
-      for (const { number, bytes } of rows) {
-        if (!numbers.has(number)) continue;
-        yield bytes;
-        yield '\n';
-      }
+  report: (fault: string) => void,
+): Promise<string | undefined> {
+  const path = `${source.name}.rejected.${header ? 'csv' : 'ndjson'}`;
+  async function* rejected(): AsyncGenerator<{ line: number; fault: string }, undefined> {
+    const found = transaction<{ line: number; fault: string }[]>`
+      select line::float8, fault from staged where fault is not null order by line`;
+    for await (const rows of found.cursor(1_000)) yield* rows;
   }
-  const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
+  const faults = rejected();
   try {
-    await pipeline(lines, createWriteStream(unfinished, { flags: 'wx', mode: 0o600 }));
-    await rename(unfinished, path);
+    await rm(path, { force: true });
+    let { value: next } = await faults.next();
+    if (!next) return undefined;
+    async function* lines(): AsyncGenerator<Buffer | string> {
+      if (header) yield `${header.line.text}\n`;
+      for await (const rows of readRows(source, header))
+        for (const { number, bytes } of rows) {
+          if (number !== next?.line) continue;
+          report(`line ${number}: ${next.fault}`);
+          yield bytes;
+          yield '\n';
+          next = (await faults.next()).value;
+        }
+    }
+    await pipeline(lines, createWriteStream(path, { flags: 'wx', mode: 0o600 }));
     return path;
   } catch (error) {
-    await rm(unfinished, { force: true });
     throw new Failure(
-      `cannot write lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
-        'Free space or allow writing there, and run the same command again.',
+      `cannot write the rejected lines to ${path}: ${(error as Error).message}. Nothing was imported.`,
     );
+  } finally {
+    // an open cursor would block the connection
+    await faults.return(undefined);
   }
 }
