@@ -113,23 +113,23 @@ describe('the wrong kind of file', () => {
   const array = [1, 2, 3].map((i) => ({ id: `h${i}`, name: `Hotel ${i}` }));
 
   test.each([
-    ['hotels.ndjson.zst', zstdCompressSync(json(1, 9)), 'compressed with zstd'],
-    ['hotels.zip', Buffer.from('PK\x03\x04\x14\0\0\0\x08\0'), 'a zip archive or an Excel workbook'],
-    ['marked.csv', Buffer.from(`\ufeff${HEADER}${csv(1, 9)}`, 'utf16le'), 'UTF-16'],
-    ['array.json', JSON.stringify(array), 'a JSON array'],
-    ['objects.json', array.map((one) => JSON.stringify(one, null, 2)).join('\n'), 'JSON over several lines'],
-    ['pipes.csv', 'id|name|city\nh1|Hotel 1|Lyon\n', 'separated by pipes'],
-    ['packed.gz', gzipSync(Buffer.from(json(1, 9), 'utf16le')), 'UTF-16'],
-    ['error.html', '<!DOCTYPE html><title>404</title>\n', 'HTML or XML'],
-  ])('%s is named in one sentence, with exit code 2', async (name, content, kind) => {
-    await expectNothing(run(name, content), `${name} is ${kind}, not NDJSON or CSV`, 2);
+    ['hotels.ndjson.zst', zstdCompressSync(json(1, 9))],
+    ['hotels.zip', Buffer.from('PK\x03\x04\x14\0\0\0\x08\0')],
+    ['marked.csv', Buffer.from(`\ufeff${HEADER}${csv(1, 9)}`, 'utf16le')],
+    ['array.json', JSON.stringify(array)],
+    ['objects.json', array.map((one) => JSON.stringify(one, null, 2)).join('\n')],
+    ['pipes', 'id|name|city\nh1|Hotel 1|Lyon\n'],
+    ['packed.gz', gzipSync(Buffer.from(json(1, 9), 'utf16le'))],
+    ['error.html', '<!DOCTYPE html><title>404</title>\n'],
+    ['headless.csv', 'a,A,4\n'],
+  ])('%s is rejected in one sentence, with exit code 2', async (name, content) => {
+    await expectNothing(run(name, content), `${name} is neither NDJSON nor CSV in UTF-8`, 2);
   });
 
   test.each([
     ['stars.csv', 'id,name,stars\na,A,4\n', /unknown field "stars".*Its fields are/],
     ['twice.csv', 'id,name,id\na,A,a\n', /"id" is repeated/],
     ['nameless.csv', 'id,city\na,Rome\n', /"name" is missing/],
-    ['headless.csv', 'a,A,4\n', /line 1 is no header row.*at least id and name/],
     ['cut.gz', gzipSync(json(1, 900)).subarray(0, 4_000), /corrupt or truncated.*nothing was imported/],
   ])('%s is rejected as a whole, with a remedy', async (name, content, sentence) => {
     await expectNothing(run(name, content), sentence);

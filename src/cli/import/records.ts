@@ -6,21 +6,8 @@ import { type Header, joinRows, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
-/** Kinds of files by their first line, of which each byte is a character, with a remedy. */
-const WRONG_KINDS: [beginning: RegExp, kind: string, remedy: string][] = [
-  [/^\x28\xb5\x2f\xfd/, 'compressed with zstd', 'Unpack it: zstd -dc FILE | hotel-api import -'],
-  [/^PK[\x03\x05]/, 'a zip archive or an Excel workbook', 'Unpack it, or save the sheet as CSV UTF-8.'],
-  [/^(\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/, 'UTF-16', 'Convert it: iconv -f UTF-16 -t UTF-8'],
-  [
-    /^(BZh|\xfd7zXZ|7z\xbc\xaf|\x1f\x8b)/,
-    'packed by another program than gzip, or twice',
-    'Unpack it first.',
-  ],
-  [/^\s*</, 'HTML or XML', 'It may be an error page: look at it.'],
-  [/^[^[{,;\t]*\|/, 'separated by pipes', 'Ask for commas, semicolons or tabs.'],
-  [/^\s*\[/, 'a JSON array', 'Write one hotel a line: jq -c ".[]" FILE | hotel-api import -'],
-  [/^\s*\{\s*$/, 'JSON over several lines', 'Write one hotel a line: jq -c . FILE | hotel-api import -'],
-];
+/** First lines of other files: markup, JSON over several lines, cells between pipes; packed or in UTF-16, by control characters. */
+const OTHER_FILE = /^\s*([<[]|\{\s*$)|^[^{,;\t]*\||[\0-\x08\x0e-\x1f]/;
 
 /** Record of the source: a line of NDJSON or a row of CSV. */
 interface ImportRecord extends Checked {
@@ -29,27 +16,29 @@ interface ImportRecord extends Checked {
 
 /**
  * Returns the header row of CSV, or undefined for NDJSON. The first line that is not blank decides: a brace begins NDJSON, a header
- * row CSV. Otherwise the name of the file decides, with NDJSON as default. Throws a `Failure` for another kind of file, and for
- * CSV with a missing or wrong header row.
+ * row CSV. Throws a `Failure` for a file that is neither, and for a wrong header row.
  */
 export async function detectHeader(source: Source): Promise<Header | undefined> {
-  const { bytes, text, number = 0 } = (await firstLine(source)) ?? {};
-  const beginning = bytes?.toString('latin1').replace(/^\xef\xbb\xbf/, '') ?? '';
-  const [, kind, remedy] = WRONG_KINDS.find(([pattern]) => pattern.test(beginning)) ?? [];
-  if (kind)
-    throw new Failure(`${source.name} is ${kind}, not NDJSON or CSV in UTF-8, gzipped or not. ${remedy}`, 2);
-  if (text === undefined || /^\s*\{/.test(text)) return undefined;
+  const {
+    bytes,
+    number = 0,
+    text = bytes?.toString('latin1') ?? '',
+    fault,
+  } = (await firstLine(source)) ?? {};
+  if (/^\s*\{\s*[^\s\0]/.test(text)) return undefined;
   const header = readHeader({ number, text });
-  if (!header && /\.(csv|tsv)(\.gz)?$/i.test(source.name))
+  if (!header && (fault || OTHER_FILE.test(text) || /\.[ct]sv(\.gz)?$/i.test(source.name)))
     throw new Failure(
-      `${source.name}: line ${number} is no header row. CSV begins with field names of the API, at least id and name, separated by commas, semicolons or tabs.`,
+      `${source.name} is neither NDJSON nor CSV in UTF-8, gzipped or not: line ${number} is no JSON object and no header row with at least id and name. Unpack or convert it; jq -c ".[]" FILE writes one hotel of an array a line.`,
+      2,
     );
-  const { columns = [] } = header ?? {};
+  if (!header) return undefined;
+  const { columns } = header;
   const quoted = (name: string) => JSON.stringify(name);
   const faults = [
     ...columns.filter((name) => !FIELDS.has(name)).map((name) => `unknown field ${quoted(name)}`),
     ...columns.filter((name, i) => columns.indexOf(name) < i).map((name) => `${quoted(name)} is repeated`),
-    ...(header && !columns.includes('name') ? ['"name" is missing'] : []),
+    ...(columns.includes('name') ? [] : ['"name" is missing']),
   ];
   if (faults.length === 0) return header;
   throw new Failure(
