@@ -4,7 +4,7 @@ import { parseAmount } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
 import { onDatabase } from './common/session.ts';
 import { Source } from './common/source.ts';
-import { Importer, type ImportOptions } from './import/importer.ts';
+import { type ImportOptions, importHotels } from './import/importer.ts';
 import { detectHeader } from './import/records.ts';
 
 export function addCommand(program: CliCommand): void {
@@ -44,8 +44,7 @@ async function run(sql: Sql, path: string, options: ImportOptions) {
     throw new Failure('--delete-at-most needs --delete-missing.', 2);
   const source = await Source.open(path);
   try {
-    const importer = new Importer(source, await detectHeader(source), options);
-    const { failed, ...summary } = await importer.run(sql);
+    const { failed, ...summary } = await importHotels(sql, source, await detectHeader(source), options);
     const { inserted, updated, unchanged, deleted, rejected, notes } = summary;
     const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
     const beginning = options.dryRun ? 'Dry run, nothing was changed. An import would be: ' : '';

@@ -243,7 +243,6 @@ test('a person and --json get the same summary, with every counter', async () =>
   expect(printed).toEqual(counts({ inserted: 2, rejected: 1, converted_uris: 1 }));
   expect(printed.notes).toEqual([
     '1 IRI converted to URIs (percent-encoding, punycode).',
-    'No newline follows the last row: the file may end midway.',
     expect.stringMatching(/^The rejected lines are in /),
   ]);
   const { code, stdout } = await program.run(args);

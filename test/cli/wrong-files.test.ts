@@ -53,16 +53,6 @@ describe('a file that is still being written', () => {
     await expectNothing(importing, changed);
   });
 
-  test('is imported without deletions if its last row may be cut', async () => {
-    const cut = `${HEADER}${csv(1, 998)}h999,Hotel 999,Lond`;
-    await expectNothing(run('cut.csv', cut, DELETE), /no newline follows the last row.*nothing was imported/);
-    expect(await run('whole.csv', `${cut}\n`, DELETE)).toMatchObject({ code: 0, deleted: 1 });
-    expect(await run('cut.csv', cut)).toMatchObject({
-      unchanged: 999,
-      notes: ['No newline follows the last row: the file may end midway.'],
-    });
-  });
-
   test('is whole if its last line is a JSON object that is closed', async () => {
     const { length } = 'Hotel 900"}\n';
     const cut = json(1, 900).slice(0, -length);

@@ -19,7 +19,6 @@ test('lines are numbered from 1 and have their bytes, and the last may have no n
   const texts = ['{"a":"é"}', '', '  \r', '{"b":2}\r', '{"c":3}'];
   expect(lines.map(({ number, text }) => [number, text])).toEqual(texts.map((text, i) => [i + 1, text]));
   expect(lines.map(({ bytes }) => String(bytes))).toEqual(texts);
-  expect(lines.map(({ isUnfinished }) => isUnfinished)).toEqual([false, false, false, false, true]);
 });
 
 test('a line over 1 MiB or of other bytes than UTF-8 is a fault, and the next lines are read', async () => {

@@ -13,8 +13,6 @@ export interface Line {
   /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
   fault: string;
-  /** the file ends without a newline after it */
-  isUnfinished: boolean;
 }
 
 /**
@@ -25,13 +23,13 @@ export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<
   let number = 0;
   let begun: Buffer[] = [];
   let begunBytes = 0;
-  const finish = (rest: Buffer, isUnfinished = false): Line => {
+  const finish = (rest: Buffer): Line => {
     const stored = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
     const isLong = begunBytes + rest.length > LINE_LIMIT_BYTES;
     const bytes = stored.subarray(0, LINE_LIMIT_BYTES);
     begun = [];
     begunBytes = 0;
-    return { number: ++number, bytes, ...readText(bytes, isLong), isUnfinished };
+    return { number: ++number, bytes, ...readText(bytes, isLong) };
   };
   for await (const piece of pieces) {
     const lines: Line[] = [];
@@ -46,7 +44,7 @@ export async function* readLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<
     begunBytes += rest.length;
     yield lines;
   }
-  if (begunBytes > 0) yield [finish(Buffer.alloc(0), true)];
+  if (begunBytes > 0) yield [finish(Buffer.alloc(0))];
 }
 
 function readText(bytes: Buffer, isLong: boolean): Pick<Line, 'text' | 'fault'> {

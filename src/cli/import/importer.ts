@@ -30,44 +30,25 @@ export interface Summary extends Counts {
 }
 
 /**
- * Import in one transaction. The lines are read into a staging table, checked there, and merged into the hotels. The merge
- * compares sets, so a wrong line needs no savepoint, and unchanged hotels are not written.
+ * Runs an import when it is its turn, in one transaction. The lines are read into a staging table, checked there, and merged into
+ * the hotels. The merge compares sets, so a wrong line needs no savepoint, and unchanged hotels are not written.
+ * `failed`: a line was rejected, or an import would have failed.
  */
-export class Importer {
-  readonly #source: Source;
-  readonly #header: Header | undefined;
-  readonly #options: ImportOptions;
-  readonly #read = { lines: 0, convertedUris: 0 };
-  /** a row of CSV that no newline follows may be cut; a cut line of NDJSON is invalid */
-  #mayBeCut = false;
-  #progress: Progress;
-
-  constructor(source: Source, header: Header | undefined, options: ImportOptions) {
-    this.#source = source;
-    this.#header = header;
-    this.#options = options;
-    this.#progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
-  }
-
-  /** Runs the import when it is its turn. `failed`: a line was rejected, or an import would have failed. */
-  async run(sql: Sql): Promise<Summary & { failed: boolean }> {
-    try {
-      const summary = await sql.begin((transaction) => this.#run(transaction));
-      if (!this.#options.dryRun) await analyzeTables(sql);
-      return summary;
-    } finally {
-      this.#progress.stop();
-    }
-  }
-
-  async #run(transaction: TransactionSql): Promise<Summary & { failed: boolean }> {
-    const { dryRun = false, deleteMissing = false } = this.#options;
+export async function importHotels(
+  sql: Sql,
+  source: Source,
+  header: Header | undefined,
+  options: ImportOptions,
+): Promise<Summary & { failed: boolean }> {
+  const { dryRun = false, deleteMissing = false } = options;
+  let progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
+  const run = async (transaction: TransactionSql) => {
     await transaction`set local statement_timeout = 0`;
     // a transaction whose client has disconnected must not keep its locks
     await transaction`set local client_connection_check_interval = '1s'`;
     await transaction`set local work_mem = '64MB'`;
-    await this.#takeTurn(transaction);
-    await this.#stage(transaction);
+    await takeTurn(transaction, progress);
+    await stage(transaction, source, header, progress);
     if (!dryRun) {
       await transaction`set local lock_timeout = '30s'`;
       // other writers of hotels wait until the transaction ends; readers do not
@@ -75,93 +56,103 @@ export class Importer {
     }
     await rejectCollisions(transaction, deleteMissing);
     const counts = await compare(transaction, deleteMissing);
-    const summary = await this.#summarize(transaction, counts);
-    const report = (fault: string) => this.#progress.log(fault);
-    const path = await replaceRejected(transaction, this.#source, this.#header, report);
-    if (path) summary.notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
-    const fault = await this.#faultOf(transaction, summary.deleted);
-    if (fault && !dryRun) throw new Failure([`${fault}; nothing was imported.`, ...summary.notes].join('\n'));
-    if (fault) summary.notes.push(`The import would fail: ${fault}.`);
-    if (!(await this.#source.isUnchanged()))
-      throw new Failure(
-        `${this.#source.name} was written or replaced while it was read; nothing was imported.`,
-      );
+    const staged = await countStaged(transaction);
+    const notes: string[] = [];
+    if (staged.converted_uris > 0)
+      notes.push(`${count('IRI')(staged.converted_uris)} converted to URIs (percent-encoding, punycode).`);
+    const path = await replaceRejected(transaction, source, header, (fault) => progress.log(fault));
+    if (path) notes.push(`The rejected lines are in ${path}: correct them and import that file.`);
+    const fault = faultOf(staged, counts.deleted, options);
+    if (fault && !dryRun)
+      throw new Failure([`${source.name}: ${fault}; nothing was imported.`, ...notes].join('\n'));
+    if (fault) notes.push(`The import would fail: ${fault}.`);
+    if (!(await source.isUnchanged()))
+      throw new Failure(`${source.name} was written or replaced while it was read; nothing was imported.`);
     if (!dryRun) {
-      this.#progress.stop();
-      const progress = new Progress('merging', counts.inserted + counts.updated, count('hotel'));
-      this.#progress = progress;
+      progress.stop();
+      progress = new Progress('merging', counts.inserted + counts.updated, count('hotel'));
       await write(transaction, deleteMissing, counts, (hotels) => progress.at(hotels));
     }
-    return { ...summary, failed: summary.rejected > 0 || fault !== undefined };
+    const { rejected, converted_uris } = staged;
+    return { ...counts, rejected, converted_uris, notes, failed: rejected > 0 || fault !== undefined };
+  };
+  try {
+    const summary = await sql.begin(run);
+    if (!dryRun) await analyzeTables(sql);
+    return summary;
+  } finally {
+    progress.stop();
   }
+}
 
-  /**
-   * Waits until no other import runs on this database, so that an older one that ends last overwrites no newer hotels. The
-   * turn is a lock that ends with the transaction, so one connection suffices, also of a pooler.
-   */
-  async #takeTurn(transaction: TransactionSql): Promise<void> {
-    const [other] = await transaction<{ described: string }[]>`
-      select format('another import is running (%s from %s since %s, backend %s)', usename,
-        coalesce(host(client_addr), 'this host'), xact_start, pid) as described
-      from pg_stat_activity join pg_locks using (pid)
-      where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted
-        and datname = current_database() and pid <> pg_backend_pid() limit 1`;
-    if (other) this.#progress.log(`waiting: ${other.described}`);
-    await transaction`lock table hotel_api_importer in exclusive mode`;
-  }
+/**
+ * Waits until no other import runs on this database, so that an older one that ends last overwrites no newer hotels. The
+ * turn is a lock that ends with the transaction, so one connection suffices, also of a pooler.
+ */
+async function takeTurn(transaction: TransactionSql, progress: Progress): Promise<void> {
+  const [other] = await transaction<{ described: string }[]>`
+    select format('another import is running (%s from %s since %s, backend %s)', usename,
+      coalesce(host(client_addr), 'this host'), xact_start, pid) as described
+    from pg_stat_activity join pg_locks using (pid)
+    where locktype = 'relation' and relation = 'hotel_api_importer'::regclass and granted
+      and datname = current_database() and pid <> pg_backend_pid() limit 1`;
+  if (other) progress.log(`waiting: ${other.described}`);
+  await transaction`lock table hotel_api_importer in exclusive mode`;
+}
 
-  /** Reads the source into the temporary table `staged`: its checked records, of which a valid one has a null `fault`. */
-  async #stage(transaction: TransactionSql): Promise<void> {
-    await transaction.unsafe(`
-      create temporary table staged on commit drop as
-      select 0::bigint as line, null::text as fault, ${IMPORTED_COLUMNS.join(', ')} from hotels with no data`);
-    await copyIn(transaction, 'copy staged from stdin', () => this.#rows());
-    await transaction`create unique index on staged (line)`;
-    await transaction`analyze staged`;
-  }
-
-  /** Yields the rows of `staged`, and counts. */
-  async *#rows(): AsyncGenerator<string> {
-    const read = this.#read;
-    for await (const records of readRecords(this.#source, this.#header)) {
-      let rows = '';
-      for (const { at, hotel, fault, convertedUris } of records) {
-        read.lines++;
-        if (fault === undefined) read.convertedUris += convertedUris;
-        if (at.isUnfinished && this.#header) this.#mayBeCut = true;
-        rows += copyRow([at.number, fault, ...IMPORTED_COLUMNS.map((column) => hotel[column])]);
-      }
-      this.#progress.at(this.#source.positionBytes);
-      if (rows !== '') yield rows;
+/** Reads the source into the temporary table `staged`: its checked records, of which a valid one has a null `fault`. */
+async function stage(
+  transaction: TransactionSql,
+  source: Source,
+  header: Header | undefined,
+  progress: Progress,
+): Promise<void> {
+  await transaction.unsafe(`
+    create temporary table staged on commit drop as
+    select 0::bigint as line, null::text as fault, 0 as converted_uris, ${IMPORTED_COLUMNS.join(', ')}
+    from hotels with no data`);
+  async function* rows(): AsyncGenerator<string> {
+    for await (const records of readRecords(source, header)) {
+      let text = '';
+      for (const { line, hotel, fault, convertedUris } of records)
+        text += copyRow([line, fault, convertedUris, ...IMPORTED_COLUMNS.map((column) => hotel[column])]);
+      progress.at(source.positionBytes);
+      if (text !== '') yield text;
     }
   }
+  await copyIn(transaction, 'copy staged from stdin', rows);
+  await transaction`create unique index on staged (line)`;
+  await transaction`analyze staged`;
+}
 
-  async #summarize(transaction: TransactionSql, counts: Counts): Promise<Summary> {
-    const [row] = await transaction<[{ rejected: number }]>`
-      select count(fault)::float8 as rejected from staged`;
-    const { convertedUris } = this.#read;
-    const notes: string[] = [];
-    if (convertedUris > 0)
-      notes.push(`${count('IRI')(convertedUris)} converted to URIs (percent-encoding, punycode).`);
-    if (this.#mayBeCut) notes.push('No newline follows the last row: the file may end midway.');
-    return { ...counts, rejected: row.rejected, converted_uris: convertedUris, notes };
-  }
+/** Counts of the staged lines, and the number of hotels in the table. */
+interface Staged {
+  lines: number;
+  rejected: number;
+  withoutId: number;
+  converted_uris: number;
+  hotels: number;
+}
 
-  /** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
-  async #faultOf(transaction: TransactionSql, deleted: number): Promise<string | undefined> {
-    const { deleteMissing, deleteAtMost = parseAmount('20%') } = this.#options;
-    if (this.#read.lines === 0) return `${this.#source.name}: no hotel in the input`;
-    if (!deleteMissing) return undefined;
-    if (this.#mayBeCut)
-      return 'no newline follows the last row, so --delete-missing might delete the hotels of rows that are cut off: if the file is whole, add a newline';
-    const [found] = await transaction<[{ hotels: number; withoutId: number }]>`
-      select (select count(*) from hotels)::float8 as hotels, count(*)::float8 as "withoutId"
-      from staged where id is null and fault is not null`;
-    const { hotels, withoutId } = found;
-    if (withoutId > 0)
-      return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
-    const allowed = deleteAtMost(hotels);
-    if (deleted <= allowed) return undefined;
-    return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
-  }
+async function countStaged(transaction: TransactionSql): Promise<Staged> {
+  const [counts] = await transaction<[Staged]>`
+    select count(*)::float8 as lines, count(fault)::float8 as rejected, (count(*) - count(id))::float8 as "withoutId",
+      coalesce(sum(converted_uris) filter (where fault is null), 0)::float8 as converted_uris,
+      (select count(*) from hotels)::float8 as hotels
+    from staged`;
+  return counts;
+}
+
+/** Returns why the source may not be the one that was meant, so that nothing may be imported; undefined if it may. */
+function faultOf(
+  { lines, withoutId, hotels }: Staged,
+  deleted: number,
+  { deleteMissing, deleteAtMost = parseAmount('20%') }: ImportOptions,
+): string | undefined {
+  if (lines === 0) return 'no hotel in the input';
+  if (deleteMissing && withoutId > 0)
+    return `${withoutId} rejected line(s) have no readable id, so --delete-missing might delete their hotels: correct them in the whole file`;
+  const allowed = deleteAtMost(hotels);
+  if (deleted <= allowed) return undefined;
+  return `${deleted} of ${hotels} hotels would be deleted, at most ${allowed} may be (--delete-at-most)`;
 }

@@ -11,7 +11,7 @@ const OTHER_FILE = /^\s*([<[]|\{\s*$)|^[^{,;\t]*\||[\0-\x08\x0e-\x1f]/;
 
 /** Record of the source: a line of NDJSON or a row of CSV. */
 interface ImportRecord extends Checked {
-  at: Line;
+  line: number;
 }
 
 /**
@@ -66,11 +66,11 @@ export async function* readRecords(source: Source, header?: Header): AsyncGenera
     const rows = chunk.filter(({ text }) => text?.trim() !== '');
     const texts = rows.flatMap(({ text }) => text ?? []);
     const contents = (header ? parseRows(texts, header) : texts.map(parseHotel)).values();
-    yield rows.flatMap((at) => {
-      const content = at.text === undefined ? new Error(at.fault) : contents.next().value;
+    yield rows.flatMap(({ number, text, fault }) => {
+      const content = text === undefined ? new Error(fault) : contents.next().value;
       if (content === undefined) return [];
       const checked = readHotel(content);
-      return { ...checked, fault: checked.fault && printable(checked.fault), at };
+      return { ...checked, fault: checked.fault && printable(checked.fault), line: number };
     });
   }
 }
