@@ -2,7 +2,7 @@
 import { addCommands } from './cli/commands.ts';
 import { explainError } from './cli/common/explain-error.ts';
 import { CliCommand, pointToHelp } from './cli/common/help.ts';
-import { printable } from './cli/common/printable.ts';
+import { printable } from './cli/common/print.ts';
 import { withAddressFiles } from './config/address-files.ts';
 
 const DONE = 0;

@@ -3,13 +3,10 @@ import { MAX_ID_CHARACTERS } from '../hotels/namespace.ts';
 import { Failure } from '../lib/failure.ts';
 import { parseText } from './common/arguments.ts';
 import type { CliCommand } from './common/help.ts';
-import { type Line, readLines } from './common/lines.ts';
-import { bytes, count, Progress } from './common/progress.ts';
+import { bytes, Progress } from './common/progress.ts';
 import { onDatabase } from './common/session.ts';
-import { Source } from './common/source.ts';
+import { type Line, Source } from './common/source.ts';
 
-/** Maximum number of printed lines of each kind. */
-const FIRST_LINES = 20;
 /** Number of changes from which the statistics of the table are outdated. */
 const MANY_MEMBERS = 1_000;
 const FORM = '{"id","name","hotels","unknown","keys"}';
@@ -158,13 +155,9 @@ async function changeMembers(sql: Sql, collection: string, path: string, action:
             select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
         : transaction`
             delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
-      report(progress, rejected);
-      const named = unknown.map(
-        ({ id }) => `line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`,
-      );
-      report(progress, named);
-      const counts = { unknown: unknown.length, rejected: rejected.length };
-      return { changed, unchanged: ids.length - changed, ...counts };
+      for (const { id } of unknown)
+        progress.log(`line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`);
+      return { changed, unchanged: ids.length - changed, unknown: unknown.length, rejected };
     });
     // until it is analyzed, lists of a large new collection sort all of its members
     if (outcome.changed >= MANY_MEMBERS) await sql`analyze collection_hotels`;
@@ -175,26 +168,22 @@ async function changeMembers(sql: Sql, collection: string, path: string, action:
   }
 }
 
-/** Returns the ids with their first lines, and the faults of lines without one. */
+/** Returns the ids with their first lines, and how many lines have none; these are reported. */
 async function readIds(source: Source, progress: Progress) {
   const lineOf = new Map<string, number>();
-  const rejected: string[] = [];
-  for await (const lines of readLines(source.read())) {
+  let rejected = 0;
+  for await (const lines of source.lines()) {
     progress.at(source.positionBytes);
     for (const line of lines) {
       if (line.text?.trim() === '') continue;
       const { id, fault } = readId(line);
-      if (id === undefined) rejected.push(`line ${line.number}: ${fault}`);
-      else if (!lineOf.has(id)) lineOf.set(id, line.number);
+      if (id === undefined) {
+        rejected++;
+        progress.log(`line ${line.number}: ${fault}`);
+      } else if (!lineOf.has(id)) lineOf.set(id, line.number);
     }
   }
   return { lineOf, rejected };
-}
-
-/** Prints the first faults, and how many there are besides. */
-function report(progress: Progress, faults: string[]): void {
-  for (const fault of faults.slice(0, FIRST_LINES)) progress.log(fault);
-  if (faults.length > FIRST_LINES) progress.log(`and ${count('more line')(faults.length - FIRST_LINES)}`);
 }
 
 /** Reads the id of a hotel, which is the `id` of a JSON object or the trimmed line itself, or the fault of the line. */

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { insertHotels } from '../support/rows.ts';
 import { Program, put } from './program.ts';
@@ -48,10 +49,9 @@ describe('collections', () => {
   test('reject lines without an id, and accept the others', async () => {
     const lines = `{"id":"a"}\n{"id":5}\n{"name":"x"}\n{broken\n{"id":"${'x'.repeat(256)}"}\n{"id":"b"}\n{"id":"{odd"}\n`;
     expect(await add(lines)).toEqual({ ...none, code: 1, added: 3, rejected: 4 });
-    const path = await put(program, 'ids', 'x'.repeat(256).concat('\n').repeat(30));
-    const { stderr } = await program.here(['collections', 'add', 'acme', path]);
+    const { stderr } = await program.here(['collections', 'add', 'acme', join(program.folder, 'ids')]);
     expect(stderr).toMatch(
-      /^line 1: an id must have 1 to 255 characters\n(line .*\n){19}and 10 more lines\n$/,
+      /^line 2: .*\nline 3: .*\nline 4: .*\nline 5: an id must have 1 to 255 characters\n$/,
     );
   });
 

@@ -1,4 +1,5 @@
-import { printable } from './printable.ts';
+/** Characters that control a terminal or the direction of text: C0 except tab and newline, DEL, C1, bidi controls. */
+const COMMANDS = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
  * Prints the result of a command on standard output. With `asJson` that is one JSON document; for a person it is `shown` as a
@@ -31,4 +32,9 @@ export function inColumns(rows: unknown[][]): string {
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column]!, cell.length);
   const lines = cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '));
   return lines.map((line) => line.trimEnd()).join('\n');
+}
+
+/** Replaces each control character by its JSON escape, so that data cannot control a terminal. */
+export function printable(text: string): string {
+  return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,4 +1,4 @@
-import { printable } from './printable.ts';
+import { printable } from './print.ts';
 
 const LINE_EVERY_MS = 5_000;
 const DRAW_EVERY_MS = 100;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Line, readLines } from '../common/lines.ts';
+import { type Line, readLines } from '../common/source.ts';
 import { joinRows, parseRows, readHeader } from './csv.ts';
 
 const MIB = 1024 * 1024;

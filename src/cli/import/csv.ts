@@ -1,8 +1,8 @@
 import { parse } from 'csv-parse/sync';
 import { Hotel, valueSchemaOf } from '../../hotels/hotel.ts';
 import { FIELDS_OF_ROW } from '../../hotels/row.ts';
-import { LINE_LIMIT_BYTES, type Line } from '../common/lines.ts';
 import { count } from '../common/progress.ts';
+import { LINE_LIMIT_BYTES, type Line } from '../common/source.ts';
 
 const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set<string>(

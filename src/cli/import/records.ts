@@ -1,7 +1,6 @@
 import { Failure } from '../../lib/failure.ts';
-import { type Line, readLines } from '../common/lines.ts';
-import { printable } from '../common/printable.ts';
-import type { Source } from '../common/source.ts';
+import { printable } from '../common/print.ts';
+import type { Line, Source } from '../common/source.ts';
 import { type Header, joinRows, parseRows, readHeader } from './csv.ts';
 import { type Checked, IMPORTED_COLUMNS, readHotel } from './hotel.ts';
 
@@ -47,7 +46,7 @@ export async function detectHeader(source: Source): Promise<Header | undefined> 
 }
 
 async function firstLine(source: Source): Promise<Line | undefined> {
-  for await (const lines of readLines(source.read())) {
+  for await (const lines of source.lines()) {
     const first = lines.find(({ text }) => text?.trim() !== '');
     if (first) return first;
   }
@@ -56,7 +55,7 @@ async function firstLine(source: Source): Promise<Line | undefined> {
 
 /** Reads the lines of NDJSON or the rows of CSV; yields an array for each chunk of the source. */
 export function readRows(source: Source, header: Header | undefined): AsyncGenerator<Line[]> {
-  const lines = readLines(source.read());
+  const lines = source.lines();
   return header ? joinRows(lines, header) : lines;
 }
 

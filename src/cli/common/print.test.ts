@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { rowsOf } from './print.ts';
-import { printable } from './printable.ts';
+import { printable, rowsOf } from './print.ts';
 
 it('control characters become JSON escapes, in tables blanks, and other text is unchanged', () => {
   expect(printable('a\x1b[2Jb\x9b31m\x07\r\0\x7f\u202e')).toBe(

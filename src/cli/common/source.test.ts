@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Line, readLines } from './lines.ts';
+import { type Line, readLines } from './source.ts';
 
 const MIB = 1024 * 1024;
 const PIECE = 64 * 1024;
