@@ -2,7 +2,7 @@ import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
 /** Number of hotels an import touched; a hotel with several lines counts once, by its last. */
-export interface Counts {
+interface Counts {
   inserted: number;
   updated: number;
   unchanged: number;
