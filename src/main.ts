@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { addCommands } from './cli/commands.ts';
 import { explainError } from './cli/common/explain-error.ts';
-import { CliCommand, pointToHelp } from './cli/common/help.ts';
+import { CliCommand } from './cli/common/help.ts';
 import { printable } from './cli/common/print.ts';
 import { withAddressFiles } from './config/address-files.ts';
 
@@ -14,13 +14,13 @@ const program = new CliCommand('hotel-api')
     'The hotel API and its operation. Environment variables configure every command; see: hotel-api config',
   )
   .exitOverride()
+  .showHelpAfterError('The option --help explains the command.')
   .addHelpText(
     'after',
     '\nExit codes: 0 done, 1 failed, 2 wrong usage.\nHelp for a command: hotel-api COMMAND --help',
   );
 
 await addCommands(program, process.argv[2]);
-pointToHelp(program);
 
 // The reader of a pipe may close it before everything is printed, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -57,11 +57,11 @@ test.each([
   ['import --help', 0, 'Usage: hotel-api import'],
   ['import no-such-file', 1, 'cannot read no-such-file'],
   ['import hotels.ndjson', 0, ' unchanged, 0 deleted, 0 rejected'],
-  ['imprt', 2, 'Did you mean import?)\nHelp: hotel-api --help'],
-  ['import', 2, 'Help: hotel-api import --help'],
-  ['keys rotate key_x --grace soon', 2, 'Help: hotel-api keys rotate --help'],
-  ['keys create --name x --scope admin', 2, 'Help: hotel-api keys create --help'],
-  ['seed', 2, 'Help: hotel-api seed --help'],
+  ['imprt', 2, 'Did you mean import?)\nThe option --help'],
+  ['import', 2, 'The option --help explains the command.'],
+  ['keys rotate key_x --grace soon', 2, 'The option --help explains the command.'],
+  ['keys create --name x --scope admin', 2, 'The option --help explains the command.'],
+  ['seed', 2, 'The option --help explains the command.'],
   ['keys revoke key_unknown', 1, 'key_unknown'],
 ])('elsewhere the lines of `%s` are plain; the exit code is %d', async (args, code, said) => {
   const outcome = await program.run(args.split(' '));

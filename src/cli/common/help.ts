@@ -16,9 +16,3 @@ export class CliCommand extends Command {
     return this.option('--json', `print one JSON document: ${form}`);
   }
 }
-
-/** Makes usage errors of a command and its subcommands point to the help of that command. */
-export function pointToHelp(command: Command, path = command.name()): void {
-  command.showHelpAfterError(`Help: ${path} --help`);
-  for (const child of command.commands) pointToHelp(child, `${path} ${child.name()}`);
-}
