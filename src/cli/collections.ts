@@ -141,8 +141,8 @@ async function changeMembers(sql: Sql, collection: string, path: string, action:
   const source = await Source.open(path);
   const progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
   try {
-    const { lineOf, rejected } = await readIds(source, progress);
-    const ids = [...lineOf.keys()];
+    const { named, rejected } = await readIds(source, progress);
+    const ids = [...named];
     const outcome = await sql.begin(async (transaction) => {
       await transaction`set local statement_timeout = 0`;
       await requireCollection(transaction, collection);
@@ -155,8 +155,7 @@ async function changeMembers(sql: Sql, collection: string, path: string, action:
             select ${collection}, id from unnest(${ids}::text[]) as named (id) order by id on conflict do nothing`
         : transaction`
             delete from collection_hotels where collection_id = ${collection} and hotel_id = any(${ids}::text[])`);
-      for (const { id } of unknown)
-        progress.log(`line ${lineOf.get(id)}: no hotel has the id ${JSON.stringify(id)}`);
+      for (const { id } of unknown) progress.log(`no hotel has the id ${JSON.stringify(id)}`);
       return { changed, unchanged: ids.length - changed, unknown: unknown.length, rejected };
     });
     // until it is analyzed, lists of a large new collection sort all of its members
@@ -168,22 +167,21 @@ async function changeMembers(sql: Sql, collection: string, path: string, action:
   }
 }
 
-/** Returns the ids with their first lines, and how many lines have none; these are reported. */
+/** Returns the ids, and how many lines have none; these are reported. */
 async function readIds(source: Source, progress: Progress) {
-  const lineOf = new Map<string, number>();
+  const named = new Set<string>();
   let rejected = 0;
   for await (const lines of source.lines()) {
     progress.at(source.positionBytes);
     for (const line of lines) {
       if (line.text?.trim() === '') continue;
       const { id, fault } = readId(line);
-      if (id === undefined) {
-        rejected++;
-        progress.log(`line ${line.number}: ${fault}`);
-      } else if (!lineOf.has(id)) lineOf.set(id, line.number);
+      if (id !== undefined) named.add(id);
+      else progress.log(`line ${line.number}: ${fault}`);
+      if (fault) rejected++;
     }
   }
-  return { lineOf, rejected };
+  return { named, rejected };
 }
 
 /** Reads the id of a hotel, which is the `id` of a JSON object or the trimmed line itself, or the fault of the line. */

@@ -41,7 +41,7 @@ describe('collections', () => {
     const { code, stdout, stderr } = await program.here(['collections', 'add', 'acme', path]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^added +2\nunchanged +0\nunknown +1\nrejected +0$/m);
-    expect(stderr).toContain('line 1: no hotel has the id "later"');
+    expect(stderr).toContain('no hotel has the id "later"');
     expect(await members()).toEqual(['a', 'later']);
     expect(await program.jsonHere(['collections', 'show', 'acme'])).toMatchObject({ hotels: 1, unknown: 1 });
   });
