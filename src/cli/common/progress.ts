@@ -1,6 +1,5 @@
 import { printable } from './print.ts';
 
-const LINE_EVERY_MS = 5_000;
 const DRAW_EVERY_MS = 100;
 /** Returns to the beginning of the line of a terminal, and clears it. */
 const CLEAR = '\r\x1b[K';
@@ -15,13 +14,12 @@ export function count(thing: string): (value: number) => string {
   return (value) => `${Math.round(value).toLocaleString('en')} ${thing}${value === 1 ? '' : 's'}`;
 }
 
-/** Progress of a long command on standard error: one line that changes on a terminal, else a line every five seconds. */
+/** Progress of a long command: one line of standard error that changes, if that is a terminal. */
 export class Progress {
   readonly #doing: string;
   readonly #format: (value: number) => string;
   readonly #total: number;
-  #shownAtMs = process.stderr.isTTY ? -Infinity : performance.now();
-  #isDrawn = false;
+  #shownAtMs = -Infinity;
 
   /** Takes the label, the total of `at`, and the formatter of its values. */
   constructor(doing: string, total: number, format: (value: number) => string) {
@@ -34,13 +32,12 @@ export class Progress {
   at(value: number): void {
     const { isTTY, columns } = process.stderr;
     const nowMs = performance.now();
-    if (nowMs - this.#shownAtMs < (isTTY ? DRAW_EVERY_MS : LINE_EVERY_MS)) return;
+    if (!isTTY || nowMs - this.#shownAtMs < DRAW_EVERY_MS) return;
     this.#shownAtMs = nowMs;
     const percent = Math.floor((100 * value) / Math.max(1, this.#total));
     const line = `${this.#doing}: ${percent} %, ${this.#format(value)} of ${this.#format(this.#total)}`;
     // a wrapped line could not be cleared
-    process.stderr.write(isTTY ? `${CLEAR}${line.slice(0, (columns || Infinity) - 1)}` : `${line}\n`);
-    this.#isDrawn = isTTY;
+    process.stderr.write(`${CLEAR}${line.slice(0, (columns || Infinity) - 1)}`);
   }
 
   /** Writes a permanent line. */
@@ -51,7 +48,6 @@ export class Progress {
 
   /** Removes the line that changes; may be called twice. */
   stop(): void {
-    if (this.#isDrawn) process.stderr.write(CLEAR);
-    this.#isDrawn = false;
+    if (process.stderr.isTTY) process.stderr.write(CLEAR);
   }
 }
