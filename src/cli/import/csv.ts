@@ -19,28 +19,25 @@ const NULLS = new Set(['NULL', '\\N']);
 
 /** Header row of CSV, with commas, semicolons or tabs. */
 export interface Header {
-  line: { number: number; text: string };
+  text: string;
   delimiter: string;
   columns: string[];
 }
 
 /** Returns the header row that a line holds; undefined if it has no field `id`. */
-export function readHeader(line: { number: number; text: string }): Header | undefined {
+export function readHeader(text: string): Header | undefined {
   for (const delimiter of DELIMITERS) {
-    const columns = cellsOf([line.text], delimiter)?.[0]?.map((cell) => cell.trim());
-    if (columns?.includes('id')) return { line, delimiter, columns };
+    const columns = cellsOf([text], delimiter)?.[0]?.map((cell) => cell.trim());
+    if (columns?.includes('id')) return { text, delimiter, columns };
   }
   return undefined;
 }
 
 /**
- * Joins the lines of each row below the header that spans several, of at most 1 MiB. If a quote is not closed, only its line
+ * Joins the lines of each row that spans several, of at most 1 MiB. If a quote is not closed, only its line
  * is wrong, and reading continues at the next one: an open quote takes no other hotel with it.
  */
-export async function* joinRows(
-  chunks: AsyncIterable<Line[]>,
-  { line: header, delimiter }: Header,
-): AsyncGenerator<Line[]> {
+export async function* joinRows(chunks: AsyncIterable<Line[]>, delimiter: string): AsyncGenerator<Line[]> {
   let rows: Line[] = [];
   /** the lines of a row whose quote is open */
   const open: Line[] = [];
@@ -72,7 +69,7 @@ export async function* joinRows(
     others.forEach(add);
   };
   for await (const chunk of chunks) {
-    for (const line of chunk) if (line.number > header.number) add(line);
+    chunk.forEach(add);
     yield rows;
     rows = [];
   }
@@ -82,7 +79,7 @@ export async function* joinRows(
 
 const hasOddQuotes = ({ text = '' }: Line) => text.split('"').length % 2 === 0;
 
-/** Reads each row as an object, an `Error` with its fault, or undefined if it repeats the header. */
+/** Reads each row as an object, an `Error` with its fault, or undefined if it is the header row, also repeated. */
 export function parseRows(texts: string[], header: Header): unknown[] {
   // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
   const rows = cellsOf(texts, header.delimiter);

@@ -25,7 +25,7 @@ export async function detectHeader(source: Source): Promise<Header | undefined> 
     fault,
   } = (await firstLine(source)) ?? {};
   if (/^\s*\{\s*[^\s\0]/.test(text)) return undefined;
-  const header = readHeader({ number, text });
+  const header = readHeader(text);
   if (!header && (fault || OTHER_FILE.test(text) || /\.[ct]sv(\.gz)?$/i.test(source.name)))
     throw new Failure(
       `${source.name} is neither NDJSON nor CSV in UTF-8, gzipped or not: line ${number} is no JSON object and no header row with at least id and name. Unpack or convert it; jq -c ".[]" FILE writes one hotel of an array a line.`,
@@ -56,10 +56,10 @@ async function firstLine(source: Source): Promise<Line | undefined> {
 /** Reads the lines of NDJSON or the rows of CSV; yields an array for each chunk of the source. */
 export function readRows(source: Source, header: Header | undefined): AsyncGenerator<Line[]> {
   const lines = source.lines();
-  return header ? joinRows(lines, header) : lines;
+  return header ? joinRows(lines, header.delimiter) : lines;
 }
 
-/** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and repeated header rows. */
+/** Reads and checks the records; yields an array for each chunk of the source. Omits blank lines and header rows. */
 export async function* readRecords(source: Source, header?: Header): AsyncGenerator<ImportRecord[], void> {
   for await (const chunk of readRows(source, header)) {
     const rows = chunk.filter(({ text }) => text?.trim() !== '');

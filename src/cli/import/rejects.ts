@@ -31,7 +31,7 @@ export async function replaceRejected(
     let { value: next } = await faults.next();
     if (!next) return undefined;
     async function* lines(): AsyncGenerator<Buffer | string> {
-      if (header) yield `${header.line.text}\n`;
+      if (header) yield `${header.text}\n`;
       for await (const rows of readRows(source, header))
         for (const { number, bytes } of rows) {
           if (number !== next?.line) continue;
