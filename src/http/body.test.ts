@@ -24,8 +24,12 @@ function begin(name: string, owner = 'me', keeps = false) {
     done: (bytes) => events.push(`${name}: ${bytes?.length ?? 'without bytes'}`),
     late: () => events.push(`${name}: late`),
     full: () => events.push(`${name}: full`),
-    owner: () => owner,
-    isAnswered: () => isAnswered,
+    client: {
+      owner,
+      get over() {
+        return isAnswered;
+      },
+    },
     keeps,
   });
   open.push(body);

@@ -33,6 +33,14 @@ const MAX_SMALL_PIECES = 2_048;
 const MAX_SMALL_PIECES_DISCARDED = 256;
 const SMALL_PIECE_BYTES = 1_024;
 
+/** Client of a request. */
+interface Client {
+  /** API key whose share is used; '' before it is known */
+  readonly owner: string;
+  /** true: the request is answered, or the client has disconnected */
+  readonly over: boolean;
+}
+
 /** What becomes of a body; one of them is called, at most once. */
 interface BodyListener {
   /** the whole body; undefined at its end after `drop`, and if it exceeds `MAX_BODY_BYTES`: at its end or after `MAX_READ_BODY_BYTES` */
@@ -41,10 +49,7 @@ interface BodyListener {
   late(): void;
   /** it is the one to reject, because too many bytes are held */
   full(): void;
-  /** API key whose share of the limit it uses; asked whenever it grows */
-  owner(): string;
-  /** true: the request is answered, or its client has gone */
-  isAnswered(): boolean;
+  readonly client: Client;
   /** false: the bytes are valid during the call of `done` only; true: until `end`, and held until then */
   readonly keeps: boolean;
 }
@@ -74,7 +79,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
   const hold = (buffer: Buffer | undefined) => {
     if (collected) pool.release(collected);
     collected = buffer;
-    if (buffer) unfinished.set(reject, listener.owner(), buffer.length);
+    if (buffer) unfinished.set(reject, listener.client.owner, buffer.length);
     else unfinished.delete(reject);
     while (unfinished.total > MAX_UNFINISHED_BYTES) unfinished.firstOfLargest()!();
   };
@@ -98,7 +103,7 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     arrival.bytes += chunk.byteLength;
     if (isTooMuch(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
       end();
-      if (!listener.isAnswered()) response.close();
+      if (!listener.client.over) response.close();
       return;
     }
     if (isOver) return;
@@ -134,9 +139,9 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
 
 /**
  * Discards a request body and calls back once when it has ended, exceeds `MAX_BODY_BYTES`, is late or arrives in many small
- * pieces; disconnects at far more of them. `isAnswered`: as of `BodyListener`. Must be called before the handler returns.
+ * pieces; disconnects at far more of them. Must be called before the handler returns.
  */
-export function discardBody(response: HttpResponse, done: () => void, isAnswered: () => boolean): void {
+export function discardBody(response: HttpResponse, client: Client, done: () => void): void {
   let bytes = 0;
   let pieces = 0;
   let isOver = false;
@@ -151,7 +156,7 @@ export function discardBody(response: HttpResponse, done: () => void, isAnswered
     bytes += chunk.byteLength;
     pieces++;
     if (isLast || bytes > MAX_BODY_BYTES || isTooMuch(pieces, bytes, MAX_SMALL_PIECES_DISCARDED / 4)) end();
-    if (isTooMuch(pieces, bytes, MAX_SMALL_PIECES_DISCARDED) && !isAnswered()) response.close();
+    if (isTooMuch(pieces, bytes, MAX_SMALL_PIECES_DISCARDED) && !client.over) response.close();
   });
 }
 

@@ -42,7 +42,7 @@ export class Exchange extends ReceivedRequest {
   releaseLoad: (() => void) | undefined;
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
-  readonly #response: HttpResponse;
+  readonly response: HttpResponse;
   readonly #observer: Observer<Exchange>;
   #deferred = false;
   /** the iteration in which the request was read was used up, and is not over */
@@ -62,7 +62,7 @@ export class Exchange extends ReceivedRequest {
     observer: Observer<Exchange>,
   ) {
     super(request, counter);
-    this.#response = response;
+    this.response = response;
     this.#observer = observer;
   }
 
@@ -105,7 +105,7 @@ export class Exchange extends ReceivedRequest {
         this.#isHeld = false;
       });
     }
-    this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
+    this.response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 
   /**
@@ -183,7 +183,7 @@ export class Exchange extends ReceivedRequest {
   #send(answer: Answer): void {
     if (this.over) return;
     if (this.closesConnection || this.#isHeld) this.#writeLater(answer);
-    else if (this.#deferred) this.#response.cork(() => this.#write(answer));
+    else if (this.#deferred) this.response.cork(() => this.#write(answer));
     else if (this.#observer.eventLoop.isUsedUp(this.startedAtMs)) this.#writeLater(answer);
     else this.#write(answer);
   }
@@ -194,7 +194,7 @@ export class Exchange extends ReceivedRequest {
    * a closed connection would reset it.
    */
   #writeLater(answer: Answer): void {
-    const response = this.#response;
+    const response = this.response;
     // the caller may overwrite the bytes and the tag
     const body = answer.body instanceof Uint8Array ? Buffer.from(answer.body) : answer.body;
     const kept = { ...answer, body, tag: String(answer.tag) };
@@ -205,7 +205,7 @@ export class Exchange extends ReceivedRequest {
         if (this.closesConnection && this.method === 'HEAD') response.close();
       });
     if (this.#deferred || !this.closesConnection) write();
-    else discardBody(response, write, () => this.over);
+    else discardBody(response, this, write);
     this.defer();
   }
 
@@ -221,7 +221,7 @@ export class Exchange extends ReceivedRequest {
   }
 
   #write(answer: Answer): void {
-    const response = this.#response;
+    const response = this.response;
     const { status, body } = answer;
     const madeAtMs = monotonicMs();
     this.#made = true;
@@ -254,7 +254,7 @@ export class Exchange extends ReceivedRequest {
 
   #writeLarge(status: number, body: Body, mayBeOverwritten: boolean, madeAtMs: number): void {
     this.defer();
-    const response = this.#response;
+    const response = this.response;
     const total = body.length;
     const [, done] = writeOn(response, body, 0, total);
     if (done) {
@@ -264,7 +264,7 @@ export class Exchange extends ReceivedRequest {
     // the caller keeps the rest until the kernel has taken it
     const written = response.getWriteOffset();
     const [unsent, start] = body instanceof LargeBody ? [body, 0] : [body.subarray(written), written];
-    const rest = keep(unsent, mayBeOverwritten, this.owner, () => this.#response.close());
+    const rest = keep(unsent, mayBeOverwritten, this.owner, () => this.response.close());
     this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending();

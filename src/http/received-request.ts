@@ -1,12 +1,99 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
+import { type PublicError, publicErrors } from '../errors.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
+import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './body.ts';
 import { type Encoding, encodingFor } from './compression.ts';
 import { matches, type Tag } from './etag.ts';
 import { ETAG, type Head, type Heads } from './head.ts';
-import { RequestHeaders } from './request-headers.ts';
-import { newIds, requestIdOf } from './request-id.ts';
-import { type TraceContext, traceContextOf } from './trace-context.ts';
+import { newIds } from './request-id.ts';
+
+/** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
+export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
+/**
+ * A host and a port as RFC 9112, section 3.2, and RFC 3986 permit them in `Host`: a name or an IPv4 address, or an address in
+ * brackets. The name is not empty, because every URL of the service has one.
+ */
+const HOST = /^(?:\[[\w.~!$&'()*+,;=:%-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})+)(?::\d*)?$/i;
+/** `traceparent` of a W3C trace context, unless the specification requires to ignore it. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0+-)([0-9a-f]{32})-(?!0+-)([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?$/;
+
+let reading: RequestHeaders;
+
+/**
+ * The request headers that the service reads; undefined: absent. Of repeated headers the first counts. One pass over all
+ * of them finds repeated ones of the framing too. An empty first one would hide a body: the HTTP library would take its bytes
+ * for the next request on a connection that a proxy shares. The values can be read after the handler returns.
+ */
+class RequestHeaders {
+  acceptEncoding: string | undefined;
+  apiKey: string | undefined;
+  ifNoneMatch: string | undefined;
+  requestId: string | undefined;
+  traceParent: string | undefined;
+  host: string | undefined;
+  contentLength: string | undefined;
+  transferEncoding: string | undefined;
+  connection: string | undefined;
+  hosts = 0;
+  /** number of headers that frame a body */
+  framings = 0;
+  /** true if the body has a content coding */
+  isCoded = false;
+
+  constructor(request: HttpRequest) {
+    reading = this;
+    request.forEach(take);
+  }
+
+  /** Returns true if the client wants the connection to be closed, which the HTTP library does after the response. */
+  get wantsClose(): boolean {
+    return this.connection?.toLowerCase() === 'close';
+  }
+
+  /** Returns true if the body is known to be too large before it arrives. */
+  get isTooLong(): boolean {
+    return Number(this.contentLength) > MAX_BODY_BYTES;
+  }
+}
+
+function take(name: string, value: string): void {
+  const headers = reading;
+  switch (name) {
+    case 'host':
+      headers.hosts++;
+      headers.host ??= value;
+      return;
+    case 'x-api-key':
+      headers.apiKey ??= value;
+      return;
+    case 'traceparent':
+      headers.traceParent ??= value;
+      return;
+    case 'x-request-id':
+      headers.requestId ??= value;
+      return;
+    case 'if-none-match':
+      headers.ifNoneMatch ??= value;
+      return;
+    case 'accept-encoding':
+      headers.acceptEncoding ??= value;
+      return;
+    case 'connection':
+      headers.connection ??= value;
+      return;
+    case 'content-encoding':
+      headers.isCoded ||= value !== '' && value.toLowerCase() !== 'identity';
+      return;
+    case 'content-length':
+      headers.framings++;
+      headers.contentLength ??= value;
+      return;
+    case 'transfer-encoding':
+      headers.framings++;
+      headers.transferEncoding ??= value;
+  }
+}
 
 /** A request with what responses and log lines need: its headers, and what the pipeline and the handlers find out. */
 export class ReceivedRequest {
@@ -16,10 +103,7 @@ export class ReceivedRequest {
   needsRegistry = false;
   /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
   limitHeaders = '';
-  /**
-   * set by the pipeline if bytes behind the request could be taken for another request: the connection closes after
-   * the response
-   */
+  /** set if bytes behind the request could be taken for another request: the connection closes after the response */
   closesConnection = false;
   /** hotels in the body of a 200, for the use of the key */
   hotels = 0;
@@ -58,8 +142,8 @@ export class ReceivedRequest {
     return this.#ownId === '' ? newIds.text(this.#madeId) : this.#ownId;
   }
 
-  /** Returns the trace context of the caller, for the log. */
-  get trace(): TraceContext | undefined {
+  /** Returns the ids of the caller's trace context, for the log. */
+  get trace(): { trace_id: string; span_id: string } | undefined {
     return traceContextOf(this.headers.traceParent);
   }
 
@@ -67,6 +151,28 @@ export class ReceivedRequest {
   get encoding(): Encoding | undefined {
     this.#encoding ??= encodingFor(this.headers.acceptEncoding) ?? 'identity';
     return this.#encoding === 'identity' ? undefined : this.#encoding;
+  }
+
+  /**
+   * Checks where the request ends. Returns the error of one without one valid host, of a GET or HEAD that declares a body in any way,
+   * and of a body of which two readers may find different ends. The HTTP library uses the first of repeated headers, and treats
+   * each transfer coding as chunked.
+   */
+  framingError(): PublicError | undefined {
+    const { hosts, host, framings, contentLength, transferEncoding } = this.headers;
+    if (hosts !== 1 || !isHost(host!)) return publicErrors.hostInvalid;
+    if (this.method === 'GET' || this.method === 'HEAD') {
+      const isBodiless = framings === 0 || (framings === 1 && /^0+$/.test(contentLength ?? ''));
+      return isBodiless ? undefined : publicErrors.bodyNotAllowed;
+    }
+    const isChunked = transferEncoding?.toLowerCase() === 'chunked';
+    if (framings > 1 || (framings === 1 && !isChunked && !/^\d+$/.test(contentLength ?? '')))
+      return publicErrors.framingAmbiguous;
+    // the library reads on for ever
+    const isEndless = Number(contentLength) > MAX_READ_BODY_BYTES;
+    // the library takes trailers, and what a header hides from it, for the next request
+    this.closesConnection = isEndless || isChunked || framings === 0;
+    return undefined;
   }
 
   /** Returns true if the client already has the body with this tag. */
@@ -83,4 +189,28 @@ export class ReceivedRequest {
     const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
     return tag === '' ? head : head.add(ETAG).add(String(tag));
   }
+}
+
+/** Returns the request id of a request's header; '' if it is missing or may not be echoed. */
+export function requestIdOf(header: string | undefined): string {
+  return header !== undefined && WELL_FORMED.test(header) ? header : '';
+}
+
+/** clients of one address send the same value */
+let lastValidHost: string | undefined;
+
+/** Returns true if this is a valid value of `Host`. */
+export function isHost(value: string): boolean {
+  if (value === lastValidHost) return true;
+  if (!HOST.test(value)) return false;
+  lastValidHost = value;
+  return true;
+}
+
+/** Reads a `traceparent` header. `span_id` is that of the caller's span: the service makes none of its own. */
+export function traceContextOf(
+  header: string | undefined,
+): { trace_id: string; span_id: string } | undefined {
+  const [, trace_id, span_id] = TRACEPARENT.exec(header ?? '') ?? [];
+  return trace_id && span_id ? { trace_id, span_id } : undefined;
 }

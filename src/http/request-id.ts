@@ -1,15 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
-/** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
-export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
-
 const HALF = 0x7fff;
 const ROUNDS = 4;
-
-/** Returns the request id of a request's header; '' if it is missing or may not be echoed. */
-export function requestIdOf(header: string | undefined): string {
-  return header !== undefined && WELL_FORMED.test(header) ? header : '';
-}
 
 /**
  * Makes ids for requests without one, unique in this process for 2^30 requests. A counter would show each client the

@@ -7,14 +7,13 @@ import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
+import { type CountedMethod, HTTP_ROUTES, METHODS, type Route } from '../observability/request-histogram.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
 import { AccessControl, type Authentication, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange } from './exchange.ts';
-import { checkBodiless, checkFraming } from './framing.ts';
 import type { Observer } from './observer.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
@@ -73,9 +72,7 @@ export class RequestPipeline implements Observer<Exchange> {
 
   /** Creates a handler for GET or HEAD. */
   get(definition: GetRouteDefinition, method: 'GET' | 'HEAD'): Handler {
-    const counter = this.#parts.metrics.requests.at(definition.route, method);
-    const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
-      if (!checkBodiless(exchange)) return;
+    return this.#handler(definition.route, method, (exchange, request) => {
       const respond = (input: string) => {
         if (this.access.authorize(exchange, definition.needsRegistry(input)))
           return definition.respond(exchange, input);
@@ -89,100 +86,84 @@ export class RequestPipeline implements Observer<Exchange> {
         });
       }
       if (this.access.accept(exchange, result)) return respond(definition.read(request));
-    };
-    return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
+    });
   }
 
   /** Creates a handler for POST. */
   post(definition: PostRouteDefinition): Handler {
-    const counter = this.#parts.metrics.requests.at(definition.route, 'POST');
     const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
       if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
       this.#parts.metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
       this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
     };
-    return (response, request) => {
-      const serve = (exchange: Exchange): void | Promise<void> => {
-        const collect = (keeps: boolean, done: (body: Uint8Array | undefined) => void): ArrivingBody => {
-          const arriving = collectBody(response, {
-            done,
-            keeps,
-            late: () => exchange.rejectAndClose(publicErrors.bodyTooSlow),
-            full: () => {
-              exchange.closesConnection = true;
-              this.failed(exchange, OVERLOADED);
-            },
-            owner: () => exchange.principal?.keyId ?? '',
-            isAnswered: () => exchange.over,
-          });
-          // of a rejected request, and of a client that has disconnected, nothing is kept
-          exchange.whenMade(arriving.end);
-          return arriving;
-        };
-        const framing = checkFraming(exchange);
-        if (!framing) return;
-        /** Returns true if the body is to be answered; else responds. */
-        const isAdmitted = (authentication: Authentication): boolean => {
-          if (!this.access.accept(exchange, authentication)) return false;
-          if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
-          if (framing === 'tooLong') exchange.fail(publicErrors.bodyTooLarge);
-          else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
-          else if (this.#admission.isFull(authentication.keyId)) this.failed(exchange, OVERLOADED);
-          else return true;
-          return false;
-        };
-        const result = this.access.authenticate(exchange);
-        if (!(result instanceof Promise)) {
-          if (!isAdmitted(result)) return;
-          exchange.defer();
-          collect(false, (body) => this.#guard(exchange, respond, body));
-          return;
-        }
-        exchange.defer();
-        // the key is looked up while the body arrives
-        const body = Promise.withResolvers<Uint8Array | undefined>();
-        let arriving: ArrivingBody | undefined;
-        if (framing === 'tooLong') body.resolve(undefined);
-        else arriving = collect(true, body.resolve);
-        return result.then(async (authentication) => {
-          if (!isPrincipal(authentication)) arriving?.drop();
-          // applies to every response: a close before its bytes are sent would drop it
-          if (exchange.closesConnection) await body.promise;
-          if (!isAdmitted(authentication)) return;
-          const answering = respond(exchange, await body.promise);
-          arriving?.end();
-          return answering;
-        });
-      };
-      this.#guard(this.#open(response, request, counter), serve, undefined);
+    /** Returns true if the body is to be answered; else responds. */
+    const isAdmitted = (exchange: Exchange, authentication: Authentication): boolean => {
+      if (!this.access.accept(exchange, authentication)) return false;
+      if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
+      if (exchange.headers.isTooLong) exchange.fail(publicErrors.bodyTooLarge);
+      else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
+      else if (this.#admission.isFull(authentication.keyId)) this.failed(exchange, OVERLOADED);
+      else return true;
+      return false;
     };
+    return this.#handler(definition.route, 'POST', (exchange) => {
+      const collect = (keeps: boolean, done: (body: Uint8Array | undefined) => void): ArrivingBody => {
+        const arriving = collectBody(exchange.response, {
+          done,
+          keeps,
+          late: () => exchange.rejectAndClose(publicErrors.bodyTooSlow),
+          full: () => {
+            exchange.closesConnection = true;
+            this.failed(exchange, OVERLOADED);
+          },
+          client: exchange,
+        });
+        // of a rejected request, and of a client that has disconnected, nothing is kept
+        exchange.whenMade(arriving.end);
+        return arriving;
+      };
+      const result = this.access.authenticate(exchange);
+      if (!(result instanceof Promise)) {
+        if (!isAdmitted(exchange, result)) return;
+        exchange.defer();
+        collect(false, (body) => this.#guard(exchange, respond, body));
+        return;
+      }
+      exchange.defer();
+      // the key is looked up while the body arrives
+      const body = Promise.withResolvers<Uint8Array | undefined>();
+      let arriving: ArrivingBody | undefined;
+      if (exchange.headers.isTooLong) body.resolve(undefined);
+      else arriving = collect(true, body.resolve);
+      return result.then(async (authentication) => {
+        if (!isPrincipal(authentication)) arriving?.drop();
+        // applies to every response: a close before its bytes are sent would drop it
+        if (exchange.closesConnection) await body.promise;
+        if (!isAdmitted(exchange, authentication)) return;
+        const answering = respond(exchange, await body.promise);
+        arriving?.end();
+        return answering;
+      });
+    });
   }
 
   /** Creates a handler for GET or HEAD of a public page. */
   page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
-    const counter = this.#parts.metrics.requests.at('page', method);
-    const serve = async (exchange: Exchange) => {
-      if (!checkBodiless(exchange)) return;
+    return this.#handler('page', method, async (exchange) => {
       exchange.defer();
       const { encoding } = exchange;
       const { body, tag } = await page.read(encoding);
       exchange.okEncoded(body, tag, encoding, page.heads);
-    };
-    return (response, request) => this.#guard(this.#open(response, request, counter), serve, undefined);
+    });
   }
 
   /** Creates a handler for unknown paths and methods; it needs no key. */
   reject(reject: (exchange: Exchange, request: HttpRequest) => void): Handler {
-    const { requests } = this.#parts.metrics;
-    return (response, request) => {
-      const method = request.getCaseSensitiveMethod();
-      const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
-      const serve = (exchange: Exchange): void => {
-        const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? checkFraming(exchange) : checkBodiless(exchange)) reject(exchange, request);
-      };
-      this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
-    };
+    const handlers = new Map<string, Handler>(
+      METHODS.map((method) => [method, this.#handler('other', method, reject)]),
+    );
+    return (response, request) =>
+      (handlers.get(request.getCaseSensitiveMethod()) ?? handlers.get('other')!)(response, request);
   }
 
   /** Answers a page of so many hotels when its turn comes, as a batch of them. */
@@ -217,9 +198,21 @@ export class RequestPipeline implements Observer<Exchange> {
     this.#parts.accessLog.finished(exchange, status, seconds, bytes);
   }
 
-  #open(response: HttpResponse, request: HttpRequest, counter: RequestCounter): Exchange {
-    this.unfinished++;
-    return new Exchange(response, request, counter, this);
+  /** Creates a handler of requests of which it is certain where they end. */
+  #handler(
+    route: Route,
+    method: CountedMethod,
+    serve: (exchange: Exchange, request: HttpRequest) => void | Promise<void>,
+  ): Handler {
+    const counter = this.#parts.metrics.requests.at(route, method);
+    const check = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
+      const error = exchange.framingError();
+      return error ? exchange.rejectAndClose(error) : serve(exchange, request);
+    };
+    return (response, request) => {
+      this.unfinished++;
+      this.#guard(new Exchange(response, request, counter, this), check, request);
+    };
   }
 
   /** Answers a batch, or a page of so many hotels, when its turn comes, if its key may still read it then. */

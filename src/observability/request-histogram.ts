@@ -24,7 +24,7 @@ export const ROUTES = Object.keys(HTTP_ROUTES) as Route[];
 const BOUNDS = [
   1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ] as const;
-const METHODS = ['GET', 'HEAD', 'POST', 'other'] as const;
+export const METHODS = ['GET', 'HEAD', 'POST', 'other'] as const;
 /** Statuses that alerts use in divisions: they are exported before the first response. */
 const EXPECTED_STATUSES = [200, 500, 503];
 

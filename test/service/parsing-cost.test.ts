@@ -9,11 +9,9 @@ import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batch-body.ts';
 import { encodingFor } from '../../src/http/compression.ts';
 import { matches } from '../../src/http/etag.ts';
-import { isHost } from '../../src/http/host.ts';
 import { decodeParameter, readRegistryId } from '../../src/http/ids.ts';
 import { hasRegistryId, readChangesQuery, readListQuery } from '../../src/http/query.ts';
-import { requestIdOf } from '../../src/http/request-id.ts';
-import { traceContextOf } from '../../src/http/trace-context.ts';
+import { isHost, requestIdOf, traceContextOf } from '../../src/http/received-request.ts';
 
 /** Length of each text of a head; the HTTP library rejects longer heads. */
 const HEAD_BYTES = 4_096;

@@ -10,7 +10,7 @@ import {
   MAX_WAIT_S,
   MIN_LIMIT,
 } from '../../../src/http/query.ts';
-import { WELL_FORMED } from '../../../src/http/request-id.ts';
+import { WELL_FORMED } from '../../../src/http/received-request.ts';
 import { MAX_KEYS } from '../../../src/wasm/constants.ts';
 
 type Json = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isHost } from './host.ts';
+import { isHost } from './received-request.ts';
 
 const VALID = [
   ...['a', 'api.example.com', 'api.example.com:8080', 'api.example.com:', 'hotel_api', '127.0.0.1:80', 'a.'],
