@@ -4,7 +4,6 @@ import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { workOf } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
-import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './answer.ts';
 import { discardBody } from './body.ts';
 import type { CompressedPages } from './compressed-pages.ts';
 import {
@@ -17,8 +16,8 @@ import {
   mayCompress,
   takesThread,
 } from './compression.ts';
-import { closingOf, type Tag } from './etag.ts';
-import type { Head } from './head.ts';
+import type { Tag } from './etag.ts';
+import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './head.ts';
 import type { Observer } from './observer.ts';
 import { ReceivedRequest } from './received-request.ts';
 import { keep, type PendingWrite, release, writeOn } from './write-backlog.ts';
@@ -209,24 +208,14 @@ export class Exchange extends ReceivedRequest {
     this.defer();
   }
 
-  /** Assembles the status line and all headers, for one call of the library, because each call costs. */
-  #headOf({ status, headers, tag, encoding, heads }: Answer): Head {
-    const head = this.beginHead(heads, status, tag);
-    if (tag !== '') head.add(closingOf(encoding));
-    if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
-    if (headers !== '') head.add(headers);
-    if (this.limitHeaders !== '') head.add(this.limitHeaders);
-    if (!this.closesConnection && (this.headers.wantsClose || this.#observer.mustClose())) head.add(CLOSE);
-    return head;
-  }
-
   #write(answer: Answer): void {
     const response = this.response;
     const { status, body } = answer;
     const madeAtMs = monotonicMs();
     this.#made = true;
     this.#onMade?.();
-    const head = this.#headOf(answer);
+    const head = this.headOf(answer);
+    if (!this.closesConnection && (this.headers.wantsClose || this.#observer.mustClose())) head.add(CLOSE);
     if (body === undefined) {
       response.writeStatus(head.bytes);
       this.#finish(status, 0, madeAtMs);

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { StoredTag } from '../cache/arena/tag.ts';
-import { Heads } from './head.ts';
-import { newIds } from './request-id.ts';
+import { Heads, newIds } from './head.ts';
 
 const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
+const MADE = /^[\w-]{12}[0-9a-v]{6}$/;
 const START = 'OK\r\ncontent-type: text/plain\r\nvary: a\r\nx-request-id: ';
 
 it('a head is separate for each status, grows with added headers, and is correct when it is short again', () => {
@@ -33,4 +33,17 @@ it('a head has the tag of a stored hotel, after each kind of id, and further hea
       expect(textOf(heads.beginWithNewAndTag(200, i, tag).bytes)).toBe(tagged);
     }
   }
+});
+
+it('a request id is drawn once per request, and its start identifies the process', () => {
+  const made = Array.from({ length: 100_000 }, () => newIds.text(newIds.next()));
+  expect(new Set(made).size).toBe(100_000);
+  expect(new Set(made.map((id) => id.slice(0, 12))).size).toBe(1);
+  // the ids of one client do not reveal how many were drawn between them: their order and distances are random
+  const rising = made.filter((id, i) => i > 0 && id > made[i - 1]!).length;
+  expect(rising / made.length).toBeGreaterThan(0.45);
+  expect(rising / made.length).toBeLessThan(0.55);
+  const shared = made.filter((id, i) => i > 0 && id.slice(0, 16) === made[i - 1]!.slice(0, 16)).length;
+  expect(shared).toBeLessThan(made.length / 1_000);
+  for (const id of made) if (!MADE.test(id)) expect(id).toMatch(MADE);
 });

@@ -1,7 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import type { StoredTag } from '../cache/arena/tag.ts';
+import { type PublicError, publicErrors } from '../errors.ts';
 import { TAG_BYTES } from '../hotels/entry-layout.ts';
+import type { Body } from '../hotels/json-array.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
-import { newIds } from './request-id.ts';
+import type { Encoding } from './compression.ts';
+import type { Tag } from './etag.ts';
 
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_HEAD_BYTES = 512;
@@ -10,6 +14,39 @@ const USUAL_HEAD_BYTES = 512;
 const DIGITS = 6;
 /** Begins the header of a tag. */
 export const ETAG = '\r\netag: "';
+
+/** Bits of half the number of a new request id, and the rounds of its permutation. */
+const HALF = 0x7fff;
+const ROUNDS = 4;
+
+/**
+ * Makes ids for requests without one, unique in this process for 2^30 requests. A counter would show each client the
+ * volume of the others, so a Feistel network with random keys permutes it. An id is `start` and a number of 30 bits as six
+ * digits of base 32; most ids become a string only if a line about their request is logged.
+ */
+class NewIds {
+  /** first part of each id */
+  readonly start = randomBytes(9).toString('base64url');
+  readonly #keys = new Int32Array(Uint8Array.from(randomBytes(4 * ROUNDS)).buffer);
+  #count = 0;
+
+  next(): number {
+    const count = this.#count++;
+    let left = count >>> 15;
+    let right = count;
+    for (let round = 0; round < ROUNDS; round++) {
+      const mixed = Math.imul((right & HALF) ^ this.#keys[round]!, 0x9e3779b1);
+      [left, right] = [right & HALF, (left ^ (mixed >>> 16) ^ mixed) & HALF];
+    }
+    return (left << 15) | right;
+  }
+
+  text(number: number): string {
+    return this.start + number.toString(32).padStart(6, '0');
+  }
+}
+
+export const newIds = new NewIds();
 
 const DIGIT_0 = 48;
 /** Distance from the character behind `9` to `a`. */
@@ -163,4 +200,41 @@ export class Heads {
     const type = status === 304 ? '' : this.#contentType;
     return `${STATUS_LINES[status]}${type}${this.#headers}\r\nx-request-id: `;
   }
+}
+
+const JSON_TYPE = 'application/json';
+const JSON_HEADERS = `\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key${KEEP_ALIVE}`;
+/** Heads of the responses of all operations. */
+export const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
+const ERROR_HEADS = new Map(
+  Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
+);
+
+export const CLOSE = '\r\nconnection: close';
+
+/** A response before it is written. */
+export interface Answer {
+  status: number;
+  /** undefined: it has none, not even a length */
+  body: Body | undefined;
+  tag: Tag;
+  encoding: Encoding | undefined;
+  /** whole lines, each after a line end */
+  headers: string;
+  heads: Heads;
+}
+
+export function answerOf(
+  status: number,
+  body: Body | undefined,
+  tag: Tag,
+  encoding: Encoding | undefined,
+  headers = '',
+  heads = JSON_HEADS,
+): Answer {
+  return { status, body, tag, encoding, headers, heads };
+}
+
+export function errorAnswerOf(error: PublicError, headers: string): Answer {
+  return answerOf(error.status, error.body, '', undefined, headers, ERROR_HEADS.get(error));
 }

@@ -4,9 +4,8 @@ import { type PublicError, publicErrors } from '../errors.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './body.ts';
 import { type Encoding, encodingFor } from './compression.ts';
-import { matches, type Tag } from './etag.ts';
-import { ETAG, type Head, type Heads } from './head.ts';
-import { newIds } from './request-id.ts';
+import { closingOf, matches, type Tag } from './etag.ts';
+import { type Answer, ETAG, type Head, newIds } from './head.ts';
 
 /** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
 export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
@@ -182,12 +181,20 @@ export class ReceivedRequest {
     return !!ifNoneMatch && matches(ifNoneMatch, String(tag));
   }
 
-  /** Begins the head of a response, up to the end of the tag, if there is one. */
-  protected beginHead(heads: Heads, status: number, tag: Tag): Head {
+  /** Assembles the status line and all headers, for one call of the library, because each call costs. */
+  protected headOf({ heads, status, tag, encoding, headers }: Answer): Head {
     const ownId = this.#ownId;
-    if (ownId === '' && typeof tag !== 'string') return heads.beginWithNewAndTag(status, this.#madeId, tag);
-    const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
-    return tag === '' ? head : head.add(ETAG).add(String(tag));
+    let head: Head;
+    if (ownId === '' && typeof tag !== 'string') head = heads.beginWithNewAndTag(status, this.#madeId, tag);
+    else {
+      head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
+      if (tag !== '') head.add(ETAG).add(String(tag));
+    }
+    if (tag !== '') head.add(closingOf(encoding));
+    if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
+    if (headers !== '') head.add(headers);
+    if (this.limitHeaders !== '') head.add(this.limitHeaders);
+    return head;
   }
 }
 
