@@ -1,5 +1,5 @@
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
-import { gzip } from '../../src/http/gzip.ts';
+import { gzip } from '../../src/http/compression.ts';
 import { median } from '../figures.ts';
 import { hotelFor } from '../hotels.ts';
 import { withChannel } from '../scenarios.ts';

@@ -20,7 +20,7 @@ import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { PageIndex } from '../hotels/page-index.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
-import { CompressedPages } from '../http/compressed-pages.ts';
+import { CompressedPages } from '../http/compression.ts';
 import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { keyOperation } from '../http/key-handler.ts';
 import { LargeBatches } from '../http/large-batches.ts';

@@ -4,6 +4,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
+import type { Client } from './body.ts';
 
 /** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;
@@ -44,8 +45,7 @@ export interface Work {
   readonly reject: (() => void) | undefined;
   /** length of the body; of a page that of a batch of as many hotels */
   readonly bytes: number;
-  /** `owner`: the API key whose share the batch uses. `over`: the client has disconnected */
-  readonly client: { readonly owner: string; readonly over: boolean };
+  readonly client: Client;
 }
 
 interface QueuedWork {

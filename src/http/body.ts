@@ -34,7 +34,7 @@ const MAX_SMALL_PIECES_DISCARDED = 256;
 const SMALL_PIECE_BYTES = 1_024;
 
 /** Client of a request. */
-interface Client {
+export interface Client {
   /** API key whose share is used; '' before it is known */
   readonly owner: string;
   /** true: the request is answered, or the client has disconnected */

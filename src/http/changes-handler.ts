@@ -7,8 +7,8 @@ import { publicErrors } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { workOf } from '../lib/event-loop.ts';
 import { MAX_UNSENT_MS } from './access-control.ts';
-import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
+import { tagOf } from './head.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 

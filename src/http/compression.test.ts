@@ -4,24 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { bytesOf } from '../hotels/json-array.fixture.ts';
 import { showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import { type Compressed, compress, encodingFor, mayCompress } from './compression.ts';
-
-describe('Accept-Encoding', () => {
-  it('is parsed up to the length that clients send, and is identity beyond', () => {
-    expect(encodingFor(`gzip${', gzip'.repeat(20)}`)).toBe('gzip');
-    expect(encodingFor(`gzip${', gzip'.repeat(21)}`)).toBeUndefined();
-  });
-
-  it.each([
-    ['zstd', ['gzip, deflate, br, zstd', 'identity;q=0.5, zstd;q=0.5']],
-    ['br', ['BR ; q=1 , gzip;q=0.9', 'br, *']],
-    ['gzip', ['br;q=0.5, gzip', '*']],
-    [undefined, ['*;q=0', '*, identity', 'gzip;q=0.5, *', 'gzip;q=0', 'gzip;q=x, br;q=', ',;q=1, deflate']],
-    [undefined, ['gzip;q=0.5, identity']],
-  ])('is %s if it is one of %j', (encoding, headers) => {
-    expect(headers.map(encodingFor)).toEqual(headers.map(() => encoding));
-  });
-});
+import { type Compressed, CompressedPages, compress, mayCompress } from './compression.ts';
 
 describe('a body that is compressed later', () => {
   const MIB = 1024 * 1024;
@@ -114,4 +97,28 @@ describe('a body that is compressed later', () => {
     expect([...begun].findIndex(({ owner }) => owner === 'one')).toBeLessThan(5);
     expect(mayCompress(2 ** 30, 'a')).toBe(true);
   });
+});
+
+const page = (text: string) => Buffer.from(text);
+const BODY = page('body');
+
+it('compressed pages are kept by tag and coding, and used for the same body alone', () => {
+  const pages = new CompressedPages(1_000);
+  pages.put('a', 'gzip', BODY, page('gzip of a'));
+  expect(pages.get('a', 'gzip', BODY)?.toString()).toBe('gzip of a');
+  expect(pages.get('a', 'gzip', page('bodY'))).toBeUndefined();
+  expect([pages.get('a', 'br', BODY), pages.get('b', 'gzip', BODY)]).toEqual([undefined, undefined]);
+});
+
+it('compressed pages are bounded in bytes: the least recently used are dropped', () => {
+  // three pages of 700 bytes, with what an entry takes beside them
+  const pages = new CompressedPages(3_012);
+  const some = page('7'.repeat(700));
+  const has = (tag: string) => pages.get(tag, 'gzip', BODY) !== undefined;
+  for (const tag of ['a', 'b', 'c']) pages.put(tag, 'gzip', BODY, some);
+  has('a');
+  pages.put('d', 'gzip', BODY, some);
+  expect(['a', 'b', 'c', 'd'].filter(has)).toEqual(['a', 'c', 'd']);
+  pages.put('e', 'gzip', BODY, page('7'.repeat(2_713)));
+  expect(has('e')).toBe(false);
 });

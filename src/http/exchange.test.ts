@@ -8,8 +8,7 @@ import { nextIteration } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { type Compressed, compress, MAX_SYNC_BYTES } from './compression.ts';
-import { Exchange } from './exchange.ts';
-import type { Observer } from './observer.ts';
+import { Exchange, type Observer } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
@@ -63,7 +62,7 @@ class Client {
 
 const counter = new RequestHistogram(new Registry(), 'seconds', 'Time').at('batch_by_channel', 'POST');
 let client: Client;
-let observer: Mocked<Observer<Exchange>>;
+let observer: Mocked<Observer>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
   const request = requestWith(...Object.entries(headers));
@@ -73,13 +72,13 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
 beforeEach(() => {
   client = new Client();
   observer = {
-    mustClose: vi.fn<Observer<Exchange>['mustClose']>(() => false),
+    mustClose: vi.fn<Observer['mustClose']>(() => false),
     compresses: true,
     eventLoop: new EventLoop() as Mocked<EventLoop>,
-    mayStillSend: vi.fn<Observer<Exchange>['mayStillSend']>(async () => true),
-    failed: vi.fn<Observer<Exchange>['failed']>((exchange) => exchange.fail(publicErrors.internal)),
-    sending: vi.fn<Observer<Exchange>['sending']>(),
-    finished: vi.fn<Observer<Exchange>['finished']>(),
+    mayStillSend: vi.fn<Observer['mayStillSend']>(async () => true),
+    failed: vi.fn<Observer['failed']>((exchange) => exchange.fail(publicErrors.internal)),
+    sending: vi.fn<Observer['sending']>(),
+    finished: vi.fn<Observer['finished']>(),
   };
 });
 

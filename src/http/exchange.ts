@@ -1,13 +1,14 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { Principal } from '../auth/principal.ts';
 import type { PublicError } from '../errors.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
-import { workOf } from '../lib/event-loop.ts';
+import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
-import type { CompressedPages } from './compressed-pages.ts';
 import {
   type Compressed,
+  type CompressedPages,
   compress,
   compressNow,
   type Encoding,
@@ -16,9 +17,7 @@ import {
   mayCompress,
   takesThread,
 } from './compression.ts';
-import type { Tag } from './etag.ts';
-import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS } from './head.ts';
-import type { Observer } from './observer.ts';
+import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS, type Tag } from './head.ts';
 import { ReceivedRequest } from './received-request.ts';
 import { keep, type PendingWrite, release, writeOn } from './write-backlog.ts';
 
@@ -29,6 +28,29 @@ const MAX_TAKEN_BYTES = 512 * 1024;
 
 /** Hotels may leave the collection of a key while a larger body is compressed. */
 const MAX_COMPRESSED_OF_COLLECTION = 8 * 1024 * 1024;
+
+/** The pipeline, as exchanges call it. */
+export interface Observer {
+  /** false: responses are never compressed */
+  readonly compresses: boolean;
+  readonly eventLoop: EventLoop;
+  /** Called once for each response: true if it asks the client to close its connection. */
+  mustClose(): boolean;
+  /**
+   * Judges the key again for a response that was made at this time, and could not be sent at once; `before`: what the key was
+   * then. Returns true if it may be sent; else responds. Throws `Unavailable`.
+   */
+  mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean>;
+  /** Answers a failure. */
+  failed(exchange: Exchange, error: unknown): void;
+  /** Called if the client has not taken the whole response; `finished` follows. */
+  sending(): void;
+  /**
+   * status 0: the client disconnected first. `seconds`: time until the response was made, or the client disconnected.
+   * `bytes`: size of the body as sent.
+   */
+  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
+}
 
 /**
  * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
@@ -42,7 +64,7 @@ export class Exchange extends ReceivedRequest {
   /** monotonic time in ms, without what the client asked to wait */
   startedAtMs = monotonicMs();
   readonly response: HttpResponse;
-  readonly #observer: Observer<Exchange>;
+  readonly #observer: Observer;
   #deferred = false;
   /** the iteration in which the request was read was used up, and is not over */
   #isHeld = false;
@@ -54,12 +76,7 @@ export class Exchange extends ReceivedRequest {
   #madeAtMs: number | undefined;
   #onMade: (() => void) | undefined;
 
-  constructor(
-    response: HttpResponse,
-    request: HttpRequest,
-    counter: RequestCounter,
-    observer: Observer<Exchange>,
-  ) {
+  constructor(response: HttpResponse, request: HttpRequest, counter: RequestCounter, observer: Observer) {
     super(request, counter);
     this.response = response;
     this.#observer = observer;
@@ -231,8 +248,7 @@ export class Exchange extends ReceivedRequest {
       response.writeStatus(head.bytes);
       this.#finish(status, body.length, madeAtMs);
       // the library writes the header then
-      if (this.closesConnection) response.end(body, true);
-      else response.end(body);
+      response.end(body, this.closesConnection);
     } else {
       // the library cannot close after a body in parts: the header makes the client close
       if (this.closesConnection) head.add(CLOSE);

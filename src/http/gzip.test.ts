@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { Draw } from '../cli/seed/draw.ts';
 import { hotelAt } from '../cli/seed/hotel.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
-import { gzip } from './gzip.ts';
+import { gzip } from './compression.ts';
 
 const PIECE = 128 * 1024;
 const MIB = 1024 ** 2;

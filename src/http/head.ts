@@ -1,11 +1,16 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { StoredTag } from '../cache/arena/tag.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import { TAG_BYTES } from '../hotels/entry-layout.ts';
 import type { Body } from '../hotels/json-array.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
 import type { Encoding } from './compression.ts';
-import type { Tag } from './etag.ts';
+
+/** Tag of a body; '': none. */
+export type Tag = string | StoredTag;
+
+/** Separates the tag of the identity bytes from the name of a coding. No tag contains it. */
+export const SEPARATOR = '.';
 
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_HEAD_BYTES = 512;
@@ -237,4 +242,25 @@ export function answerOf(
 
 export function errorAnswerOf(error: PublicError, headers: string): Answer {
   return answerOf(error.status, error.body, '', undefined, headers, ERROR_HEADS.get(error));
+}
+
+/** Computes the tag of a body whose tag is not stored with it. */
+export function tagOf(body: Uint8Array | string): string {
+  return hash('sha1', body, 'base64url').slice(0, 16);
+}
+
+/**
+ * Computes the tag of a list from the tags of its hotels, in a tenth of the time that its bytes would take. The tags may be
+ * joined.
+ */
+export function listTagOf(tags: readonly (string | undefined)[] | Uint8Array): string {
+  return tagOf(tags instanceof Uint8Array ? tags : tags.join(''));
+}
+
+/**
+ * Returns the end of the header's value after the tag. Bytes of another coding are another representation (RFC 9110,
+ * 8.8.3.3).
+ */
+export function closingOf(encoding: string | undefined): string {
+  return encoding === undefined ? '"' : `${SEPARATOR}${encoding}"`;
 }

@@ -1,7 +1,7 @@
 import { readKeyDetails } from '../auth/key-details.ts';
 import { publicErrors } from '../errors.ts';
 import type { Origin } from '../postgres/origin.ts';
-import { tagOf } from './etag.ts';
+import { tagOf } from './head.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
 /** Creates the handler of `GET /key`, which describes the key of the request and never contains it. */

@@ -2,7 +2,7 @@ import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Route } from '../observability/request-histogram.ts';
 import { batches } from './batches.ts';
-import type { CompressedPages } from './compressed-pages.ts';
+import type { CompressedPages } from './compression.ts';
 import { hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';

@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest';
-import { isHost } from './received-request.ts';
+import { describe, expect, it } from 'vitest';
+import { encodingFor, isHost } from './received-request.ts';
 
 const VALID = [
   ...['a', 'api.example.com', 'api.example.com:8080', 'api.example.com:', 'hotel_api', '127.0.0.1:80', 'a.'],
@@ -20,4 +20,21 @@ it('anything else is not, also right after a valid one', () => {
     expect(isHost('a')).toBe(true);
     expect(isHost(value), JSON.stringify(value)).toBe(false);
   }
+});
+
+describe('Accept-Encoding', () => {
+  it('is parsed up to the length that clients send, and is identity beyond', () => {
+    expect(encodingFor(`gzip${', gzip'.repeat(20)}`)).toBe('gzip');
+    expect(encodingFor(`gzip${', gzip'.repeat(21)}`)).toBeUndefined();
+  });
+
+  it.each([
+    ['zstd', ['gzip, deflate, br, zstd', 'identity;q=0.5, zstd;q=0.5']],
+    ['br', ['BR ; q=1 , gzip;q=0.9', 'br, *']],
+    ['gzip', ['br;q=0.5, gzip', '*']],
+    [undefined, ['*;q=0', '*, identity', 'gzip;q=0.5, *', 'gzip;q=0', 'gzip;q=x, br;q=', ',;q=1, deflate']],
+    [undefined, ['gzip;q=0.5, identity']],
+  ])('is %s if it is one of %j', (encoding, headers) => {
+    expect(headers.map(encodingFor)).toEqual(headers.map(() => encoding));
+  });
 });

@@ -3,9 +3,8 @@ import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './body.ts';
-import { type Encoding, encodingFor } from './compression.ts';
-import { closingOf, matches, type Tag } from './etag.ts';
-import { type Answer, ETAG, type Head, newIds } from './head.ts';
+import type { Encoding } from './compression.ts';
+import { type Answer, closingOf, ETAG, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
 
 /** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
 export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
@@ -220,4 +219,58 @@ export function traceContextOf(
 ): { trace_id: string; span_id: string } | undefined {
   const [, trace_id, span_id] = TRACEPARENT.exec(header ?? '') ?? [];
   return trace_id && span_id ? { trace_id, span_id } : undefined;
+}
+
+/**
+ * Returns true if an If-None-Match header contains this tag in quotes, with any coding, or is `*`. A weak mark does not
+ * matter (RFC 9110, 13.1.2).
+ */
+export function matches(ifNoneMatch: string, tag: string): boolean {
+  if (ifNoneMatch === '') return false;
+  if (ifNoneMatch.trim() === '*') return true;
+  const start = `"${tag}`;
+  for (let at = ifNoneMatch.indexOf(start); at >= 0; at = ifNoneMatch.indexOf(start, at + 1)) {
+    const behind = ifNoneMatch[at + start.length];
+    if (behind === '"' || behind === SEPARATOR) return true;
+  }
+  return false;
+}
+
+const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
+
+/** Cached choices by header value: clients send few distinct values. */
+const chosen = new Map<string, Encoding | undefined>();
+const MAX_CHOSEN = 256;
+/** Longest value that is parsed. Those of browsers have 30 characters. */
+const MAX_CHOSEN_LENGTH = 128;
+
+/**
+ * Returns the supported encoding that Accept-Encoding prefers (RFC 9110, 12.5.3), or undefined for identity. A long value
+ * counts as identity.
+ */
+export function encodingFor(acceptEncoding: string | undefined): Encoding | undefined {
+  if (!acceptEncoding || acceptEncoding.length > MAX_CHOSEN_LENGTH) return undefined;
+  const known = chosen.get(acceptEncoding);
+  if (known !== undefined || chosen.has(acceptEncoding)) return known;
+  const encoding = chooseEncoding(acceptEncoding);
+  if (chosen.size >= MAX_CHOSEN) chosen.clear();
+  chosen.set(acceptEncoding, encoding);
+  return encoding;
+}
+
+function chooseEncoding(acceptEncoding: string): Encoding | undefined {
+  const weights = new Map<string, number>();
+  for (const part of acceptEncoding.toLowerCase().split(',')) {
+    const [coding, ...parameters] = part.split(';').map((text) => text.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    if (coding && !weights.has(coding))
+      weights.set(coding, weight === undefined ? 1 : Number(weight.slice(2)));
+  }
+  const wildcard = weights.get('*') ?? 0;
+  // `*` means gzip at most, because clients that send it do not always know the newer codings
+  if (!weights.has('gzip') && !weights.has('identity')) weights.set('gzip', wildcard);
+  if (!weights.has('identity')) weights.set('identity', wildcard);
+  const weightOf = (coding: string) => weights.get(coding) || 0;
+  const best = PREFERENCE.reduce((a, b) => (weightOf(b) > weightOf(a) ? b : a));
+  return weightOf(best) > 0 && weightOf(best) >= weightOf('identity') ? best : undefined;
 }

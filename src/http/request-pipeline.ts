@@ -13,8 +13,7 @@ import { AccessControl, type Authentication, isPrincipal } from './access-contro
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
-import { Exchange } from './exchange.ts';
-import type { Observer } from './observer.ts';
+import { Exchange, type Observer } from './exchange.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
@@ -41,7 +40,7 @@ interface PipelineParts {
  * Handles every request before and after its operation: makes the exchange, checks access, and turns every failure into a
  * response. No exception reaches uWebSockets.js, where it would end the worker.
  */
-export class RequestPipeline implements Observer<Exchange> {
+export class RequestPipeline implements Observer {
   readonly access: AccessControl;
   /** the one queue of the worker for what can wait */
   readonly eventLoop: EventLoop;
@@ -50,10 +49,10 @@ export class RequestPipeline implements Observer<Exchange> {
   readonly #admission: Admission;
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
+  /** number of requests without a response */
+  inProgress = 0;
   /** number of requests whose response is not yet sent completely */
   unfinished = 0;
-  /** number of those whose response is made */
-  #sending = 0;
   finishedCount = 0;
 
   constructor(parts: PipelineParts) {
@@ -63,11 +62,6 @@ export class RequestPipeline implements Observer<Exchange> {
     this.compresses = parts.compresses;
     this.#parts = parts;
     this.#admission = new Admission(eventLoop, sizes);
-  }
-
-  /** Returns the number of requests without a response. */
-  get inProgress(): number {
-    return this.unfinished - this.#sending;
   }
 
   /** Creates a handler for GET or HEAD. */
@@ -181,12 +175,12 @@ export class RequestPipeline implements Observer<Exchange> {
   }
 
   sending(): void {
-    this.#sending++;
+    this.inProgress--;
   }
 
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
     this.unfinished--;
-    if (exchange.sending) this.#sending--;
+    if (!exchange.sending) this.inProgress--;
     this.finishedCount++;
     if (status === 0) this.#parts.metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
@@ -210,6 +204,7 @@ export class RequestPipeline implements Observer<Exchange> {
       return error ? exchange.rejectAndClose(error) : serve(exchange, request);
     };
     return (response, request) => {
+      this.inProgress++;
       this.unfinished++;
       this.#guard(new Exchange(response, request, counter, this), check, request);
     };

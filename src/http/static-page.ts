@@ -1,6 +1,5 @@
 import { compressNow, type Encoding } from './compression.ts';
-import { tagOf } from './etag.ts';
-import { Heads, KEEP_ALIVE } from './head.ts';
+import { Heads, KEEP_ALIVE, tagOf } from './head.ts';
 
 /** Bytes of a response and the tag of its identity form. */
 interface Copy {

@@ -7,11 +7,15 @@ import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batch-body.ts';
-import { encodingFor } from '../../src/http/compression.ts';
-import { matches } from '../../src/http/etag.ts';
 import { decodeParameter, readRegistryId } from '../../src/http/ids.ts';
 import { hasRegistryId, readChangesQuery, readListQuery } from '../../src/http/query.ts';
-import { isHost, requestIdOf, traceContextOf } from '../../src/http/received-request.ts';
+import {
+  encodingFor,
+  isHost,
+  matches,
+  requestIdOf,
+  traceContextOf,
+} from '../../src/http/received-request.ts';
 
 /** Length of each text of a head; the HTTP library rejects longer heads. */
 const HEAD_BYTES = 4_096;
