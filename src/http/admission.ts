@@ -4,7 +4,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, FIRST_MS_PER_BYTE, QUANTUM_BYTES } from '../lib/event-loop.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
-import type { Client } from './body.ts';
+import type { Client } from './transfers.ts';
 
 /** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;

@@ -18,7 +18,7 @@ import { LruCache } from '../lib/lru-cache.ts';
 import { RecentValue } from '../lib/recent-value.ts';
 import { Turns } from '../lib/turns.ts';
 import { instantiateDeflate } from '../wasm/deflate.ts';
-import type { Client } from './body.ts';
+import type { Client } from './transfers.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;

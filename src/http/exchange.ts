@@ -5,7 +5,6 @@ import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
-import { discardBody } from './body.ts';
 import {
   type Compressed,
   type CompressedPages,
@@ -19,7 +18,7 @@ import {
 } from './compression.ts';
 import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS, type Tag } from './head.ts';
 import { ReceivedRequest } from './received-request.ts';
-import { keep, type PendingWrite, release, writeOn } from './write-backlog.ts';
+import { discardBody, keep, type PendingWrite, release, writeOn } from './transfers.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -280,7 +279,7 @@ export class Exchange extends ReceivedRequest {
     };
     const { eventLoop } = this.#observer;
     response.onWritable((offset) => {
-      rest.taken.bytes = offset - written;
+      rest.pace.moved(offset - written);
       const nowMs = monotonicMs();
       if (eventLoop.hasTime(nowMs)) return write();
       // 64 clients would take up to 512 KiB each in one iteration

@@ -2,9 +2,9 @@ import type { HttpRequest } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
-import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './body.ts';
 import type { Encoding } from './compression.ts';
 import { type Answer, closingOf, ETAG, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
+import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './transfers.ts';
 
 /** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
 export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;

@@ -11,11 +11,11 @@ import { type CountedMethod, HTTP_ROUTES, METHODS, type Route } from '../observa
 import type { RateLimiter } from '../rate-limit/limiter.ts';
 import { AccessControl, type Authentication, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
-import { type ArrivingBody, collectBody } from './body.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
+import { type ArrivingBody, collectBody } from './transfers.ts';
 
 /** Usual length of an id in the body of a batch. */
 const ID_BYTES = 13;

@@ -21,10 +21,9 @@ const OWN: Replacement[] = [
     from: "import cluster, { type Worker } from 'node:cluster';",
     to: `import type { Worker } from 'node:cluster';\nimport { cluster } from '${HERE}instance.ts';`,
   },
-  { file: 'src/http/pace.ts', from: 'checking ??= every(check, PACE_CHECK_EVERY_MS);', to: '' },
   // what a killed worker has not released would count for all others, and keep its whole world
   {
-    file: 'src/http/body.ts',
+    file: 'src/http/transfers.ts',
     from: 'const unfinished = new HeldBytes<() => void>();',
     to: 'const unfinished = { total: 0, set() {}, delete() {} };',
   },

@@ -1,8 +1,13 @@
 import type { HttpResponse } from 'uWebSockets.js';
+import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { clearTimer, setTimer } from '../lib/clock.ts';
+import { clearTimer, setTimer, type Timer } from '../lib/clock.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
-import { beginPace, endPace } from './pace.ts';
+
+/*
+ * Bodies on their way: of requests until they have arrived, and of responses until the kernel has taken them. Both must keep a pace,
+ * and a worker holds a limited number of their bytes, beyond which it ends those of the API key with the most of them.
+ */
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes that are read of a larger body. Many clients do not read a response that comes before they have sent their request. */
@@ -15,8 +20,12 @@ const MAX_ARRIVED_BYTES = 2 * MAX_READ_BODY_BYTES;
 
 /** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
+
+/** Bytes that must move in each window: 16 KB/s in the 10 s of a response, as the HTTP library demands of bodies. */
+const MIN_PACED_BYTES = 160 * 1024;
 /** Less than the 8 s after which the HTTP library disconnects clients that send nothing, without a response. */
 const BODY_WINDOW_MS = 7_000;
+const RESPONSE_WINDOW_MS = 10_000;
 
 /**
  * Per-worker limit on the bytes of unfinished bodies. When it is exceeded, the oldest body of the API key with the most of them
@@ -62,7 +71,35 @@ export interface ArrivingBody {
   end(): void;
 }
 
-const pool = new BufferPool([64 * 1024, 256 * 1024, MAX_BODY_BYTES], 8 * 1024 * 1024);
+/** Watches a body on its way until `end`. Calls `tooSlow` once if fewer than `MIN_PACED_BYTES` move in `windowMs`. */
+class Pace {
+  readonly #windowMs: number;
+  readonly #tooSlow: () => void;
+  #beforeWindow = 0;
+  /** undefined: it has ended */
+  #timer: Timer | undefined;
+
+  constructor(windowMs: number, tooSlow: () => void) {
+    this.#windowMs = windowMs;
+    this.#tooSlow = tooSlow;
+    this.#timer = setTimer(tooSlow, windowMs);
+  }
+
+  /** Takes the number of bytes that have moved since the beginning. */
+  moved(bytes: number): void {
+    if (!this.#timer || bytes - this.#beforeWindow < MIN_PACED_BYTES) return;
+    this.#beforeWindow = bytes;
+    clearTimer(this.#timer);
+    this.#timer = setTimer(this.#tooSlow, this.#windowMs);
+  }
+
+  end(): void {
+    clearTimer(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+const arriving = new BufferPool([64 * 1024, 256 * 1024, MAX_BODY_BYTES], 8 * 1024 * 1024);
 /** by what rejects them */
 const unfinished = new HeldBytes<() => void>();
 
@@ -72,12 +109,13 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
   let isOver = false;
   let isDropped = false;
   let pieces = 0;
+  let arrived = 0;
   const reject = () => {
     end();
     listener.full();
   };
   const hold = (buffer: Buffer | undefined) => {
-    if (collected) pool.release(collected);
+    if (collected) arriving.release(collected);
     collected = buffer;
     if (buffer) unfinished.set(reject, listener.client.owner, buffer.length);
     else unfinished.delete(reject);
@@ -87,29 +125,30 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     if (isOver) return;
     isOver = true;
     hold(undefined);
-    endPace(arrival);
+    pace.end();
   };
   const drop = () => {
     isDropped = true;
     hold(undefined);
   };
-  const arrival = beginPace(BODY_WINDOW_MS, () => {
+  const pace = new Pace(BODY_WINDOW_MS, () => {
     end();
-    if (arrival.bytes > MAX_BODY_BYTES) listener.done(undefined);
+    if (arrived > MAX_BODY_BYTES) listener.done(undefined);
     else listener.late();
   });
   response.onData((chunk, isLast) => {
-    const before = arrival.bytes;
-    arrival.bytes += chunk.byteLength;
-    if (isTooMuch(++pieces, arrival.bytes, MAX_SMALL_PIECES)) {
+    const before = arrived;
+    arrived += chunk.byteLength;
+    if (isTooMuch(++pieces, arrived, MAX_SMALL_PIECES)) {
       end();
       if (!listener.client.over) response.close();
       return;
     }
     if (isOver) return;
-    if (arrival.bytes > MAX_BODY_BYTES) drop();
+    pace.moved(arrived);
+    if (arrived > MAX_BODY_BYTES) drop();
     if (isDropped) {
-      if (!isLast && arrival.bytes <= MAX_READ_BODY_BYTES) return;
+      if (!isLast && arrived <= MAX_READ_BODY_BYTES) return;
       end();
       listener.done(undefined);
       return;
@@ -120,8 +159,8 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
       return;
     }
     // the library detaches the chunk after this call; the buffer doubles, so a slow body costs no more copies
-    if (!collected || arrival.bytes > collected.length) {
-      const grown = pool.take(Math.min(MAX_BODY_BYTES, 2 * arrival.bytes + 1024));
+    if (!collected || arrived > collected.length) {
+      const grown = arriving.take(Math.min(MAX_BODY_BYTES, 2 * arrived + 1024));
       collected?.copy(grown, 0, 0, before);
       hold(grown);
     }
@@ -129,8 +168,8 @@ export function collectBody(response: HttpResponse, listener: BodyListener): Arr
     if (!collected) return;
     collected.set(new Uint8Array(chunk), before);
     if (!isLast) return;
-    const body = collected.subarray(0, arrival.bytes);
-    if (listener.keeps) endPace(arrival);
+    const body = collected.subarray(0, arrived);
+    if (listener.keeps) pace.end();
     else end();
     listener.done(body);
   });
@@ -162,4 +201,79 @@ export function discardBody(response: HttpResponse, client: Client, done: () => 
 
 function isTooMuch(pieces: number, bytes: number, maxSmallPieces: number): boolean {
   return bytes > MAX_ARRIVED_BYTES || (pieces > maxSmallPieces && bytes < SMALL_PIECE_BYTES * pieces);
+}
+
+/** Size of the pieces in which longer bodies are kept. */
+const BACKLOG_PIECE_BYTES = 2 * 1024 * 1024;
+/** Buffers of response bytes that the kernel has not taken. */
+const leaving = new BufferPool([512 * 1024, BACKLOG_PIECE_BYTES], 32 * 1024 * 1024);
+/**
+ * Per-worker limit on buffered unsent bytes. When it is exceeded, the client of the API key with the most of them that has
+ * waited longest is disconnected.
+ */
+export const MAX_BACKLOG_BYTES = 128 * 1024 * 1024;
+
+/** The unsent rest of a response. */
+export interface PendingWrite {
+  readonly body: Body;
+  /** of what the kernel takes, which its sender tells */
+  readonly pace: Pace;
+  /** buffers of the pool, released with the write */
+  readonly copies: Buffer[];
+  readonly disconnect: () => void;
+}
+
+/** those whose bytes do not belong to the caller */
+const backlog = new HeldBytes<PendingWrite>();
+
+/**
+ * Keeps a body until `release`, bytes as a copy if they may be overwritten. Calls `disconnect` if the client is too
+ * slow, or if the buffer is full and it is the client to disconnect; the caller must then return the bytes.
+ */
+export function keep(
+  body: Body,
+  mayBeOverwritten: boolean,
+  owner: string,
+  disconnect: () => void,
+): PendingWrite {
+  const heldBytes = mayBeOverwritten ? body.length : 0;
+  while (backlog.total > 0 && backlog.total + heldBytes > MAX_BACKLOG_BYTES)
+    backlog.firstOfLargest()!.disconnect();
+  const copies: Buffer[] = [];
+  if (mayBeOverwritten && body instanceof Uint8Array)
+    for (let at = 0; at < body.length; at += BACKLOG_PIECE_BYTES)
+      copies.push(leaving.copy(body.subarray(at, at + BACKLOG_PIECE_BYTES)));
+  const kept = {
+    body: copies.length > 1 ? new LargeBody(copies) : (copies[0] ?? body),
+    copies,
+    disconnect,
+    pace: new Pace(RESPONSE_WINDOW_MS, disconnect),
+  };
+  if (heldBytes > 0) backlog.set(kept, owner, heldBytes);
+  return kept;
+}
+
+/** Releases what `keep` returned. Its bytes must not be read afterwards. */
+export function release(pending: PendingWrite): void {
+  pending.pace.end();
+  backlog.delete(pending);
+  for (const copy of pending.copies.splice(0)) leaving.release(copy);
+}
+
+/**
+ * Writes the part of a body that the kernel has not taken yet, as far as it takes it. The body begins at offset `start` of a
+ * response of `total` bytes. Returns as `tryEnd` does.
+ */
+export function writeOn(
+  response: HttpResponse,
+  body: Body,
+  start: number,
+  total: number,
+): [boolean, boolean] {
+  while (true) {
+    const at = response.getWriteOffset() - start;
+    const bytes = body instanceof Uint8Array ? body.subarray(at) : body.bytesFrom(at);
+    const [ok, done] = response.tryEnd(bytes, total);
+    if (!ok || done) return [ok, done];
+  }
 }
