@@ -8,10 +8,6 @@ import { monotonicMs, pause } from '../lib/clock.ts';
  */
 export const MAX_CONNECTIONS = 128;
 
-interface Admin {
-  close(): Promise<void>;
-}
-
 /**
  * Minimum interval between collections of metrics from the workers. Scrapes in between wait for the next collection.
  */
@@ -44,7 +40,7 @@ export function openAdmin(
   host: string,
   port: number,
   source: { isReady: () => boolean; metrics: () => Promise<string>; contentType: string },
-): Promise<Admin> {
+): Promise<{ close(): Promise<void> }> {
   const metrics = shared(source.metrics);
   const server = createServer(async (request, response) => {
     const send = (status: number, text: string, type = 'text/plain; charset=utf-8') =>

@@ -34,6 +34,9 @@ const REQUEST_BYTES = 512;
 /** Result of a batch that needs a load but may not wait for one. */
 export const NEEDS_LOAD = Symbol('needs load');
 
+/** Result of answering from the local cache alone, or with loads. */
+export type Pending = void | typeof NEEDS_LOAD | Promise<void>;
+
 /** A batch, or a page of the list, to be answered. */
 export interface Work {
   /**

@@ -5,13 +5,12 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
 import { MAX_UNSENT_MS, mayStillSee } from './access-control.ts';
-import { NEEDS_LOAD } from './admission.ts';
+import { NEEDS_LOAD, type Pending } from './admission.ts';
 import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
-import type { Pending } from './routes.ts';
 
-/** Sends the hotels of the ids in a body, as `PostRouteDefinition.respond` does. */
+/** Sends the hotels of the ids in a body, as `PostOperation.respond` does. */
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 /** Returns what sends batches from these sources. */

@@ -9,8 +9,8 @@ import { workOf } from '../lib/event-loop.ts';
 import { MAX_UNSENT_MS } from './access-control.ts';
 import type { Exchange } from './exchange.ts';
 import { tagOf } from './head.ts';
+import type { GetOperation } from './operations.ts';
 import { type ChangesQuery, readChangesQuery } from './query.ts';
-import type { GetRouteDefinition } from './routes.ts';
 
 /**
  * Creates the handler of `GET /changes`. `publicAddress` precedes the path of the Link header; '': it is relative. A client
@@ -21,7 +21,7 @@ export function changesOperation(
   collections: Pick<Collections, 'membersAmong'>,
   publicAddress: string,
   apiKeys: ApiKeyCache,
-): GetRouteDefinition {
+): GetOperation {
   const path = publicAddress && `${publicAddress}/changes`;
   // clients that waited share a page
   const tags = new WeakMap<ChangesPage, string>();

@@ -5,9 +5,8 @@ import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Body } from '../hotels/json-array.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
-import { hotelPages } from './hotel-pages.ts';
+import { type AnswerPage, hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
-import type { AnswerPage } from './routes.ts';
 
 const members: Record<string, string[]> = { first: ['a', 'b'], second: ['b', 'c'] };
 

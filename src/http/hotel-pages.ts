@@ -6,16 +6,18 @@ import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { AT_ONCE_MS } from './access-control.ts';
-import { NEEDS_LOAD } from './admission.ts';
+import { NEEDS_LOAD, type Pending } from './admission.ts';
 import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import { listTagOf } from './head.ts';
 import { type HotelSources, loadHotels } from './hotel-sources.ts';
 import { readListQuery } from './query.ts';
-import type { AnswerPage } from './routes.ts';
 
 /** Age at which the ids of a page of a collection are not used. */
 const MAX_PAGE_AGE_MS = 1_000;
+
+/** Calls `respond` as a batch of so many hotels is answered, when its turn comes, if the key may still read the page. */
+export type AnswerPage = (exchange: Exchange, hotels: number, respond: (mayLoad: boolean) => Pending) => void;
 
 /** Reads a page again if these ids do not exist any more, and sends it. */
 type ReadAgain = (gone: string[]) => Promise<void>;

@@ -1,14 +1,40 @@
+import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Route } from '../observability/request-histogram.ts';
+import type { Pending } from './admission.ts';
 import { batches } from './batches.ts';
 import type { CompressedPages } from './compression.ts';
-import { hotelPages } from './hotel-pages.ts';
+import type { Exchange } from './exchange.ts';
+import { type AnswerPage, hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { hasRegistryId } from './query.ts';
-import type { AnswerPage, GetRouteDefinition, Operation, PostRouteDefinition } from './routes.ts';
 import { singleHotels } from './single-hotels.ts';
+
+/** An operation by GET and HEAD. */
+export interface GetOperation {
+  route: Route;
+  /** takes from the request what the response needs; the request cannot be read later */
+  read: (request: HttpRequest) => string;
+  /** returns true if the request needs the `registry` scope */
+  needsRegistry: (input: string) => boolean;
+  respond: (exchange: Exchange, input: string) => void | Promise<void>;
+}
+
+/** An operation by POST. */
+export interface PostOperation {
+  route: Route;
+  needsRegistry: boolean;
+  /**
+   * Answers the request. The body is valid until the first await. With `mayLoad` false it answers from the local
+   * cache alone, or does nothing and returns NEEDS_LOAD.
+   */
+  respond: (exchange: Exchange, body: Uint8Array, mayLoad: boolean) => Pending;
+}
+
+/** An operation of the contract. */
+export type Operation = GetOperation | PostOperation;
 
 /** Creates the operations that read hotels. `publicAddress` precedes the paths of Link headers; '': they are relative. */
 export function hotelOperations(
@@ -19,7 +45,7 @@ export function hotelOperations(
 ): Operation[] {
   const sendHotel = singleHotels(sources);
   const sendBatch = batches(sources);
-  const single = (route: Route, namespace: Namespace): GetRouteDefinition => ({
+  const single = (route: Route, namespace: Namespace): GetOperation => ({
     route,
     read: (request) => request.getParameter(0) ?? '',
     needsRegistry: () => namespace === 'registry',
@@ -31,7 +57,7 @@ export function hotelOperations(
       return sendHotel(exchange, namespace, id);
     },
   });
-  const batch = (route: Route, namespace: Namespace): PostRouteDefinition => ({
+  const batch = (route: Route, namespace: Namespace): PostOperation => ({
     route,
     needsRegistry: namespace === 'registry',
     respond: (exchange, body, mayLoad) => sendBatch(exchange, namespace, body, mayLoad),

@@ -10,10 +10,11 @@ import type { Metrics } from '../observability/metrics.ts';
 import { type CountedMethod, HTTP_ROUTES, METHODS, type Route } from '../observability/request-histogram.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
 import { AccessControl, type Authentication, isPrincipal } from './access-control.ts';
-import { Admission, NEEDS_LOAD } from './admission.ts';
+import { Admission, NEEDS_LOAD, type Pending } from './admission.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
 import { Exchange, type Observer } from './exchange.ts';
-import type { AnswerPage, GetRouteDefinition, Pending, PostRouteDefinition } from './routes.ts';
+import type { AnswerPage } from './hotel-pages.ts';
+import type { GetOperation, PostOperation } from './operations.ts';
 import type { StaticPage } from './static-page.ts';
 import { type ArrivingBody, collectBody } from './transfers.ts';
 
@@ -65,42 +66,42 @@ export class RequestPipeline implements Observer {
   }
 
   /** Creates a handler for GET or HEAD. */
-  get(definition: GetRouteDefinition, method: 'GET' | 'HEAD'): Handler {
-    return this.#handler(definition.route, method, (exchange, request) => {
+  get(operation: GetOperation, method: 'GET' | 'HEAD'): Handler {
+    return this.#handler(operation.route, method, (exchange, request) => {
       const respond = (input: string) => {
-        if (this.access.authorize(exchange, definition.needsRegistry(input)))
-          return definition.respond(exchange, input);
+        if (this.access.authorize(exchange, operation.needsRegistry(input)))
+          return operation.respond(exchange, input);
       };
       // nothing else is parsed before the key
       const result = this.access.authenticate(exchange);
       if (result instanceof Promise) {
-        const input = definition.read(request);
+        const input = operation.read(request);
         return result.then((authentication) => {
           if (this.access.accept(exchange, authentication)) return respond(input);
         });
       }
-      if (this.access.accept(exchange, result)) return respond(definition.read(request));
+      if (this.access.accept(exchange, result)) return respond(operation.read(request));
     });
   }
 
   /** Creates a handler for POST. */
-  post(definition: PostRouteDefinition): Handler {
+  post(operation: PostOperation): Handler {
     const respond = (exchange: Exchange, body: Uint8Array | undefined): void | Promise<void> => {
       if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
-      this.#parts.metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
-      this.#enter(exchange, body, (bytes, mayLoad) => definition.respond(exchange, bytes, mayLoad));
+      this.#parts.metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[operation.route] }, body.length);
+      this.#enter(exchange, body, (bytes, mayLoad) => operation.respond(exchange, bytes, mayLoad));
     };
     /** Returns true if the body is to be answered; else responds. */
     const isAdmitted = (exchange: Exchange, authentication: Authentication): boolean => {
       if (!this.access.accept(exchange, authentication)) return false;
-      if (!this.access.authorize(exchange, definition.needsRegistry)) return false;
+      if (!this.access.authorize(exchange, operation.needsRegistry)) return false;
       if (exchange.headers.isTooLong) exchange.fail(publicErrors.bodyTooLarge);
       else if (exchange.headers.isCoded) exchange.fail(publicErrors.contentEncodingNotSupported);
       else if (this.#admission.isFull(authentication.keyId)) this.failed(exchange, OVERLOADED);
       else return true;
       return false;
     };
-    return this.#handler(definition.route, 'POST', (exchange) => {
+    return this.#handler(operation.route, 'POST', (exchange) => {
       const collect = (keeps: boolean, done: (body: Uint8Array | undefined) => void): ArrivingBody => {
         const arriving = collectBody(exchange.response, {
           done,

@@ -4,20 +4,12 @@ import { nextIteration } from '../lib/clock.ts';
 import { HTTP_ROUTES } from '../observability/request-histogram.ts';
 import type { Exchange } from './exchange.ts';
 import { App, silence, us_listen_socket_close } from './library.ts';
+import type { Operation } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
-import type { Operation } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
 /** The public port of one worker. */
-export interface Server {
-  /** Listens; throws if the port is taken. */
-  listen(host: string, port: number): Promise<void>;
-  /** Accepts the connections that have been made so far, and no others; open ones continue. */
-  stopAccepting(): Promise<void>;
-  readonly connections: number;
-  /** Closes every connection. */
-  close(): void;
-}
+export type Server = ReturnType<typeof openServer>;
 
 /** Registration methods of the library by HTTP method. */
 const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
@@ -39,7 +31,7 @@ export function openServer(
   pages: ReadonlyMap<string, StaticPage>,
   basePath: string,
   limit: { maxConnections: number; onRejected: () => void },
-): Server {
+) {
   silence();
   const app = App();
   const routes = operations.map((operation): Route => {
@@ -69,14 +61,16 @@ export function openServer(
   app.filter(count);
   let listenSocket: Parameters<typeof us_listen_socket_close>[0] | false = false;
   return {
-    listen: (host, port) =>
-      new Promise((resolve, reject) => {
+    /** Listens; throws if the port is taken. */
+    listen: (host: string, port: number) =>
+      new Promise<void>((resolve, reject) => {
         app.listen(host, port, (socket) => {
           listenSocket = socket;
           if (socket) resolve();
           else reject(new Error(`cannot listen on ${host}:${port}: the port is taken or may not be used`));
         });
       }),
+    /** Accepts the connections that have been made so far, and no others; open ones continue. */
     stopAccepting: async () => {
       // the kernel resets what waits to be accepted when the socket closes: the whole of the next iteration accepts it
       await nextIteration();
@@ -87,7 +81,8 @@ export function openServer(
     get connections() {
       return connections;
     },
-    close: () => app.close(),
+    /** Closes every connection. */
+    close: () => void app.close(),
   };
 }
 

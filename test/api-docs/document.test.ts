@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import type { KeyDetails } from '../../src/auth/key-details.ts';
+import type { KeyDetails } from '../../src/http/key-handler.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { DECODERS } from '../support/client.ts';
 import { ApiDocument } from '../support/openapi.ts';
