@@ -9,6 +9,7 @@ import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
 import { type KeyRow, principalOf } from './principal.ts';
 import type { LabelledKey } from './redis-key-cache.ts';
+import { UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
 /** The tiers behind the key cache with their present content; PostgreSQL answers after `release` if it is on hold. */
 class Tiers {
@@ -27,7 +28,7 @@ class Tiers {
   #held: Promise<void> | undefined;
   release = () => {};
   prefixes: { prefix: string }[] = [];
-  readonly mayLookUp = vi.fn<() => boolean>(() => true);
+  readonly mayLookUp = vi.spyOn(UnknownKeyLimiter.prototype, 'mayLookUp').mockReturnValue(true);
 
   readonly redisCache = {
     read: async (sha256: string) => (this.redisThere ? this.redis.get(sha256) : undefined),
@@ -109,7 +110,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     freshness,
     mayServeAnyAge: (error) => isOutage(error) && freshness.mayServeAnyAge(),
     counts: tiers.counts,
-    mayLookUp: tiers.mayLookUp,
+    workers: 1,
   });
 
 beforeEach(() => {

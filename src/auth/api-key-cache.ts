@@ -1,11 +1,11 @@
 import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
+import { lifetimeMs } from '../lib/lifetime.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_MS, MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
 import type { Origin } from '../postgres/origin.ts';
-import { type CachedKey, CachedKeys } from './cached-keys.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } from './principal.ts';
 import type { LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
@@ -13,6 +13,9 @@ import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-li
 
 /** Interval between reloads of a known key while no tier responds. */
 const KEY_RETRY_MS = 1_000;
+/** Maximum number of cached keys and of cached unknown keys, revoked ones included. The oldest are evicted. */
+const MAX_KNOWN = 10_000;
+const MAX_UNKNOWN = 5_000;
 
 interface ApiKeyCacheOptions {
   redisCache: RedisKeyCache | undefined;
@@ -25,8 +28,62 @@ interface ApiKeyCacheOptions {
   mayServeAnyAge: (error: unknown) => boolean;
   /** counts of lookups; absent: the key is rejected. A method call for each would cost a cached request 1 % of its time */
   counts: LookupCounts;
-  /** whether one more key that is not known may be looked up */
-  mayLookUp: () => boolean;
+  /** number of workers of the instance, which share the lookups of unknown keys */
+  workers: number;
+}
+
+interface CachedKey {
+  /** null: the key is unknown */
+  readonly principal: Principal | null;
+  readonly sha256: string;
+  /** monotonic time in ms at which its lookup began */
+  readonly readAtMs: number;
+  /** time from which it is read again, whatever is known; that of known keys is spread */
+  readonly expiresAtMs: number;
+  /** PostgreSQL did not answer the last lookup: until this time the cached rights are used */
+  retryAtMs: number;
+}
+
+/**
+ * Caches the valid and the unknown keys of a worker. The key itself is the index, because its
+ * hash would cost more than the rest of a hit. Each table has its own bound, so unknown keys do not evict known ones.
+ */
+class CachedKeys {
+  readonly #known = new Map<string, CachedKey>();
+  readonly #unknown = new Map<string, CachedKey>();
+  readonly #keyBySha256 = new Map<string, string>();
+
+  get(key: string): CachedKey | undefined {
+    return this.#known.get(key) ?? this.#unknown.get(key);
+  }
+
+  /** Caches the result of a lookup that began at `beganMs`. */
+  remember(key: string, sha256: string, { principal }: LabelledKey, beganMs: number): CachedKey {
+    this.forget(sha256);
+    const table = principal === null ? this.#unknown : this.#known;
+    const draw = Number.parseInt(sha256.slice(0, 8), 16) / 2 ** 32;
+    const expiresAtMs = beganMs + (principal === null ? MAX_ABSENCE_MS : lifetimeMs(MAX_AGE_MS, draw));
+    const known = { principal, sha256, readAtMs: beganMs, expiresAtMs, retryAtMs: 0 };
+    table.set(key, known);
+    this.#keyBySha256.set(sha256, key);
+    if (table.size > (principal === null ? MAX_UNKNOWN : MAX_KNOWN))
+      this.forget(table.values().next().value!.sha256);
+    return known;
+  }
+
+  forget(sha256: string): void {
+    const key = this.#keyBySha256.get(sha256);
+    if (key === undefined) return;
+    this.#known.delete(key);
+    this.#unknown.delete(key);
+    this.#keyBySha256.delete(sha256);
+  }
+
+  clear(): void {
+    this.#known.clear();
+    this.#unknown.clear();
+    this.#keyBySha256.clear();
+  }
 }
 
 /**
@@ -48,7 +105,7 @@ export class ApiKeyCache {
     this.#freshness = options.freshness;
     this.#counts = options.counts;
     this.#window = options.window;
-    this.#unknownKeys = new UnknownKeyLimiter(options.mayLookUp);
+    this.#unknownKeys = new UnknownKeyLimiter(options.workers);
   }
 
   /** Returns the rights that this worker has cached: null for a rejected key, undefined if `load` must be called. */

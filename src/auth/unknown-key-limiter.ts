@@ -25,14 +25,16 @@ const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys'
 
 /** Limits lookups of unknown keys, so that forged keys do not keep Redis and PostgreSQL busy. */
 export class UnknownKeyLimiter {
-  readonly #mayLookUp: () => boolean;
+  /** lookups of this worker in a window */
+  readonly #share: number;
+  #windowEndsAtMs = -Infinity;
+  #left = 0;
   /** hash prefixes of keys that are or were in the table; possibly incomplete */
   readonly #expected = new Set<number>();
   #waiting = 0;
 
-  /** `mayLookUp`: whether one more unknown key may be looked up. */
-  constructor(mayLookUp: () => boolean) {
-    this.#mayLookUp = mayLookUp;
+  constructor(workers: number) {
+    this.#share = Math.max(1, Math.floor(MAX_LOOKUPS / workers));
   }
 
   /** Records that the key with this sha256, or with one of this prefix, exists. */
@@ -42,7 +44,17 @@ export class UnknownKeyLimiter {
 
   /** Returns whether the key with this sha256 may be looked up at once. */
   admits(sha256: string): boolean {
-    return this.#expected.has(prefixOf(sha256)) || this.#mayLookUp();
+    return this.#expected.has(prefixOf(sha256)) || this.mayLookUp();
+  }
+
+  /** Counts a lookup of an unknown key in the present window. Returns false if this worker has had its share. */
+  mayLookUp(): boolean {
+    const nowMs = monotonicMs();
+    if (nowMs >= this.#windowEndsAtMs) {
+      this.#windowEndsAtMs = nowMs + LOOKUP_WINDOW_MS;
+      this.#left = this.#share;
+    }
+    return this.#left-- > 0;
   }
 
   /**
@@ -66,19 +78,4 @@ export class UnknownKeyLimiter {
 
 function prefixOf(sha256: string): number {
   return Number.parseInt(sha256.slice(0, PREFIX_DIGITS), 16);
-}
-
-/** Returns a function that returns true if this worker may look up one more unknown key in the present window. */
-export function unknownKeyWindow(workers: number): () => boolean {
-  const limit = Math.max(1, Math.floor(MAX_LOOKUPS / workers));
-  let endsAtMs = -Infinity;
-  let left = 0;
-  return () => {
-    const nowMs = monotonicMs();
-    if (nowMs >= endsAtMs) {
-      endsAtMs = nowMs + LOOKUP_WINDOW_MS;
-      left = limit;
-    }
-    return left-- > 0;
-  };
 }

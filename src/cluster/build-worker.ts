@@ -1,7 +1,6 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { RedisKeyCache } from '../auth/redis-key-cache.ts';
-import { unknownKeyWindow } from '../auth/unknown-key-limiter.ts';
 import { UsageCounter } from '../auth/usage.ts';
 import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
@@ -112,7 +111,7 @@ export function buildWorker(
     ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
     redisCache: redis && new RedisKeyCache(redis, ofRedis, secret),
     counts: metrics.keyLookups,
-    mayLookUp: unknownKeyWindow(config.WORKERS),
+    workers: config.WORKERS,
   });
   const logPositions = new PositionWatch(freshness);
   const logApplier = new LogApplier(
