@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
 import { fakeTimers } from '../lib/clock.fixture.ts';
 import { monotonicMs, wallMs } from '../lib/clock.ts';
@@ -113,6 +113,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     workers: 1,
   });
 
+afterAll(() => tiers.mayLookUp.mockRestore());
 beforeEach(() => {
   fakeTimers();
   tiers = new Tiers();

@@ -1,8 +1,7 @@
 import type { Sql } from 'postgres';
 import { beforeEach, expect, it, vi } from 'vitest';
 import { fakeTimers } from '../lib/clock.fixture.ts';
-import { type KeyUsage, UsageCounter } from './usage.ts';
-import { UsageWriter } from './usage-writer.ts';
+import { type KeyUsage, UsageCounter, UsageWriter } from './usage.ts';
 
 const of = (keyId: string, requests: number): KeyUsage => ({ keyId, requests, hotels: 2, bytes: 3 });
 const failure = (how: object) => () => Promise.reject(Object.assign(new Error('failed'), how));

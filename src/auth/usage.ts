@@ -1,3 +1,7 @@
+import type { Sql } from 'postgres';
+import { clearTimer, every, type Timer, wallMs } from '../lib/clock.ts';
+import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
+
 /** What was served for one key. */
 export interface KeyUsage {
   keyId: string;
@@ -9,6 +13,11 @@ export interface KeyUsage {
 
 /** Maximum number of keys that a worker counts before it reports. */
 const MAX_COUNTED_KEYS = 10_000;
+const WRITE_EVERY_MS = 60_000;
+/** Maximum number of keys, by day, that are kept while PostgreSQL is unavailable. Others are not counted then. */
+const MAX_UNWRITTEN = 100_000;
+/** insufficient_privilege */
+const FORBIDDEN = '42501';
 
 /** Counts the use of keys in a worker, between two reports. */
 export class UsageCounter {
@@ -39,5 +48,77 @@ export class UsageCounter {
     const usage = [...this.#byKey.values()];
     this.#byKey = new Map();
     this.#send(usage);
+  }
+}
+
+/** Writes the use of keys for an instance: what its workers report, once a minute, in one statement. */
+export class UsageWriter {
+  readonly #open: () => Sql;
+  readonly #onFailure: (reason: string) => void;
+  /** by day and key */
+  #kept = new Map<string, KeyUsage & { day: string }>();
+  #isAllowed = true;
+  #writing = Promise.resolve();
+  readonly #timer: Timer;
+
+  /** `open`: opens a connection for a moment. `onFailure`: called when nothing could be written. */
+  constructor(open: () => Sql, onFailure: (reason: string) => void) {
+    this.#open = open;
+    this.#onFailure = onFailure;
+    this.#timer = every(() => void this.write(), WRITE_EVERY_MS);
+  }
+
+  add(usage: readonly KeyUsage[]): void {
+    if (this.#isAllowed) this.#keep(usage, new Date(wallMs()).toISOString().slice(0, 10));
+  }
+
+  /** Writes what is kept. What could not be written is kept; what may have been written is not. */
+  write(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    clearTimer(this.#timer);
+    await this.write();
+  }
+
+  async #write(): Promise<void> {
+    const counted = [...this.#kept.values()];
+    if (counted.length === 0) return;
+    this.#kept = new Map();
+    let isSent = false;
+    let sql: Sql | undefined;
+    try {
+      sql = this.#open();
+      completed(await sql`select`);
+      isSent = true;
+      const rows = counted.map(({ keyId, ...numbers }) => ({ key_id: keyId, ...numbers }));
+      const json = JSON.stringify(rows).replaceAll("'", "''");
+      completed(
+        await sql.unsafe(`${BEGIN_WRITING}; select hotel_api_count_usage('${json}'); commit`).simple(),
+      );
+    } catch (error) {
+      const { code, severity, message } = error as Error & { code?: string; severity?: string };
+      this.#isAllowed = code !== FORBIDDEN;
+      // only errors of the server, which has rolled back then, have a severity
+      if (this.#isAllowed && (!isSent || severity !== undefined))
+        for (const { day, ...usage } of counted) this.#keep([usage], day);
+      this.#onFailure(message);
+    } finally {
+      sql?.end({ timeout: 1 }).catch(() => {});
+    }
+  }
+
+  #keep(usage: readonly KeyUsage[], day: string): void {
+    for (const each of usage) {
+      const name = `${day} ${each.keyId}`;
+      const kept = this.#kept.get(name);
+      if (kept) {
+        kept.requests += each.requests;
+        kept.hotels += each.hotels;
+        kept.bytes += each.bytes;
+      } else if (this.#kept.size < MAX_UNWRITTEN) this.#kept.set(name, { ...each, day });
+    }
   }
 }

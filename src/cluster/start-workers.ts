@@ -1,4 +1,4 @@
-import { UsageWriter } from '../auth/usage-writer.ts';
+import { UsageWriter } from '../auth/usage.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { prefixOf } from '../postgres/label.ts';
 import { followLog } from './follow-log.ts';

@@ -3,8 +3,8 @@ import { type Principal, seesAlike } from '../auth/principal.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { rateLimitHeaders } from '../rate-limit/headers.ts';
-import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
+import type { RateLimiter } from '../rate-limit/limiter.ts';
+import { type RateLimitDecision, rateLimitHeaders } from '../rate-limit/rate-limit.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Time from the start of a request after which its key is judged again. Most bodies arrive earlier. */

@@ -8,8 +8,7 @@ import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import { type AnswerPage, hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './hotel-sources.ts';
-import { decodeParameter, readRegistryId } from './ids.ts';
-import { hasRegistryId } from './query.ts';
+import { decodeParameter, hasRegistryId, readRegistryId } from './query.ts';
 import { singleHotels } from './single-hotels.ts';
 
 /** An operation by GET and HEAD. */

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { fakeTimers } from '../lib/clock.fixture.ts';
 import { pause, setTimer } from '../lib/clock.ts';
 import { RateLimitCoordinator } from './coordinator.ts';
-import { type RateLimitDecision, RateLimiter } from './limiter.ts';
-import type { LeaseRequest, RateLimit } from './rate-limit.ts';
+import { RateLimiter } from './limiter.ts';
+import type { LeaseRequest, RateLimit, RateLimitDecision } from './rate-limit.ts';
 
 const SECOND = 1_000;
 

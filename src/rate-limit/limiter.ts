@@ -1,12 +1,11 @@
 import { clearTimer, monotonicMs, onIteration, setTimer, type Timer } from '../lib/clock.ts';
-import { type LeaseGrant, type LeaseRequest, type RateLimit, SWEEP_AT } from './rate-limit.ts';
-
-export interface RateLimitDecision {
-  admitted: boolean;
-  /** requests left in the window, as far as this worker knows */
-  remaining: number;
-  resetInMs: number;
-}
+import {
+  type LeaseGrant,
+  type LeaseRequest,
+  type RateLimit,
+  type RateLimitDecision,
+  SWEEP_AT,
+} from './rate-limit.ts';
 
 /** Requests of one key that a worker may admit in the present window. */
 interface Lease {

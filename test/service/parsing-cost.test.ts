@@ -7,8 +7,13 @@ import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batch-body.ts';
-import { decodeParameter, readRegistryId } from '../../src/http/ids.ts';
-import { hasRegistryId, readChangesQuery, readListQuery } from '../../src/http/query.ts';
+import {
+  decodeParameter,
+  hasRegistryId,
+  readChangesQuery,
+  readListQuery,
+  readRegistryId,
+} from '../../src/http/query.ts';
 import {
   encodingFor,
   isHost,

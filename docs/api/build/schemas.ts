@@ -1,11 +1,11 @@
 import { MAX_CHANGES } from '../../../src/changes/change-log.ts';
 import { Hotel, Image, objectOf } from '../../../src/hotels/hotel.ts';
-import { INTEGER } from '../../../src/http/ids.ts';
 import {
   DEFAULT_CHANGES,
   DEFAULT_LIMIT,
   DEFAULT_OFFSET,
   DEFAULT_WAIT_S,
+  INTEGER,
   MAX_LIMIT,
   MAX_WAIT_S,
   MIN_LIMIT,
