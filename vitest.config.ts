@@ -28,7 +28,7 @@ export default defineConfig({
           include: ['src/**/*.test.ts', DOCUMENTS, SIMULATION],
           exclude: [MOCKS],
           ...unit,
-          // modules that are loaded once take a quarter less processor time
+          // modules that are loaded once take a quarter less CPU time
           isolate: false,
           setupFiles: 'test/support/real-clocks.ts',
         },

@@ -43,7 +43,7 @@ class Batch implements Work {
   };
 }
 
-/** processor time of batches, in addition to the time between ticks */
+/** CPU time of batches, in addition to the time between ticks */
 let spent = 0;
 let admission: Admission;
 let sizes: HotelSizes;

@@ -2,8 +2,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { LINE_KINDS } from './access-log.ts';
-import { NO_LABELS, readAtScrape } from './read-at-scrape.ts';
 import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
+import { NO_LABELS, readAtScrape } from './scraped-metrics.ts';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const RESULTS = ['hit', 'absent', 'miss'] as const;
@@ -43,7 +43,7 @@ interface ClosedCounter<Label extends string, Value extends string> {
 
 /**
  * Holds the counters of every process. Labels are closed sets: no id, key or URL is a label value. Every series starts at
- * 0, so that rates see its first increase. Values read at a scrape are in process-metrics.ts and instance-metrics.ts.
+ * 0, so that rates see its first increase. Values read at a scrape are in scraped-metrics.ts.
  */
 export class Metrics {
   readonly registry = new Registry();

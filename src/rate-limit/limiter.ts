@@ -69,7 +69,7 @@ export class RateLimiter {
     const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
     lease.waiting.push(resolve);
     this.#requestLease(lease);
-    lease.deadline ??= setTimer(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
+    lease.deadline ??= setTimer(() => this.#continueAlone(lease), LEASE_TIMEOUT_MS);
     return promise;
   }
 
@@ -138,11 +138,11 @@ export class RateLimiter {
       for (const resolve of lease.waiting.splice(0)) resolve(decisionOn(lease, false, nowMs));
     } else if (lease.waiting.length > 0) {
       this.#requestLease(lease);
-      lease.deadline = setTimer(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
+      lease.deadline = setTimer(() => this.#continueAlone(lease), LEASE_TIMEOUT_MS);
     }
   }
 
-  #continueWithoutPrimary(lease: Lease): void {
+  #continueAlone(lease: Lease): void {
     const nowMs = monotonicMs();
     if (nowMs >= lease.endsAtMs) beginWindow(lease, nowMs);
     lease.isLate = true;

@@ -10,9 +10,8 @@ import { addCommands } from '../../src/cli/commands.ts';
 import { CliCommand } from '../../src/cli/common/help.ts';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { publicErrors } from '../../src/errors.ts';
-import { watchInstance, watchWorker } from '../../src/observability/instance-metrics.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { watchProcess } from '../../src/observability/process-metrics.ts';
+import { watchInstance, watchProcess, watchWorker } from '../../src/observability/scraped-metrics.ts';
 import { read } from './files.ts';
 
 const results: Results = JSON.parse(read('bench/results/latest.json'));
