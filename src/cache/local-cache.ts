@@ -66,16 +66,13 @@ export class LocalCache {
     return this.#counted(lookup);
   }
 
-  /**
-   * Looks up parsed keys. Returns undefined if nothing is kept here, and, without `mayMiss`, uncounted, if keys are missed.
-   */
+  /** Looks up parsed keys. Without `mayMiss` it returns undefined, uncounted, if keys are missed. */
   gatherKeys(
     namespace: Namespace,
     keys: readonly string[],
     view: View,
     mayMiss: boolean,
   ): BatchLookup | undefined {
-    if (!this.isEnabled) return undefined;
     const nowMs = monotonicMs();
     const batchLookup = this.arena.gatherKeys(
       namespace,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { encodeHotel } from './encode.ts';
 import { type Entry, VIEWS, type View } from './entry.ts';
-import { type Body, fillGaps, joinBodies, LargeBody } from './json-array.ts';
+import { type Body, EMPTY_ARRAY, fillGaps, LargeBody } from './json-array.ts';
 import { rowOf } from './row.fixture.ts';
 
 const entryOf = (i: number, size: number) =>
@@ -29,7 +29,8 @@ it.each(VIEWS)('joins hotels in one piece or, if they are large, piece by piece 
     [200, 50_000],
   ] as const) {
     const entries = Array.from({ length: count }, (_, i) => entryOf(i, i % 7 === 0 ? 60_000 : size));
-    const body = joinBodies([...entries, null, undefined], view);
+    const places = new Array(count + 2).fill(1);
+    const body = fillGaps(EMPTY_ARRAY, places, [...entries, null, undefined], view);
     expect(body instanceof LargeBody).toBe(count > 100);
     expect(textOf(body, 100_000) === asJson(entries, view)).toBe(true);
   }

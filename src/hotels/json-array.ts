@@ -54,11 +54,6 @@ export class LargeBody {
   }
 }
 
-/** Returns the JSON array of the hotels found, valid as that of `fillGaps`. */
-export function joinBodies(found: readonly (Found | undefined)[], view: View): Body {
-  return fillGaps(EMPTY_ARRAY, new Array(found.length).fill(1), found, view);
-}
-
 /**
  * Inserts the bodies of the hotels found into the array `hits` (`[body,body,…]`), which may be changed. `places` are the
  * ascending offsets for each body and a comma. The bytes are valid until the next response is assembled, a `LargeBody` for

@@ -67,17 +67,13 @@ export function changesOperation(
         return seesThis ? sendIfAmong(found) : load(exchange, query);
       });
     };
-    const size = workOf(page.body.length);
-    const isKnown = await reader.eventLoop.run(keyId, size, () => {
-      const now = apiKeys.find(key);
-      return now !== undefined && [answer(now)];
-    });
-    if (isKnown) return isKnown[0];
-    const loaded = await apiKeys.load(key);
-    await reader.eventLoop.run(keyId, size, () => {
-      const now = apiKeys.find(key);
-      return answer(now === undefined ? loaded : now);
-    });
+    const answerInTurn = async (loaded?: Principal | null): Promise<void> =>
+      reader.eventLoop.run(keyId, workOf(page.body.length), () => {
+        const known = apiKeys.find(key);
+        const now = known === undefined ? loaded : known;
+        return now === undefined ? apiKeys.load(key).then(answerInTurn) : answer(now);
+      });
+    return answerInTurn();
   };
   return {
     route: 'changes',

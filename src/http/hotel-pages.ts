@@ -1,7 +1,8 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
+import { PartialResponse } from '../cache/partial-response.ts';
 import { publicErrors } from '../errors.ts';
 import { pagesOf } from '../hotels/hotel-sizes.ts';
-import { type Body, EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
+import { type Body, EMPTY_ARRAY } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -34,18 +35,6 @@ export function hotelPages(
 ): (exchange: Exchange, query: string) => void | Promise<void> {
   const { local, pageIndex, collections, sizes } = sources;
 
-  /** Reads hotels from the local cache; undefined if it cannot, or not all without `mayMiss`. */
-  const gather = (
-    { principal }: Exchange,
-    namespace: Namespace,
-    keys: readonly string[],
-    mayMiss: boolean,
-  ) =>
-    // the ids are those of a page, so all of them are in the collection
-    principal!.collection === null || namespace === 'id'
-      ? local.gatherKeys(namespace, keys, principal!.view, mayMiss)
-      : undefined;
-
   /** Returns true if a page from the local cache need not be compressed. */
   const mayBeSent = ({ encoding, principal }: Exchange, lookup: BatchLookup): boolean =>
     encoding === undefined ||
@@ -54,52 +43,48 @@ export function hotelPages(
         undefined);
 
   /**
-   * Sends the list of the hotels with these keys, of which `lookup` is what the local cache holds. If some do not exist, it
-   * calls `readAgain` with their keys instead, or leaves them out.
+   * Sends the list of the hotels with these keys as `PostOperation.respond` does. If some do not exist, it calls `readAgain` with
+   * their keys instead, or leaves them out.
    */
   const send = (
     exchange: Exchange,
     namespace: Namespace,
     keys: readonly string[],
-    lookup: ReturnType<typeof gather>,
-    headers = '',
+    mayLoad: boolean,
+    headersNow = () => '',
     readAgain?: ReadAgain,
-  ): void | Promise<void> => {
-    const { view } = exchange.principal!;
+  ): Pending => {
+    const { collection, view } = exchange.principal!;
+    // the ids of a page are in the collection, but a hotel with a registry id may be outside
+    const mayLookUp = collection === null || namespace === 'id';
+    const lookup = mayLookUp ? local.gatherKeys(namespace, keys, view, mayLoad) : undefined;
+    if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
+    const headers = headersNow();
     const ok = (body: Body, tag: string) => {
       sizes.note(pagesOf(exchange.owner), exchange.hotels, body.length);
       exchange.ok(body, tag, headers, compressedPages);
     };
     if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
-    const sendFound = (tags: (string | undefined)[], body: () => Body) => {
+    if (lookup?.hits === keys.length) {
+      exchange.hotels = lookup.hits;
+      return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
+    }
+    const tags = lookup?.tags(view) ?? [];
+    const sendFound = (body: () => Body) => {
       if (readAgain && tags.includes(undefined))
         return readAgain(keys.filter((_, i) => tags[i] === undefined));
       for (const tag of tags) if (tag !== undefined) exchange.hotels++;
       return ok(body(), listTagOf(tags));
     };
-    if (!lookup)
-      return loadHotels(sources, exchange, namespace, keys).then(
-        (found) =>
-          found &&
-          sendFound(
-            found.map((hotel) => hotel?.tag(view)),
-            () => joinBodies(found, view),
-          ),
-      );
-    if (lookup.hits === keys.length) {
-      exchange.hotels = lookup.hits;
-      return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
-    }
-    const tags = lookup.tags(view);
-    if (lookup.misses === 0) return sendFound(tags, () => lookup.output);
-    const partial = lookup.takePartial();
+    if (lookup?.misses === 0) return sendFound(() => lookup.output);
+    const partial = lookup?.takePartial() ?? new PartialResponse(EMPTY_ARRAY, keys, [1]);
     return loadHotels(sources, exchange, namespace, partial.keys, partial.hitsBytes).then((found) => {
       if (!found) return;
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {
         tags[places.get(key)!] = found[i]?.tag(view);
       });
-      return sendFound(tags, () => partial.complete(found, view));
+      return sendFound(() => partial.complete(found, view));
     });
   };
 
@@ -118,9 +103,7 @@ export function hotelPages(
       answerPage(exchange, count, (mayLoad) => {
         const keys = keysOf();
         if (!keys) return mayLoad ? readAgain([]) : NEEDS_LOAD;
-        const lookup = gather(exchange, namespace, keys, mayLoad);
-        if (!mayLoad && !(lookup && mayBeSent(exchange, lookup))) return NEEDS_LOAD;
-        return send(exchange, namespace, keys, lookup, headers?.(), mayBeGone);
+        return send(exchange, namespace, keys, mayLoad, headers, mayBeGone);
       });
     if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
     const collectionNow = () => exchange.principal!.collection;
@@ -134,8 +117,7 @@ export function hotelPages(
       const list = listNow();
       for (const id of gone) list.moved(id);
       const page = await list.page(offset, limit, exchange.owner, true);
-      const lookup = gather(exchange, 'id', page.ids, true);
-      return send(exchange, 'id', page.ids, lookup, linkHeader(address, limit, offset, page));
+      await send(exchange, 'id', page.ids, true, () => linkHeader(address, limit, offset, page));
     };
     const answerWith = (page: Page, collection: string | null) => {
       const readAtMs = monotonicMs();
