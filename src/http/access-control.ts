@@ -47,11 +47,8 @@ export class AccessControl {
     const key = exchange.headers.apiKey ?? '';
     const principal = this.#apiKeys.find(key, exchange.nowMs);
     if (principal === null || principal?.limit === null) return principal;
-    if (principal === undefined)
-      return this.#apiKeys
-        .load(key)
-        .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
-    return this.#count(exchange, principal);
+    if (principal) return this.#count(exchange, principal);
+    return this.#apiKeys.load(key).then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
   }
 
   #count(exchange: Exchange, principal: Principal): Authentication | Promise<Authentication> {
@@ -86,8 +83,9 @@ export class AccessControl {
    * Judges the key of a request again that was not answered at once, without counting the request: the key may have been revoked
    * while the body arrived, or the response waited. Returns true if the request may be answered; else responds.
    */
-  mayStillAnswer(exchange: Exchange): boolean | Promise<boolean> {
-    return this.mayAnswerNow(exchange) ?? this.#loadAndJudge(exchange);
+  async mayStillAnswer(exchange: Exchange): Promise<boolean> {
+    const may = this.mayAnswerNow(exchange);
+    return may ?? this.#judge(exchange, await this.#apiKeys.load(exchange.headers.apiKey ?? ''));
   }
 
   /** Judges the key as `mayStillAnswer` does; undefined if it would have to be looked up. */
@@ -96,11 +94,6 @@ export class AccessControl {
     if (nowMs - exchange.startedAtMs < AT_ONCE_MS) return true;
     const principal = this.#apiKeys.find(exchange.headers.apiKey ?? '', nowMs);
     return principal === undefined ? undefined : this.#judge(exchange, principal);
-  }
-
-  async #loadAndJudge(exchange: Exchange): Promise<boolean> {
-    const principal = await this.#apiKeys.load(exchange.headers.apiKey ?? '');
-    return this.#judge(exchange, principal);
   }
 
   #judge(exchange: Exchange, principal: Principal | null): boolean {

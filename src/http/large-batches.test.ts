@@ -53,7 +53,7 @@ beforeEach(() => {
       onlyMembers: async (_: string, found: (Entry | null)[]) =>
         found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null)),
     } as never,
-    access: { mayStillAnswer: (exchange) => mayAnswer(exchange) },
+    access: { mayStillAnswer: async (exchange) => mayAnswer(exchange) },
   });
 });
 

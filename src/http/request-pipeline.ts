@@ -226,8 +226,9 @@ export class RequestPipeline implements Observer {
           if (may === false) return;
           if (may === undefined && mayLoad) {
             const own = new Uint8Array(kept);
-            const judged = Promise.resolve(this.access.mayStillAnswer(exchange));
-            return judged.then((still) => (still ? (respond(own, true) as Promise<void>) : undefined));
+            return this.access
+              .mayStillAnswer(exchange)
+              .then((still) => (still ? (respond(own, true) as Promise<void>) : undefined));
           }
           const pending = may ? respond(kept, mayLoad) : NEEDS_LOAD;
           if (pending !== NEEDS_LOAD) return pending;
