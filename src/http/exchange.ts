@@ -16,7 +16,7 @@ import {
   mayCompress,
   takesThread,
 } from './compression.ts';
-import { type Answer, answerOf, CLOSE, errorAnswerOf, JSON_HEADS, type Tag } from './head.ts';
+import { type Answer, CLOSE, ERROR_HEADS, JSON_HEADS, type Tag } from './head.ts';
 import { ReceivedRequest } from './received-request.ts';
 import { discardBody, keep, type PendingWrite, release, writeOn } from './transfers.ts';
 
@@ -132,8 +132,7 @@ export class Exchange extends ReceivedRequest {
     const wanted = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
     const mayTakeLong = this.principal?.collection == null || body.length <= MAX_COMPRESSED_OF_COLLECTION;
     const encoding = wanted && mayTakeLong && mayCompress(body.length, this.owner) ? wanted : undefined;
-    if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, headers));
-    else if (encoding === undefined) this.#send(answerOf(200, body, tag, encoding, headers));
+    if (encoding === undefined || this.isKnown(tag)) this.okEncoded(body, tag, encoding, headers);
     else this.#okCompressed(body, tag, encoding, headers, pages);
   }
 
@@ -145,7 +144,7 @@ export class Exchange extends ReceivedRequest {
     const own = mayBeKept ? new Uint8Array(piece) : undefined;
     const send = ({ bytes, encoding: used }: Compressed) => {
       if (own && used && bytes instanceof Uint8Array) pages!.put(tag, used, own, bytes);
-      this.#send(answerOf(200, bytes, tag, used, headers));
+      this.okEncoded(bytes, tag, used, headers);
     };
     if (kept) send({ bytes: kept, encoding });
     else if (piece && piece.length <= MAX_SYNC_BYTES) send({ bytes: compressNow(piece, encoding), encoding });
@@ -157,15 +156,16 @@ export class Exchange extends ReceivedRequest {
   }
 
   /** Sends 200 with a body that already has this encoding. With other `heads`, it must not be overwritten. */
-  okEncoded(body: Uint8Array, tag: Tag, encoding: Encoding | undefined, heads = JSON_HEADS): void {
-    if (this.over) return;
-    if (this.isKnown(tag)) this.#send(answerOf(304, undefined, tag, encoding, '', heads));
-    else this.#send(answerOf(200, body, tag, encoding, '', heads));
+  okEncoded(body: Body, tag: Tag, encoding: Encoding | undefined, headers = '', heads = JSON_HEADS): void {
+    const isKnown = this.isKnown(tag);
+    const status = isKnown ? 304 : 200;
+    this.#send({ status, body: isKnown ? undefined : body, tag, encoding, headers, heads });
   }
 
   /** Sends an error of the table. */
   fail(error: PublicError, headers = ''): void {
-    this.#send(errorAnswerOf(error, headers));
+    const { status, body } = error;
+    this.#send({ status, body, tag: '', encoding: undefined, headers, heads: ERROR_HEADS.get(error)! });
   }
 
   /** Rejects a request whose end is unknown or does not arrive. */

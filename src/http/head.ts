@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { StoredTag } from '../cache/arena/tag.ts';
-import { type PublicError, publicErrors } from '../errors.ts';
+import { publicErrors } from '../errors.ts';
 import { TAG_BYTES } from '../hotels/entry-layout.ts';
 import type { Body } from '../hotels/json-array.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
@@ -18,7 +18,7 @@ const USUAL_HEAD_BYTES = 512;
 /** Digits of the number of a new request id. */
 const DIGITS = 6;
 /** Begins the header of a tag. */
-export const ETAG = '\r\netag: "';
+const ETAG = '\r\netag: "';
 
 /** Bits of half the number of a new request id, and the rounds of its permutation. */
 const HALF = 0x7fff;
@@ -172,9 +172,7 @@ export class Heads {
   readonly #contentType: string;
   readonly #headers: string;
   readonly #byStatus: Head[] = [];
-  /** with the first part of new request ids */
-  readonly #ofNewIds: Head[] = [];
-  /** also with the beginning of the tag's header behind the id */
+  /** with the beginnings of a new request id and of the tag's header: most responses begin so, and these bytes stay in place */
   readonly #ofTags: Head[] = [];
 
   /** `headers`: checked lines between content type and request id, each after a line end. */
@@ -183,22 +181,17 @@ export class Heads {
     this.#headers = headers;
   }
 
-  /** Begins the head of a response with this status, up to the value of `x-request-id`. */
-  begin(status: number): Head {
+  /** Begins the head of a response, up to the end of the tag, if there is one. `ownId`: '' for the id of `newIds` with this number. */
+  begin(status: number, ownId: string, newId: number, tag: Tag): Head {
+    if (ownId === '' && typeof tag !== 'string') {
+      this.#ofTags[status] ??= new Head(this.#start(status) + newIds.start, ETAG);
+      return this.#ofTags[status]!.begin().addBase32(newId).addTag(tag);
+    }
     this.#byStatus[status] ??= new Head(this.#start(status));
-    return this.#byStatus[status]!.begin();
-  }
-
-  /** Begins the head of the next response with this status, with a request id of `newIds`. */
-  beginWithNew(status: number, id: number): Head {
-    this.#ofNewIds[status] ??= new Head(this.#start(status) + newIds.start);
-    return this.#ofNewIds[status]!.begin().addBase32(id);
-  }
-
-  /** Also appends a tag's header except its end. Most responses begin so, and their constant bytes stay in place. */
-  beginWithNewAndTag(status: number, id: number, tag: StoredTag): Head {
-    this.#ofTags[status] ??= new Head(this.#start(status) + newIds.start, ETAG);
-    return this.#ofTags[status]!.begin().addBase32(id).addTag(tag);
+    const head = this.#byStatus[status]!.begin();
+    if (ownId === '') head.add(newIds.start).addBase32(newId);
+    else head.add(ownId);
+    return tag === '' ? head : head.add(ETAG).add(String(tag));
   }
 
   #start(status: number): string {
@@ -211,7 +204,7 @@ const JSON_TYPE = 'application/json';
 const JSON_HEADERS = `\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key${KEEP_ALIVE}`;
 /** Heads of the responses of all operations. */
 export const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
-const ERROR_HEADS = new Map(
+export const ERROR_HEADS = new Map(
   Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
 );
 
@@ -227,21 +220,6 @@ export interface Answer {
   /** whole lines, each after a line end */
   headers: string;
   heads: Heads;
-}
-
-export function answerOf(
-  status: number,
-  body: Body | undefined,
-  tag: Tag,
-  encoding: Encoding | undefined,
-  headers = '',
-  heads = JSON_HEADS,
-): Answer {
-  return { status, body, tag, encoding, headers, heads };
-}
-
-export function errorAnswerOf(error: PublicError, headers: string): Answer {
-  return answerOf(error.status, error.body, '', undefined, headers, ERROR_HEADS.get(error));
 }
 
 /** Computes the tag of a body whose tag is not stored with it. */

@@ -1,9 +1,9 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
-import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
+import type { CountedMethod, RequestCounter } from '../observability/request-histogram.ts';
 import type { Encoding } from './compression.ts';
-import { type Answer, closingOf, ETAG, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
+import { type Answer, closingOf, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './transfers.ts';
 
 /** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
@@ -128,10 +128,6 @@ export class ReceivedRequest {
     return this.principal?.keyId ?? '';
   }
 
-  get route(): Route {
-    return this.counter.route;
-  }
-
   get method(): CountedMethod {
     return this.counter.method;
   }
@@ -182,13 +178,7 @@ export class ReceivedRequest {
 
   /** Assembles the status line and all headers, for one call of the library, because each call costs. */
   protected headOf({ heads, status, tag, encoding, headers }: Answer): Head {
-    const ownId = this.#ownId;
-    let head: Head;
-    if (ownId === '' && typeof tag !== 'string') head = heads.beginWithNewAndTag(status, this.#madeId, tag);
-    else {
-      head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
-      if (tag !== '') head.add(ETAG).add(String(tag));
-    }
+    const head = heads.begin(status, this.#ownId, this.#madeId, tag);
     if (tag !== '') head.add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     if (headers !== '') head.add(headers);

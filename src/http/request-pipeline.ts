@@ -148,7 +148,7 @@ export class RequestPipeline implements Observer {
       exchange.defer();
       const { encoding } = exchange;
       const { body, tag } = await page.read(encoding);
-      exchange.okEncoded(body, tag, encoding, page.heads);
+      exchange.okEncoded(body, tag, encoding, '', page.heads);
     });
   }
 

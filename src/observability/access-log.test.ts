@@ -6,13 +6,8 @@ it('a failure whose client has disconnected is logged as one, without a status',
   const lines: unknown[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const accessLog = new AccessLog(log, { sample: 0, slowMs: 1e9, onSuppressed: () => {} });
-  const request = {
-    requestId: 'r',
-    trace: undefined,
-    route: 'list',
-    method: 'GET',
-    principal: undefined,
-  } as const;
+  const counter = { route: 'list', method: 'GET' } as const;
+  const request = { requestId: 'r', trace: undefined, counter, principal: undefined };
   for (const fault of [undefined, new Error('lost')]) accessLog.finished({ ...request, fault }, 0, 0.01, 0);
   expect(lines).toMatchObject([{ msg: 'request failed', aborted: true, err: { message: 'lost' } }]);
 });

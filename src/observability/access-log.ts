@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { Unavailable } from '../errors.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
-import type { CountedMethod, Route } from './request-histogram.ts';
+import type { RequestCounter } from './request-histogram.ts';
 
 /** Kinds of lines about requests. Lines that the limit suppresses are counted by them. */
 export const LINE_KINDS = ['failed', 'slow', 'sampled'] as const;
@@ -15,8 +15,7 @@ interface LoggedRequest {
   readonly requestId: string;
   /** of the caller */
   readonly trace: { trace_id: string; span_id: string } | undefined;
-  readonly route: Route;
-  readonly method: CountedMethod;
+  readonly counter: Pick<RequestCounter, 'route' | 'method'>;
   readonly principal: { readonly keyId: string } | undefined;
   /** the error, if one was thrown */
   readonly fault: unknown;
@@ -62,12 +61,12 @@ export class AccessLog {
       return;
     }
     this.#written[kind]++;
-    const { requestId, trace, route, method, principal, fault } = request;
+    const { requestId, trace, counter, principal, fault } = request;
     const line = {
       requestId,
       ...trace,
-      route,
-      method,
+      route: counter.route,
+      method: counter.method,
       ...(status === 0 ? { aborted: true } : { status }),
       durationMs: Math.round(seconds * 1e6) / 1e3,
       bytes,
