@@ -14,10 +14,17 @@ export interface CacheWasm {
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
   setMagic(magic: number): void;
   maxEntryBytes(): number;
-  put(length: number, nowMs: number, untilMs: number): number;
-  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
-  find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
-  drop(namespace: number, length: number): void;
+  putEntry(entry: number, length: number, nowMs: number, untilMs: number): number;
+  putAbsence(namespace: number, key: number, length: number, nowMs: number, untilMs: number): void;
+  find(
+    namespace: number,
+    key: number,
+    length: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+  ): number;
+  dropKey(namespace: number, key: number, length: number): void;
   dropSince(sinceMs: number): void;
   narrow(ref: number): void;
   findForm(ref: number, form: number): number;

@@ -79,7 +79,7 @@ export class CacheArena {
   put(entry: Uint8Array, nowMs: number, untilMs: number): boolean {
     // a longer entry does not fit the output; wasm rejects it by its length
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
-    return this.#wasm.put(entry.length, nowMs, untilMs) !== 0;
+    return this.#wasm.putEntry(this.#outputStart, entry.length, nowMs, untilMs) !== 0;
   }
 
   /** Puts an entry in place of another of the same hotel, with the times of that. */
@@ -92,7 +92,7 @@ export class CacheArena {
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
     if (this.#maxBytes === 0) return;
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.putAbsent(numberOf(namespace), length, nowMs, untilMs);
+    if (length > 0) this.#wasm.putAbsence(numberOf(namespace), this.#input, length, nowMs, untilMs);
   }
 
   /**
@@ -102,7 +102,8 @@ export class CacheArena {
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
-    return length === 0 ? MISS : this.#wasm.find(numberOf(namespace), length, nowMs, minStoredAtMs, wallMs);
+    if (length === 0) return MISS;
+    return this.#wasm.find(numberOf(namespace), this.#input, length, nowMs, minStoredAtMs, wallMs);
   }
 
   /** Returns the tag of a view; tags differ where the bytes differ. The object is the same for all tags. */
@@ -172,7 +173,7 @@ export class CacheArena {
   /** Drops the hotel or the absence of this key, with all its keys. */
   drop(namespace: Namespace, key: string): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.drop(numberOf(namespace), length);
+    if (length > 0) this.#wasm.dropKey(numberOf(namespace), this.#input, length);
   }
 
   /** Drops the hotels and absences that were stored at this time or later. */

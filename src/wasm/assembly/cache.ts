@@ -1,10 +1,18 @@
-/** Exports of the program of the caches, for src/wasm/cache.ts. */
-import { hashOf } from './hash';
-import { INPUT, RESULT } from './layout';
+/** The program of the caches: its calls for src/wasm/cache.ts. The caller first writes keys and bodies to INPUT. */
+import { evictions } from './arena/eviction';
+import { absences, entries } from './arena/index';
+import { MAIN, openRing, SMALL } from './arena/ring';
+import { puts } from './arena/store';
+import { hashOf, seedHash } from './hash';
+import { divide, INPUT, indexStart, mainEnd, mainStart, outputEnd, RESULT, smallStart } from './layout';
 
-export * from './arena/arena';
+export { hasRoomInMain as hasRoom } from './arena/eviction';
+export { findForm, putForm } from './arena/forms';
+export { find, gather, hashElements, hashId, narrow } from './arena/lookup';
+export { setMagic } from './arena/record';
+export { dropSince } from './arena/ring';
+export { clear, dropKey, maxEntryBytes, putAbsence, putEntry } from './arena/store';
 export { readBody, wrongIndex } from './batch-body/batch-body';
-export { setMagic } from './entry';
 export {
   COMMAND,
   ELEMENTS,
@@ -25,7 +33,28 @@ export {
 export { takeEntries } from './redis-batch/entries';
 export { requestEntries, requestPointers } from './redis-batch/requests';
 
+/** Divides the memory, and returns its length in bytes. It must be as long before the next call. */
+export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): usize {
+  divide(maxBytes, outputBytes);
+  seedHash(a, b, c, d);
+  openRing(SMALL, smallStart, mainStart);
+  openRing(MAIN, mainStart, mainEnd);
+  return outputEnd;
+}
+
 /** Writes the keyed hash of the key of `length` bytes at INPUT to RESULT. */
 export function hash(namespace: u32, length: u32): void {
   store<u64>(RESULT, hashOf(namespace, INPUT, length));
+}
+
+/**
+ * Writes the fields of ArenaStats except `maxBytes` to RESULT, as f64. `bytes` is all that was ever written, without the
+ * output.
+ */
+export function stats(): void {
+  store<f64>(RESULT, entries);
+  store<f64>(RESULT, absences, 8);
+  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart), 16);
+  store<f64>(RESULT, <f64>evictions, 24);
+  store<f64>(RESULT, <f64>puts, 32);
 }

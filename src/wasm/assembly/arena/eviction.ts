@@ -1,8 +1,8 @@
 /**
  * Eviction by S3-FIFO (Yang, Zhang, Qiu, Yue, Vinayak: FIFO queues are all you need for cache eviction, SOSP 2023).
  * New records enter a small ring. At its tail, an entry with more than one hit moves to the main ring. Any other is
- * evicted and leaves a ghost; absences never move and leave none. A key with a known ghost enters the main ring directly. At the main ring's tail, a record
- * with hits is reinserted with one hit less.
+ * evicted and leaves a ghost; absences never move and leave none. A key with a known ghost enters the main ring directly. At the
+ * main ring's tail, a record with hits is reinserted with one hit less.
  *
  * Two things differ from the paper. Until the main ring is full, all entries move there. One claim reinserts at most
  * MAX_REINSERTIONS records, which bounds a put among hot records only. With 8 it takes half the time of 16, for 2.9
@@ -10,17 +10,14 @@
  *
  * Hit ratio for Zipf reads (exponent 0.8) with room for 13 % of the hotels: 60.1 %, against 52.5 % with LRU.
  */
-import { entryKey, entryKeyLength } from '../entry';
-import { hashOf } from '../hash';
-import { indexSlots } from '../layout';
-import { remember } from './ghost';
-import { isCrowded } from './index-table';
-import { relink, unlink } from './links';
+import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart, indexSlots } from '../layout';
+import { entries, isCrowded, relink, unlink } from './index';
 import {
   ABSENCE,
   DEAD,
   ENTRY,
   frequencyOf,
+  idHashOf,
   kindOf,
   RECORD_HEADER_BYTES,
   setFrequency,
@@ -32,11 +29,8 @@ const MAX_REINSERTIONS: u32 = 8;
 
 /** Number of entries evicted to free space, and of compressed forms evicted from the main ring. */
 export let evictions: u64 = 0;
-
-/** Returns the hash of an entry's id, the key of its ghost. */
-export function idHashOf(entry: usize): u64 {
-  return hashOf(0, entryKey(entry, 0), entryKeyLength(entry, 0));
-}
+/** number of ghosts that there ever were */
+let deaths: u32 = 0;
 
 /** Allocates in the small ring, and evicts until there is room. A record of this size must fit. */
 export function claimSmall(size: u32): usize {
@@ -76,7 +70,7 @@ function evictFromSmall(): void {
       return;
     }
     if (kind === ENTRY) {
-      remember(idHashOf(record + RECORD_HEADER_BYTES));
+      remember(record);
       evictions++;
     }
   }
@@ -114,4 +108,40 @@ function move(from: usize, to: usize, frequency: u8): void {
   memory.copy(to, from, sizeOf(from));
   setFrequency(to, frequency);
   relink(from, to);
+}
+
+/**
+ * Leaves a ghost of an entry that left the small ring without a second hit, or was dropped from the main ring. A bucket holds
+ * four, each a u32 hash of the id and the u32 number of its eviction; a new ghost replaces the oldest.
+ */
+export function remember(record: usize): void {
+  const hash = idHashOf(record + RECORD_HEADER_BYTES);
+  deaths++;
+  const bucket = ghostsAt(hash);
+  let oldest = bucket;
+  for (let at = bucket; at < bucket + GHOST_BUCKET_BYTES; at += 8) {
+    if (deaths - load<u32>(at, 4) > deaths - load<u32>(oldest, 4)) oldest = at;
+  }
+  store<u32>(oldest, <u32>hash);
+  store<u32>(oldest, deaths, 4);
+}
+
+/**
+ * Returns true if there is a ghost of this hash, and removes it. A ghost is valid while fewer ghosts have followed it than the
+ * arena holds entries, as in the paper's queue.
+ */
+export function recall(hash: u64): bool {
+  const bucket = ghostsAt(hash);
+  for (let at = bucket; at < bucket + GHOST_BUCKET_BYTES; at += 8) {
+    if (load<u32>(at) === <u32>hash && load<u32>(at, 4) !== 0) {
+      const isYoung = deaths - load<u32>(at, 4) < entries;
+      store<u64>(at, 0);
+      return isYoung;
+    }
+  }
+  return false;
+}
+
+function ghostsAt(hash: u64): usize {
+  return ghostStart + <usize>(((hash >> 32) * ghostBuckets) >> 32) * GHOST_BUCKET_BYTES;
 }

@@ -8,13 +8,22 @@
  */
 
 import { HEADER_BYTES, NARROW_TAG_AT } from '../../../hotels/entry-layout';
-import { entryKeyLength } from '../entry';
 import { hashOf } from '../hash';
 import { INPUT, outputStart } from '../layout';
 import { claimSmall, relieveIndex } from './eviction';
-import { forget, linkForm, recordOf } from './links';
-import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';
-import { maxEntryBytes, touch } from './store';
+import { forget, linkKey, recordOf } from './index';
+import {
+  entryKeyLength,
+  FORM,
+  FORMS,
+  linksOf,
+  RECORD_HEADER_BYTES,
+  setLinks,
+  sizeFor,
+  touch,
+  writeHeader,
+} from './record';
+import { maxEntryBytes } from './store';
 
 /** Flag of an entry's record: a compressed form was requested. */
 const WAS_REQUESTED: u32 = 0x40;
@@ -62,5 +71,5 @@ export function putForm(ref: u32, form: u32, length: u32): void {
   store<u32>(content, keyLength);
   memory.copy(content + 4, INPUT, keyLength);
   memory.copy(content + 4 + keyLength, outputStart, length);
-  linkForm(target);
+  linkKey(target, FORMS);
 }

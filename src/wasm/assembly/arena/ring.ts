@@ -2,7 +2,7 @@
  * Ring of records, written at the head and freed at the tail. Records do not wrap: space too short at the ring's end
  * becomes a dead record. Fields at the ring's address: start, end, head, tail, used, peak.
  */
-import { forget } from './links';
+import { forget } from './index';
 import { ABSENCE, ENTRY, kindOf, markDead, sizeOf, storedAtOf } from './record';
 
 @unmanaged

@@ -1,31 +1,26 @@
-/** Reads and writes of the arena by a single key. */
+/** Writes of the arena: entries, absences, and what drops them. */
 import { LABEL_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
-import { entryKey, entryKeyLength, isValid, isValidAt } from '../entry';
 import { hashOf } from '../hash';
-import { INPUT, mainStart, smallStart } from '../layout';
-import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
-import { recall, remember } from './ghost';
-import { entries, forget, linkAbsence, linkEntry, recordOf, unlink } from './links';
+import { mainStart, smallStart } from '../layout';
+import { claimMain, claimSmall, recall, relieveIndex, remember } from './eviction';
+import { clearIndex, forget, linkEntry, linkKey, recordOf, unlink } from './index';
 import {
   ABSENCE,
   ENTRY,
+  entryKey,
+  entryKeyLength,
   frequencyOf,
+  idHashOf,
+  isValid,
   kindOf,
   labelOf,
-  MAX_FREQUENCY,
   RECORD_HEADER_BYTES,
-  setFrequency,
   sizeFor,
   sizeOf,
-  storedAtOf,
-  untilOf,
   writeHeader,
 } from './record';
-
-/** Results of a lookup beside a ref, which is a record's address in units of 8 bytes. */
-export const MISS: u32 = 0;
-export const ABSENT: u32 = 0xffffffff;
+import { emptyRing, MAIN, SMALL } from './ring';
 
 export let puts: u64 = 0;
 
@@ -62,9 +57,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, untilMs: f64): b
       }
     }
     if (record === 0) forget(held);
-  } else if (recall(hash, entries)) {
-    isForMain = true;
-  }
+  } else isForMain = recall(hash);
   if (record === 0) record = isForMain ? claimMain(size) : claimSmall(size);
   writeHeader(record, capacity, ENTRY, frequency, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
@@ -81,7 +74,7 @@ export function putAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, 
   const record = claimSmall(size);
   writeHeader(record, size, ABSENCE, 0, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, key, length);
-  linkAbsence(record, namespace, <u32>(hashOf(namespace, key, length) >> 32));
+  linkKey(record, namespace);
 }
 
 /** Drops the record of a key, with all its keys. */
@@ -89,26 +82,13 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
   if (record === 0) return;
   // a dropped record of the main ring leaves a ghost, because it was dropped for a change and not for disuse
-  if (kindOf(record) === ENTRY && record >= mainStart) remember(idHashOf(record + RECORD_HEADER_BYTES));
+  if (kindOf(record) === ENTRY && record >= mainStart) remember(record);
   forget(record);
 }
 
-/** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
-export function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
-  if (record === 0 || storedAtOf(record) < minStoredAtMs || untilOf(record) <= nowMs) return MISS;
-  if (kindOf(record) === ABSENCE) return ABSENT;
-  return isValidAt(record + RECORD_HEADER_BYTES, wallMs) ? <u32>(record >> 3) : MISS;
-}
-
-export function touch(record: usize): void {
-  const frequency = frequencyOf(record);
-  if (frequency < MAX_FREQUENCY) setFrequency(record, frequency + 1);
-}
-
-/** Returns the ref of the key of `length` bytes at INPUT, or ABSENT (-1), or MISS (0). */
-export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
-  const record = recordOf(<u32>(hashOf(namespace, INPUT, length) >> 32), namespace, INPUT, length);
-  const found = refIfValid(record, nowMs, minStoredAtMs, wallMs);
-  if (found !== MISS && found !== ABSENT) touch(record);
-  return <i32>found;
+/** Drops everything. */
+export function clear(): void {
+  clearIndex();
+  emptyRing(SMALL);
+  emptyRing(MAIN);
 }

@@ -3,10 +3,10 @@
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
 import { hasRoomInMain } from '../arena/eviction';
-import { recordOf } from '../arena/links';
+import { recordOf } from '../arena/index';
+import { closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
+import { hasKey, isValid, isValidAt } from '../arena/record';
 import { putEntry } from '../arena/store';
-import { closeArray, endBody, MAX_END_BYTES } from '../array';
-import { hasKey, isValid, isValidAt } from '../entry';
 import { hashOf, spread } from '../hash';
 import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT, SCRATCH } from '../layout';
 import {

@@ -1,8 +1,8 @@
 /** First two steps of what a lookup missed: to the MGET of pointers, and from the pointers to the MGET of entries. */
 
 import { LABEL_AT } from '../../../hotels/entry-layout';
-import { GAP_BYTES } from '../array';
-import { isSame, MAX_KEY_BYTES } from '../entry';
+import { GAP_BYTES } from '../arena/lookup';
+import { isSame, MAX_KEY_BYTES } from '../arena/record';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, PLACES, REPLY, RESULT, SCRATCH, SEEN, SEEN_SLOTS } from '../layout';
 import { addKey, beginCommand, commandLength } from './command';

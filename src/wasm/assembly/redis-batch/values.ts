@@ -1,7 +1,7 @@
 /** Checks of the values in Redis: entries of hotels and absences. */
 import { BODY_LENGTH_AT, HEADER_BYTES, MAGIC_AT } from '../../../hotels/entry-layout';
+import { entryKeyLength, isSame, magic } from '../arena/record';
 import { putAbsence } from '../arena/store';
-import { entryKeyLength, isSame, magic } from '../entry';
 import { hashOf, spread } from '../hash';
 
 /** Returns true for the entry of an absent hotel with this key alone. */

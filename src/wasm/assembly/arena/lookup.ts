@@ -1,37 +1,77 @@
 /**
- * Batch lookup. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys; then, for each
+ * Lookups, by a single key and of a batch, and the array of bodies with which a batch is answered.
+ *
+ * A batch works in passes, so that cache misses of neighbouring elements overlap: hash all keys; then, for each
  * group of elements, find all candidates, check all records, copy all bodies. The records of a group stay in the first-level
  * cache between its passes. No branch depends on a value that is read for the first time, because a misprediction would
  * serialize the reads.
  */
 import { NO_BODY, OK, TOO_LARGE } from '../../constants';
-import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
-import { idHashOf } from './eviction';
-import { candidateOf, homeOf, slotAt } from './index-table';
-import { recordOf } from './links';
+import { candidateOf, homeAt, recordOf } from './index';
 import {
+  ABSENCE,
   bodyStartOf,
   fullLengthOf,
+  idHashOf,
+  isCurrent,
   isLinkedBy,
+  isValidAt,
+  kindOf,
   RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
   stampOf,
+  touch,
 } from './record';
 import { dropSince } from './ring';
-import { ABSENT, MISS, refIfValid, touch } from './store';
+
+/** Results of a lookup beside a ref, which is a record's address in units of 8 bytes. */
+const MISS: u32 = 0;
+const ABSENT: u32 = 0xffffffff;
 
 /** Size of a group. As one group, batches of 1000 hotels of 1.1 kB took 9 % longer. */
 const GROUP_BYTES: usize = 64 * ELEMENT_BYTES;
+/** Gap: u32 index of the missing element, u32 offset in the response. */
+export const GAP_BYTES: usize = 8;
+
+/** `null` as a little-endian number */
+const NULL: u32 = 0x6c6c756e;
+const CLOSING: u8 = 0x7d;
+const OPENING_BRACKET: u8 = 0x5b;
+const COMMA: u8 = 0x2c;
+const CLOSING_BRACKET: u8 = 0x5d;
+/** Maximum length of the part behind the shared body, comma included. */
+export const MAX_END_BYTES: u32 = 8;
 
 /** Ends of what `copy` has written. */
 let output: usize = 0;
 let gap: usize = 0;
-
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
+
+/** Returns the ref of a key, or ABSENT (-1), or MISS (0). */
+export function find(
+  namespace: u32,
+  key: usize,
+  length: u32,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): i32 {
+  const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
+  const found = refIfValid(record, nowMs, minStoredAtMs, wallMs);
+  if (found !== MISS && found !== ABSENT) touch(record);
+  return <i32>found;
+}
+
+/** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
+function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
+  if (record === 0 || !isCurrent(record, nowMs, minStoredAtMs)) return MISS;
+  if (kindOf(record) === ABSENCE) return ABSENT;
+  return isValidAt(record + RECORD_HEADER_BYTES, wallMs) ? <u32>(record >> 3) : MISS;
+}
 
 /** Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids. */
 export function gather(
@@ -60,6 +100,15 @@ export function gather(
   return OK;
 }
 
+function nextBatch(): void {
+  batch++;
+  if (batch === 0) {
+    // the number wraps after 2^32 batches, and old stamps would match
+    dropSince(-Infinity);
+    batch = 1;
+  }
+}
+
 /** Hashes every key. */
 function hashKeys(end: usize, namespace: u32): void {
   for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
@@ -75,7 +124,7 @@ function hashKeys(end: usize, namespace: u32): void {
 function findCandidates(start: usize, end: usize): void {
   let sum: u32 = 0;
   for (let element = start; element < end; element += ELEMENT_BYTES)
-    sum += load<u8>(slotAt(homeOf(load<u32>(element, 8))));
+    sum += load<u8>(homeAt(load<u32>(element, 8)));
   for (let element = start; element < end; element += ELEMENT_BYTES)
     store<u32>(element, <u32>(candidateOf(load<u32>(element, 8)) >> 3), 12);
   for (let element = start; element < end; element += ELEMENT_BYTES) {
@@ -84,15 +133,6 @@ function findCandidates(start: usize, end: usize): void {
   }
   // the store keeps the compiler from dropping the reads
   store<u32>(RESULT, sum, 36);
-}
-
-function nextBatch(): void {
-  batch++;
-  if (batch === 0) {
-    // the number wraps after 2^32 batches, and old stamps would match
-    dropSince(-Infinity);
-    batch = 1;
-  }
 }
 
 /** Replaces the candidates of the elements by refs, and adds to the counts. */
@@ -145,7 +185,8 @@ function copy(start: usize, end: usize, isFull: bool): bool {
     const ref = load<u32>(element, 12);
     if (ref === NO_BODY) continue;
     if (ref === MISS) {
-      writeGap(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES), <u32>(output - outputStart));
+      store<u32>(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES));
+      store<u32>(gap, <u32>(output - outputStart), 4);
       gap += GAP_BYTES;
       continue;
     }
@@ -158,10 +199,51 @@ function copy(start: usize, end: usize, isFull: bool): bool {
   return true;
 }
 
+/** Writes the hashes of the first `count` elements to HASHES. */
+export function hashElements(count: u32, namespace: u32): void {
+  for (let i: u32 = 0; i < count; i++) {
+    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+    store<u64>(HASHES + 8 * <usize>i, hashOf(namespace, load<u32>(element), load<u32>(element, 4)));
+  }
+}
+
+/** Writes the hash of the id of the entry at `ref` to RESULT. */
+export function hashId(ref: u32): void {
+  store<u64>(RESULT, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
+}
+
 /** Writes the narrow view of the entry at `ref` to the output. */
 export function narrow(ref: u32): void {
   const record = (<usize>ref) << 3;
   const length = sharedLengthOf(record);
   memory.copy(outputStart, bodyStartOf(record), length);
   endNarrow(outputStart + length);
+}
+
+/** Begins an array; returns the address of its first body. */
+function openArray(start: usize): usize {
+  store<u8>(start, OPENING_BRACKET);
+  return start + 1;
+}
+
+/** Ends the narrow view of a body; returns the address behind it. */
+function endNarrow(at: usize): usize {
+  store<u32>(at, NULL);
+  store<u8>(at, CLOSING, 4);
+  return at + 5;
+}
+
+/** Ends a body; returns the address of the next. */
+export function endBody(at: usize, isFull: bool): usize {
+  if (!isFull) at = endNarrow(at);
+  store<u8>(at, COMMA);
+  return at + 1;
+}
+
+/** Ends the array whose next body would be at `at`; returns its length in bytes. */
+export function closeArray(start: usize, at: usize): u32 {
+  // the last comma becomes the bracket; an empty array has no comma
+  if (at === start + 1) at++;
+  store<u8>(at - 1, CLOSING_BRACKET);
+  return <u32>(at - start);
 }
