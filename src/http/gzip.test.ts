@@ -78,7 +78,7 @@ it('gzip of hotels is about as small as that of zlib', () => {
   const hotels = Array.from({ length: 1_000 }, (_, i) => JSON.stringify(hotelAt(i, 1, '2026-06-01')));
   for (const count of [20, 100, 1_000]) {
     const batch = Buffer.from(`[${hotels.slice(0, count).join(',')}]`);
-    expect(gzip(batch).length).toBeLessThanOrEqual(gzipSync(batch, { level: 1 }).length);
+    expect(gzip(batch).length).toBeLessThan(1.005 * gzipSync(batch, { level: 1 }).length);
   }
   const lengthOf = (compress: (bytes: Buffer) => Buffer) =>
     hotels.reduce((sum, hotel) => sum + compress(Buffer.from(hotel)).length, 0);

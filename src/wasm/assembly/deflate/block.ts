@@ -20,8 +20,7 @@ const MAX_HEADER_CODE_LENGTH: u32 = 7;
 const END_OF_BLOCK: u32 = 256;
 const DYNAMIC_CODES: u32 = 2;
 
-/** Symbols of the header for repetitions: of the length before, and of the length 0, few and many. */
-const REPEAT: u32 = 16;
+/** Symbols of the header for 3 to 10 lengths of 0, and for 11 to 138. */
 const FEW_ZEROS: u32 = 17;
 const MANY_ZEROS: u32 = 18;
 /** Order in which the lengths of the header's own codes are written. */
@@ -121,33 +120,21 @@ function writeHeader(): void {
   for (let at = HEADER; at < end; at += 2) {
     const symbol = <u32>load<u8>(at);
     writeCode(codeOf(CODE_LENGTHS, symbol));
-    if (symbol === REPEAT) write(load<u8>(at, 1), 2);
-    else if (symbol === FEW_ZEROS) write(load<u8>(at, 1), 3);
-    else if (symbol === MANY_ZEROS) write(load<u8>(at, 1), 7);
+    if (symbol >= FEW_ZEROS) write(load<u8>(at, 1), symbol === FEW_ZEROS ? 3 : 7);
   }
 }
 
-/** Writes the lengths as symbols with repetitions to HEADER, u8 each with u8 extra bits. Returns the address behind them. */
+/** Writes the lengths as symbols with runs of zeros to HEADER, u8 each with u8 extra bits. Returns the address behind them. */
 function appendRuns(literals: u32, distances: u32): usize {
   const all = literals + distances;
   let to = HEADER;
   for (let i: u32 = 0; i < all; ) {
-    const length = lengthAt(i, literals);
-    let run: u32 = 1;
-    while (i + run < all && lengthAt(i + run, literals) === length) run++;
-    i += run;
-    if (length !== 0) {
-      to = appendSymbol(to, length, 0);
-      run--;
-    }
-    while (run >= 3) {
-      const longest: u32 = length !== 0 ? 6 : run < 11 ? 10 : 138;
-      const shortest: u32 = longest === 138 ? 11 : 3;
-      const times = min(run, longest);
-      to = appendSymbol(to, length !== 0 ? REPEAT : run < 11 ? FEW_ZEROS : MANY_ZEROS, times - shortest);
-      run -= times;
-    }
-    for (; run > 0; run--) to = appendSymbol(to, length, 0);
+    let zeros: u32 = 0;
+    while (zeros < 138 && i + zeros < all && lengthAt(i + zeros, literals) === 0) zeros++;
+    if (zeros > 10) to = appendSymbol(to, MANY_ZEROS, zeros - 11);
+    else if (zeros > 2) to = appendSymbol(to, FEW_ZEROS, zeros - 3);
+    else to = appendSymbol(to, lengthAt(i, literals), 0);
+    i += zeros > 2 ? zeros : 1;
   }
   return to;
 }

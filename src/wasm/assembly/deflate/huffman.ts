@@ -1,5 +1,5 @@
 /** Huffman codes of limited length, numbered as DEFLATE requires (RFC 1951, 3.2.2). */
-import { CODES_AT, LENGTH_COUNTS, LENGTHS_AT, NEXT_CODES, SORTED, TREE } from './layout';
+import { CODES_AT, LENGTH_COUNTS, LENGTHS_AT, NEXT_CODES, SORTED } from './layout';
 
 /** A code: its bits in the order of the stream, and its length in the highest byte. */
 export const CODE_LENGTH_SHIFT: u32 = 24;
@@ -8,6 +8,8 @@ export const CODE_MASK: u32 = 0xffffff;
 /** Bits of a symbol in SORTED; its count is above them. */
 const SYMBOL_BITS: u32 = 9;
 const SYMBOL_MASK: u32 = 0x1ff;
+/** Factor of a share's inverse before its logarithm is rounded down. With 1.4 or 1.6, batches and single hotels are larger. */
+const ROUNDING: f64 = 1.5;
 
 export function codeOf(alphabet: usize, symbol: u32): u32 {
   return load<u32>(alphabet + ((<usize>symbol) << 2), CODES_AT);
@@ -25,7 +27,6 @@ export function makeCodes(alphabet: usize, symbols: u32, maxLength: u32): void {
   memory.fill(alphabet + LENGTHS_AT, 0, symbols);
   memory.fill(LENGTH_COUNTS, 0, 4 * 16);
   const used = sortSymbols(alphabet, symbols);
-  makeTree(used);
   countLengths(used, maxLength);
   assignLengths(alphabet, maxLength);
   numberCodes(alphabet, symbols, maxLength);
@@ -56,75 +57,45 @@ function sortSymbols(alphabet: usize, symbols: u32): u32 {
 }
 
 /**
- * Fills TREE with the depths of the sorted symbols, the deepest first (A. Moffat, J. Katajainen, "In-Place
- * Calculation of Minimum-Redundancy Codes", 1995).
- */
-function makeTree(used: u32): void {
-  for (let i: u32 = 0; i < used; i++) put(i, load<u32>(SORTED + 4 * i) >> SYMBOL_BITS);
-  // joins the two lightest of leaves and inner nodes; a joined node refers to its parent
-  let leaf: u32 = 0;
-  let inner: u32 = 0;
-  for (let parent: u32 = 0; parent < used - 1; parent++) {
-    let weight: u32 = 0;
-    for (let child = 0; child < 2; child++) {
-      if (leaf >= used || (inner < parent && at(inner) < at(leaf))) {
-        weight += at(inner);
-        put(inner++, parent);
-      } else weight += at(leaf++);
-    }
-    put(parent, weight);
-  }
-  // depths of the inner nodes, from the root
-  put(used - 2, 0);
-  for (let i = <i32>used - 3; i >= 0; i--) put(i, at(at(i)) + 1);
-  // depths of the leaves: what the inner nodes of a depth leave free
-  let free: u32 = 1;
-  let depth: u32 = 0;
-  let node = <i32>used - 2;
-  let next = <i32>used - 1;
-  while (free > 0) {
-    let taken: u32 = 0;
-    for (; node >= 0 && at(node) === depth; node--) taken++;
-    for (; free > taken; free--) put(next--, depth);
-    free = 2 * taken;
-    depth++;
-  }
-}
-
-function at(index: u32): u32 {
-  return load<u32>(TREE + 4 * index);
-}
-
-function put(index: u32, value: u32): void {
-  store<u32>(TREE + 4 * index, value);
-}
-
-/**
- * Counts the codes of each length. Longer codes than the maximum are shortened to it, and others moved until the code
- * is complete again: the sum of 2^(maximum - length) is 2^maximum.
+ * Counts the codes of each length: at first the binary logarithm of the inverse share of each symbol, rounded. Then codes are
+ * lengthened or shortened until they are complete: the sum of 2^(maximum - length) is 2^maximum. A batch of hotels is 0.4 %
+ * longer than with Huffman's codes.
  */
 function countLengths(used: u32, maxLength: u32): void {
-  const complete = 1 << maxLength;
-  let sum = 0;
+  let total: f64 = 0;
+  for (let i: u32 = 0; i < used; i++) total += timesOf(i);
+  let room = 1 << maxLength;
   for (let i: u32 = 0; i < used; i++) {
-    const length = min(at(i), maxLength);
+    // the exponent of the float is the logarithm, rounded down
+    const logarithm = <u32>(reinterpret<u64>((ROUNDING * total) / timesOf(i)) >> 52) - 1023;
+    const length = min(max(logarithm, 1), maxLength);
     move(length, 1);
-    sum += 1 << (maxLength - length);
+    room -= 1 << (maxLength - length);
   }
-  while (sum > complete) {
-    let length = maxLength - 1;
+  while (room < 0) {
+    let length: u32 = 1;
+    while (length < maxLength - 1 && !fits(length, maxLength - length - 1, -room)) length++;
     while (lengthCount(length) === 0) length--;
     move(length, -1);
     move(length + 1, 1);
-    sum -= 1 << (maxLength - length - 1);
+    room += 1 << (maxLength - length - 1);
   }
-  while (sum < complete) {
-    let length = maxLength;
-    while (lengthCount(length) === 0) length--;
+  while (room > 0) {
+    let length: u32 = 2;
+    while (!fits(length, maxLength - length, room)) length++;
     move(length, -1);
     move(length - 1, 1);
-    sum += 1 << (maxLength - length);
+    room -= 1 << (maxLength - length);
   }
+}
+
+/** Returns true if there is a code of this length, and 2^change is at most `room`. */
+function fits(length: u32, change: u32, room: i32): bool {
+  return lengthCount(length) > 0 && 1 << change <= room;
+}
+
+function timesOf(sorted: u32): f64 {
+  return <f64>(load<u32>(SORTED + 4 * <usize>sorted) >> SYMBOL_BITS);
 }
 
 function lengthCount(length: u32): u32 {

@@ -21,8 +21,6 @@ const MAX_POSITION: u32 = 0xc0000000;
 
 /** Position of the first byte of the next piece. Positions of an earlier stream are farther away than the window. */
 let position: u32 = WINDOW_BYTES + 1;
-/** Position of the first byte of the stream. */
-let streamStart: u32 = 0;
 /** bits to the left of the hashed bytes */
 let shift: u64 = 16;
 
@@ -34,7 +32,6 @@ export function beginMatches(hashed: u32): void {
     memory.fill(POSITIONS, 0, 4 << HASH_BITS);
     position = WINDOW_BYTES + 1;
   }
-  streamStart = position;
 }
 
 /** Writes the tokens of the piece and counts their symbols. Returns the address behind the last token. */
@@ -45,8 +42,6 @@ export function findMatches(length: u32): usize {
   const offset = position - <u32>INPUT;
   position += length;
   let token = TOKENS;
-  // number of them since the last match
-  let literals: u32 = 0;
   let at = INPUT;
   while (at <= lookUntil) {
     const bytes = load<u64>(at);
@@ -58,16 +53,10 @@ export function findMatches(length: u32): usize {
       const different = bytes ^ load<u64>(at - distance);
       if (<u32>different === 0) {
         const matched = different === 0 ? matchLength(at, distance, end) : <u32>ctz(different) >> 3;
-        const reach = min(literals, min(here - distance - streamStart, MAX_MATCH - matched));
-        const before = matchLengthBefore(at, distance, reach);
-        for (let i: u32 = 1; i <= before; i++) count(LITERALS, load<u8>(at - i), -1);
-        token -= before << 2;
-        const length = matched + before;
-        store<u32>(token, MATCH | (length << LENGTH_SHIFT) | (distance - 1));
+        store<u32>(token, MATCH | (matched << LENGTH_SHIFT) | (distance - 1));
         token += 4;
-        count(LITERALS, lengthSymbol(length));
+        count(LITERALS, lengthSymbol(matched));
         count(DISTANCES, distanceSymbol(distance));
-        literals = 0;
         store<u32>(placeOf(load<u64>(at + 1)), here + 1);
         store<u32>(placeOf(load<u64>(at + 3)), here + 3);
         at += matched;
@@ -76,7 +65,6 @@ export function findMatches(length: u32): usize {
       }
     }
     token = appendLiteral(token, <u32>(bytes & 0xff));
-    literals++;
     at++;
   }
   for (; at < end; at++) token = appendLiteral(token, load<u8>(at));
@@ -99,17 +87,10 @@ function placeOf(bytes: u64): usize {
   return POSITIONS + ((<usize>(((bytes << shift) * MULTIPLIER) >> (64 - HASH_BITS))) << 2);
 }
 
-/** Returns the number of equal bytes before a match, at most `longest`. */
-function matchLengthBefore(at: usize, distance: u32, longest: u32): u32 {
-  let length: u32 = 0;
-  while (length < longest && load<u8>(at - length - 1) === load<u8>(at - length - 1 - distance)) length++;
-  return length;
-}
-
 /** Counts a symbol of an alphabet. */
-export function count(alphabet: usize, symbol: u32, by: i32 = 1): void {
+export function count(alphabet: usize, symbol: u32): void {
   const counter = alphabet + ((<usize>symbol) << 2);
-  store<u32>(counter, load<u32>(counter) + by);
+  store<u32>(counter, load<u32>(counter) + 1);
 }
 
 /** Writes the token of a byte; returns the address behind it. */
