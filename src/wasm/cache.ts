@@ -30,7 +30,7 @@ export interface CacheWasm {
   findForm(ref: number, form: number): number;
   putForm(ref: number, form: number, length: number): void;
   readBody(length: number, namespace: number): number;
-  hashElements(count: number, namespace: number): void;
+  hashKeys(count: number, namespace: number): void;
   gather(
     count: number,
     namespace: number,

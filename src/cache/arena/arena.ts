@@ -218,7 +218,7 @@ export class CacheArena {
 
   /** Moves the elements with visible ids to the front; returns their number. */
   #moveToFront(count: number, namespace: number, visible: Ids): number {
-    this.#wasm.hashElements(count, namespace);
+    this.#wasm.hashKeys(count, namespace);
     const words = this.#words;
     const elements = this.#wasm.ELEMENTS.value / 4;
     const hashes = this.#wasm.HASHES.value / 4;

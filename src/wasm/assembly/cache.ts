@@ -8,7 +8,7 @@ import { divide, INPUT, indexStart, mainEnd, mainStart, outputEnd, RESULT, small
 
 export { hasRoomInMain as hasRoom } from './arena/eviction';
 export { findForm, putForm } from './arena/forms';
-export { find, gather, hashElements, hashId, narrow } from './arena/lookup';
+export { find, gather, hashId, hashKeys, narrow } from './arena/lookup';
 export { setMagic } from './arena/record';
 export { dropSince } from './arena/ring';
 export { clear, dropKey, maxEntryBytes, putAbsence, putEntry } from './arena/store';

@@ -25,7 +25,7 @@ import {
   stampOf,
   touch,
 } from './record';
-import { dropSince } from './ring';
+import { clear } from './store';
 
 /** Results of a lookup beside a ref, which is a record's address in units of 8 bytes. */
 const MISS: u32 = 0;
@@ -89,7 +89,7 @@ export function gather(
   output = openArray(outputStart);
   gap = GAPS;
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
-  hashKeys(end, namespace);
+  hashKeys(count, namespace);
   for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
     const groupEnd = min(end, start + GROUP_BYTES);
     findCandidates(start, groupEnd);
@@ -101,19 +101,19 @@ export function gather(
 }
 
 function nextBatch(): void {
-  batch++;
-  if (batch === 0) {
-    // the number wraps after 2^32 batches, and old stamps would match
-    dropSince(-Infinity);
-    batch = 1;
-  }
+  if (++batch !== 0) return;
+  // the number has wrapped: old stamps would match
+  clear();
+  batch = 1;
 }
 
-/** Hashes every key. */
-function hashKeys(end: usize, namespace: u32): void {
-  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
-    const hash = <u32>(hashOf(namespace, load<u32>(element), load<u32>(element, 4)) >> 32);
-    store<u32>(element, hash, 8);
+/** Hashes the keys of the first `count` elements, and writes the whole hashes to HASHES. */
+export function hashKeys(count: u32, namespace: u32): void {
+  for (let i: u32 = 0; i < count; i++) {
+    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+    const hash = hashOf(namespace, load<u32>(element), load<u32>(element, 4));
+    store<u32>(element, <u32>(hash >> 32), 8);
+    store<u64>(HASHES + 8 * <usize>i, hash);
   }
 }
 
@@ -197,14 +197,6 @@ function copy(start: usize, end: usize, isFull: bool): bool {
     output = endBody(output + length, isFull);
   }
   return true;
-}
-
-/** Writes the hashes of the first `count` elements to HASHES. */
-export function hashElements(count: u32, namespace: u32): void {
-  for (let i: u32 = 0; i < count; i++) {
-    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
-    store<u64>(HASHES + 8 * <usize>i, hashOf(namespace, load<u32>(element), load<u32>(element, 4)));
-  }
 }
 
 /** Writes the hash of the id of the entry at `ref` to RESULT. */

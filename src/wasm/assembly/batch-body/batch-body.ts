@@ -173,42 +173,31 @@ function addNumber(place: u32, start: usize, end: usize): u32 {
   return add(place, load<u8>(digits) === ZERO ? digits : start, end);
 }
 
-/** Adds a number with a fraction or an exponent by writing its digits anew. */
+/** Adds a number with a fraction or an exponent, if its value is an integer, by writing its digits anew. */
 function addScaled(place: u32, start: usize, end: usize): u32 {
   const isNegative = load<u8>(start) === MINUS;
   const digits = isNegative ? start + 1 : start;
   const digitsEnd = exponentAt !== 0 ? exponentAt : end;
-  const wholeEnd = pointAt !== 0 ? pointAt : digitsEnd;
-  let first: usize = 0;
-  let last: usize = 0;
-  for (let digit = digits; digit < digitsEnd; digit++) {
-    if (digit === pointAt || load<u8>(digit) === ZERO) continue;
-    if (first === 0) first = digit;
-    last = digit;
-  }
   const text = NUMBERS + <usize>place * NUMBER_BYTES;
-  if (first === 0) {
-    store<u8>(text, ZERO);
-    return add(place, text, text + 1);
+  store<u8>(text, MINUS);
+  let write = text + 1;
+  const limit = write + MAX_DIGITS;
+  /** digits of the integer that follow */
+  let left = <i32>((pointAt !== 0 ? pointAt : digitsEnd) - digits);
+  if (exponentAt !== 0) left += readExponent(exponentAt + 1, end);
+  let isTooLong = false;
+  for (let digit = digits; digit < digitsEnd || (left > 0 && write > text + 1 && !isTooLong); digit++) {
+    if (digit === pointAt) continue;
+    const byte: u32 = digit < digitsEnd ? load<u8>(digit) : ZERO;
+    if (byte !== ZERO && left <= 0) return WRONG;
+    if (left-- <= 0 || (byte === ZERO && write === text + 1)) continue;
+    if (write === limit) isTooLong = true;
+    else store<u8>(write++, byte);
   }
-  const exponent = exponentAt !== 0 ? readExponent(exponentAt + 1, end) : 0;
-  const whole = <i32>(wholeEnd - digits) + exponent;
-  const before = orderOf(first, digits);
-  if (orderOf(last, digits) >= whole) return WRONG;
-  if (whole - before > <i32>MAX_DIGITS) return LEFT_OUT;
-  let write = text;
-  if (isNegative) store<u8>(write++, MINUS);
-  const textStop = write + (whole - before);
-  for (let digit = first; digit <= last; digit++) {
-    if (digit !== pointAt) store<u8>(write++, load<u8>(digit));
-  }
-  while (write < textStop) store<u8>(write++, ZERO);
-  return add(place, text, write);
-}
-
-/** Returns the number of digits before `digit`, from `digits` on. */
-function orderOf(digit: usize, digits: usize): i32 {
-  return <i32>(digit - digits) - i32(pointAt !== 0 && digit > pointAt);
+  if (isTooLong) return LEFT_OUT;
+  if (write > text + 1) return add(place, isNegative ? text : text + 1, write);
+  store<u8>(text, ZERO);
+  return add(place, text, text + 1);
 }
 
 function readExponent(at: usize, end: usize): i32 {

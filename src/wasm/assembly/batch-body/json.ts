@@ -115,24 +115,12 @@ function readOddString(start: usize, at: usize): usize {
 
 /** Returns the character of an escape letter; 0 if the letter is invalid. */
 function decodedOf(letter: u32): u32 {
-  switch (letter) {
-    case 0x22:
-    case 0x2f:
-    case 0x5c:
-      return letter;
-    case 0x62:
-      return 0x08;
-    case 0x66:
-      return 0x0c;
-    case 0x6e:
-      return 0x0a;
-    case 0x72:
-      return 0x0d;
-    case 0x74:
-      return 0x09;
-    default:
-      return 0;
-  }
+  if (letter === QUOTE || letter === BACKSLASH || letter === 0x2f) return letter;
+  if (letter === 0x62) return 0x08;
+  if (letter === 0x66) return 0x0c;
+  if (letter === 0x6e) return 0x0a;
+  if (letter === 0x72) return 0x0d;
+  return letter === 0x74 ? 0x09 : 0;
 }
 
 /** Returns the value of four hexadecimal digits; negative if they are invalid. */
