@@ -16,6 +16,10 @@ const MAX_MATCH: u32 = 257;
 const READ_BYTES: u32 = 11;
 // biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
 const MULTIPLIER: u64 = 0x9e3779b185ebca87;
+/** Number of hashed bytes, the minimum length of most matches. Streams below SMALL_BYTES find few, so shorter ones are looked for. */
+const HASHED: u32 = 6;
+const HASHED_OF_SMALL: u32 = 5;
+const SMALL_BYTES: u32 = 0x8000;
 /** Position after which a new stream clears the table. A stream of up to 1 GiB does not exceed 32 bits. */
 const MAX_POSITION: u32 = 0xc0000000;
 
@@ -24,10 +28,10 @@ let position: u32 = WINDOW_BYTES + 1;
 /** bits to the left of the hashed bytes */
 let shift: u64 = 16;
 
-/** Forgets the bytes before. `hashed`: number of bytes that are looked up, the minimum length of most matches. */
-export function beginMatches(hashed: u32): void {
+/** Begins a stream of `bytes`: forgets those before. */
+export function beginMatches(bytes: u32): void {
   position += WINDOW_BYTES;
-  shift = 64 - 8 * hashed;
+  shift = 64 - 8 * (bytes < SMALL_BYTES ? HASHED_OF_SMALL : HASHED);
   if (position >= MAX_POSITION) {
     memory.fill(POSITIONS, 0, 4 << HASH_BITS);
     position = WINDOW_BYTES + 1;
