@@ -29,7 +29,7 @@ export class LocalCache {
 
   constructor(memory: CacheMemory, options: LocalCacheOptions) {
     this.arena = new CacheArena(memory);
-    this.isEnabled = this.arena.stats().maxBytes > 0;
+    this.isEnabled = memory.maxBytes > 0;
     this.#options = options;
     this.#counts = options.counts;
   }

@@ -109,7 +109,7 @@ function take(step: (typeof STEPS)[number]): void {
   if (step === 'absent') local.storeAbsent(namespace, keys.at(-1) ?? LONG);
   for (let i = 0; step === 'form' && i < 2; i++) {
     const ref = local.find('id', entry.id);
-    if (ref > 0) arena.offerForm(ref, oneOf(VIEWS), 'gzip', Buffer.alloc(random(20_000)));
+    if (ref > 0) arena.putForm(ref, oneOf(VIEWS), 'gzip', Buffer.alloc(random(20_000)));
   }
   if (step === 'gather') {
     elements.splice(random(90), random(3), oneOf(ODD));

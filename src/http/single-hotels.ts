@@ -94,7 +94,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
     const mayShrink = encoding && !held && turn !== 'late';
     const form = mayShrink ? compressHotel(body, encoding) : undefined;
     exchange.okEncoded(form ?? body, tag, form && encoding);
-    if (mayShrink) arena.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
+    if (mayShrink) arena.putForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
   };
 
   const send = (exchange: Exchange, namespace: Namespace, key: string, turn?: Turn): void | Promise<void> => {

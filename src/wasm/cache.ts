@@ -9,6 +9,10 @@ export interface CacheWasm {
   readonly GAPS: Global;
   readonly HASHES: Global;
   readonly outputStart: Global;
+  readonly entries: Global;
+  readonly absences: Global;
+  readonly evictions: Global;
+  readonly puts: Global;
   /** index of the first wrong element of a body */
   readonly wrongIndex: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
@@ -43,7 +47,7 @@ export interface CacheWasm {
   hashId(ref: number): void;
   hasRoom(): number;
   clear(): void;
-  stats(): void;
+  writtenBytes(): number;
 
   readonly PREFIX: Global;
   readonly PLACES: Global;

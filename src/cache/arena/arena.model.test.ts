@@ -81,7 +81,7 @@ class Model {
     }
   }
 
-  /** Checks or offers the forms of a hotel. Those of another view, coding, hotel or content have other bytes. */
+  /** Checks or stores the forms of a hotel. Those of another view, coding, hotel or content have other bytes. */
   checkForms(id: string): void {
     for (const view of VIEWS)
       for (const coding of CODINGS) {
@@ -92,7 +92,7 @@ class Model {
         if (form) {
           expect(bytes.equals(form)).toBe(true);
           this.forms++;
-        } else this.arena.offerForm(ref, view, coding, bytes);
+        } else this.arena.putForm(ref, view, coding, bytes);
       }
   }
 }

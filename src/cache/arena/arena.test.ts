@@ -46,13 +46,3 @@ it('an absence is not stored for a key that no hotel can have', () => {
   arena.putAbsent('id', long, NOW_MS, LATER_MS);
   expect(arena.find('id', long, NOW_MS)).toBe(ABSENT);
 });
-
-it('a compressed form is stored at the second request', () => {
-  const arena = new CacheArena(new CacheMemory(MIB));
-  arena.put(hotel({ id: 'a' }).bytes, NOW_MS, LATER_MS);
-  for (const isStored of [false, true]) {
-    arena.offerForm(arena.find('id', 'a', NOW_MS), 'full', 'gzip', Buffer.from('a compressed form'));
-    expect(arena.form(arena.find('id', 'a', NOW_MS), 'full', 'gzip') !== undefined).toBe(isStored);
-    expect(arena.stats().entries).toBe(1);
-  }
-});

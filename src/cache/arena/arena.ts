@@ -20,54 +20,37 @@ export const ABSENT = -1;
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
 
-interface ArenaStats {
-  entries: number;
-  absences: number;
-  /** bytes of the budget that were ever written, which may be resident */
-  bytes: number;
-  maxBytes: number;
-  /** entries evicted to free space, and compressed forms evicted from the main ring */
-  evictions: number;
-  puts: number;
-}
-
 /**
  * Storage of the local cache: one WebAssembly memory with the entries (layout: hotels/entry-layout.ts) and an index of their
  * keys, without a JavaScript object for each. A hotel is found by its id, its channel id and its registry id.
  *
- * A ref and its tag are valid from `find` until the next `put`, `putAbsent`, `offerForm`, `drop`, `dropSince` or `clear`. Views of the
+ * A ref and its tag are valid from `find` until the next `put`, `putAbsent`, `putForm`, `drop`, `dropSince` or `clear`. Views of the
  * memory (`body`, `output`) are valid until the next call. Both must not be kept across an await.
  */
 export class CacheArena {
-  readonly #maxBytes: number;
-  readonly #maxEntryBytes: number;
+  readonly #memory: CacheMemory;
   readonly #wasm: CacheWasm;
-  readonly #memory: ArrayBuffer;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
-  readonly #stats: Float64Array;
+  readonly #maxEntryBytes: number;
   readonly #input: number;
   /** space for keys and bodies; a longer body throws */
   readonly #inputArea: Buffer;
-  readonly #result: number;
   readonly #outputStart: number;
   readonly #batchLookup: BatchLookup;
   readonly #tag: StoredTag;
 
   constructor(memory: CacheMemory) {
-    const { wasm } = memory;
-    this.#maxBytes = memory.maxBytes;
+    const { wasm, bytes, words, buffer } = memory;
+    this.#memory = memory;
     this.#wasm = wasm;
-    this.#memory = memory.buffer;
-    this.#bytes = memory.bytes;
-    this.#words = memory.words;
-    this.#stats = new Float64Array(memory.buffer, wasm.RESULT.value);
+    this.#bytes = bytes;
+    this.#words = words;
     this.#maxEntryBytes = wasm.maxEntryBytes();
     this.#input = wasm.INPUT.value;
-    this.#inputArea = this.#bytes.subarray(this.#input, this.#input + wasm.INPUT_BYTES.value);
-    this.#result = wasm.RESULT.value;
+    this.#inputArea = bytes.subarray(this.#input, this.#input + wasm.INPUT_BYTES.value);
     this.#outputStart = wasm.outputStart.value >>> 0;
-    this.#tag = new StoredTag(memory.buffer);
+    this.#tag = new StoredTag(buffer);
     this.#batchLookup = new BatchLookup(memory);
   }
 
@@ -84,13 +67,13 @@ export class CacheArena {
 
   /** Puts an entry in place of another of the same hotel, with the times of that. */
   replace(ref: number, entry: Uint8Array): void {
-    const header = new Float64Array(this.#memory, ref * 8, 3);
+    const header = new Float64Array(this.#memory.buffer, ref * 8, 3);
     this.put(entry, header[1]!, header[2]!);
   }
 
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
-    if (this.#maxBytes === 0) return;
+    if (this.#memory.maxBytes === 0) return;
     const length = writeKey(this.#bytes, key, this.#input);
     if (length > 0) this.#wasm.putAbsence(numberOf(namespace), this.#input, length, nowMs, untilMs);
   }
@@ -118,14 +101,10 @@ export class CacheArena {
     const word = ref * 2;
     if (view === 'full') {
       const length = words[word + BODY_LENGTH_WORD]!;
-      return new Uint8Array(this.#memory, ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - length, length);
+      return this.#view(ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - length, length);
     }
     this.#wasm.narrow(ref);
-    return new Uint8Array(
-      this.#memory,
-      this.#outputStart,
-      words[word + SHARED_LENGTH_WORD]! + NARROW_END_BYTES,
-    );
+    return this.#view(this.#outputStart, words[word + SHARED_LENGTH_WORD]! + NARROW_END_BYTES);
   }
 
   bodyLength(ref: number, view: View): number {
@@ -144,14 +123,11 @@ export class CacheArena {
     if (form === 0) return undefined;
     const content = form * 8 + RECORD_HEADER_BYTES;
     const start = 4 + this.#words[content / 4]!;
-    return new Uint8Array(this.#memory, content + start, this.#words[form * 2 + 7]! - start);
+    return this.#view(content + start, this.#words[form * 2 + 7]! - start);
   }
 
-  /**
-   * Offers a compressed form, empty if compression does not pay. It is stored from the second request for any form of the
-   * entry on. The call invalidates all refs.
-   */
-  offerForm(ref: number, view: View, encoding: Encoding, bytes: Uint8Array): void {
+  /** Stores a compressed form, empty if compression does not pay. The call invalidates all refs. */
+  putForm(ref: number, view: View, encoding: Encoding, bytes: Uint8Array): void {
     if (bytes.length > this.#maxEntryBytes) return;
     this.#bytes.set(bytes, this.#outputStart);
     this.#wasm.putForm(ref, formNumber(view, encoding), bytes.length);
@@ -160,8 +136,7 @@ export class CacheArena {
   /** Returns true if the id of the entry is among these. */
   isAmong(ref: number, ids: Ids): boolean {
     this.#wasm.hashId(ref);
-    const word = this.#result / 4;
-    return ids.hasHash(this.#words[word]!, this.#words[word + 1]!);
+    return ids.hasHash(this.#memory.result(0), this.#memory.result(1));
   }
 
   /** Returns a copy of the entry. */
@@ -255,10 +230,22 @@ export class CacheArena {
     return this.gatherKeys(namespace, keys, 'full', 0, Infinity).misses;
   }
 
-  stats(): ArenaStats {
-    this.#wasm.stats();
-    const [entries = 0, absences = 0, bytes = 0, evictions = 0, puts = 0] = this.#stats;
-    return { entries, absences, bytes, maxBytes: this.#maxBytes, evictions, puts };
+  stats() {
+    const wasm = this.#wasm;
+    return {
+      entries: wasm.entries.value,
+      absences: wasm.absences.value,
+      /** bytes of the budget that were ever written, which may be resident */
+      bytes: wasm.writtenBytes(),
+      maxBytes: this.#memory.maxBytes,
+      /** entries evicted to free space, and compressed forms evicted from the main ring */
+      evictions: wasm.evictions.value,
+      puts: wasm.puts.value,
+    };
+  }
+
+  #view(start: number, length: number): Uint8Array {
+    return new Uint8Array(this.#memory.buffer, start, length);
   }
 }
 

@@ -1,17 +1,15 @@
 /** The program of the caches: its calls for src/wasm/cache.ts. The caller first writes keys and bodies to INPUT. */
-import { evictions } from './arena/eviction';
-import { absences, entries } from './arena/index';
 import { MAIN, openRing, SMALL } from './arena/ring';
-import { puts } from './arena/store';
 import { hashOf, seedHash } from './hash';
 import { divide, INPUT, indexStart, mainEnd, mainStart, outputEnd, RESULT, smallStart } from './layout';
 
-export { hasRoomInMain as hasRoom } from './arena/eviction';
+export { evictions, hasRoomInMain as hasRoom } from './arena/eviction';
 export { findForm, putForm } from './arena/forms';
+export { absences, entries } from './arena/index';
 export { find, gather, hashId, hashKeys, narrow } from './arena/lookup';
 export { setMagic } from './arena/record';
 export { dropSince } from './arena/ring';
-export { clear, dropKey, maxEntryBytes, putAbsence, putEntry } from './arena/store';
+export { clear, dropKey, maxEntryBytes, putAbsence, putEntry, puts } from './arena/store';
 export { readBody, wrongIndex } from './batch-body/batch-body';
 export {
   COMMAND,
@@ -47,14 +45,7 @@ export function hash(namespace: u32, length: u32): void {
   store<u64>(RESULT, hashOf(namespace, INPUT, length));
 }
 
-/**
- * Writes the fields of ArenaStats except `maxBytes` to RESULT, as f64. `bytes` is all that was ever written, without the
- * output.
- */
-export function stats(): void {
-  store<f64>(RESULT, entries);
-  store<f64>(RESULT, absences, 8);
-  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart), 16);
-  store<f64>(RESULT, <f64>evictions, 24);
-  store<f64>(RESULT, <f64>puts, 32);
+/** Returns the bytes of the budget that were ever written, output excluded. */
+export function writtenBytes(): f64 {
+  return <f64>(SMALL.peak + MAIN.peak - mainStart - indexStart);
 }

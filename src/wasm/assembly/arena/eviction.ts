@@ -28,7 +28,7 @@ import { claim, freeIn, MAIN, pop, SMALL } from './ring';
 const MAX_REINSERTIONS: u32 = 8;
 
 /** Number of entries evicted to free space, and of compressed forms evicted from the main ring. */
-export let evictions: u64 = 0;
+export let evictions: f64 = 0;
 /** number of ghosts that there ever were */
 let deaths: u32 = 0;
 

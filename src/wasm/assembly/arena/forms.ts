@@ -1,7 +1,7 @@
 /**
  * Compressed forms of entries. They are records of their own in the rings, so they count in the budget and are evicted
- * like hotels. A form is stored from the second request for any form of its entry on. Behind the record header: u32 key length,
- * the key, the compressed bytes. An empty form states that compression does not pay.
+ * like hotels. Behind the record header: u32 key length, the key, the compressed bytes. An empty form states that compression
+ * does not pay.
  *
  * The key is the number of the form, then the bytes of the entry from the tags to the end of the id. Tags differ where the
  * bytes of a view differ. A changed hotel has other tags, so an outdated form is never found, and is evicted unused.
@@ -12,21 +12,9 @@ import { hashOf } from '../hash';
 import { INPUT, outputStart } from '../layout';
 import { claimSmall, relieveIndex } from './eviction';
 import { forget, linkKey, recordOf } from './index';
-import {
-  entryKeyLength,
-  FORM,
-  FORMS,
-  linksOf,
-  RECORD_HEADER_BYTES,
-  setLinks,
-  sizeFor,
-  touch,
-  writeHeader,
-} from './record';
+import { entryKeyLength, FORM, FORMS, RECORD_HEADER_BYTES, sizeFor, touch, writeHeader } from './record';
 import { maxEntryBytes } from './store';
 
-/** Flag of an entry's record: a compressed form was requested. */
-const WAS_REQUESTED: u32 = 0x40;
 const FORM_NUMBER_BYTES: u32 = 8;
 
 /** Writes the key of a form of an entry's record to INPUT; returns its length in bytes. */
@@ -51,14 +39,9 @@ export function findForm(ref: u32, form: u32): u32 {
   return <u32>(held >> 3);
 }
 
-/** Stores the `length` bytes in the output as a form of the entry at `ref`, if a form of it was requested before. */
+/** Stores the `length` bytes in the output as a form of the entry at `ref`. */
 export function putForm(ref: u32, form: u32, length: u32): void {
-  const record = (<usize>ref) << 3;
-  if ((linksOf(record) & WAS_REQUESTED) === 0) {
-    setLinks(record, linksOf(record) | WAS_REQUESTED);
-    return;
-  }
-  const keyLength = writeKey(record, form);
+  const keyLength = writeKey((<usize>ref) << 3, form);
   const contentLength: u32 = 4 + keyLength + length;
   if (contentLength > maxEntryBytes()) return;
   const held = formAt(keyLength);

@@ -4,8 +4,7 @@
  *     0  u32  size of the whole record in bytes
  *     4  u8   kind; if DEAD, the bytes behind it have no meaning
  *     5  u8   frequency: hits, at most 3; a reinsertion into the main ring takes one
- *     6  u8   links: bit n is set while the index holds its key of namespace n. Of an entry also bit 6: a compressed
- *             form was requested
+ *     6  u8   links: bit n is set while the index holds its key of namespace n
  *     7  u8   0
  *     8  f64  time of storing, monotonic ms
  *    16  f64  expiry, monotonic ms

@@ -22,7 +22,7 @@ import {
 } from './record';
 import { emptyRing, MAIN, SMALL } from './ring';
 
-export let puts: u64 = 0;
+export let puts: f64 = 0;
 
 /**
  * Returns the maximum length of an entry in bytes, 0 without a budget: one entry never evicts more than 1/8 of the small
