@@ -21,3 +21,4 @@ export const WINDOW_BUCKETS = 0x100000;
 /** Status of a lookup; larger than the output. A negative one is the error of a body: assembly/batch-body. */
 export const OK = 0;
 export const TOO_LARGE = 1;
+export const NOT_JSON = -1;

@@ -1,8 +1,9 @@
+import { isUtf8 } from 'node:buffer';
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { BODY_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
-import { MAX_KEYS, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
+import { MAX_KEYS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
 import { writeKey, writeKeys } from './key-bytes.ts';
@@ -183,7 +184,7 @@ export class CacheArena {
     this.#inputArea.set(body);
     const isFull = view === 'full' ? 1 : 0;
     const number = numberOf(namespace);
-    const parsed = this.#wasm.readBody(body.length, number);
+    const parsed = isUtf8(body) ? this.#wasm.readBody(body.length, number) : NOT_JSON;
     if (parsed < 0) return this.#batchLookup.take(parsed, undefined);
     const count = visible ? this.#moveToFront(parsed, number, visible) : parsed;
     const hashesIds = visible ? 1 : 0;

@@ -2,6 +2,7 @@
  * Parses a batch request body, `{"ids":["…",…]}`, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass. The
  * whole body is validated and may have other members; the last of repeated names counts.
  */
+import { NOT_JSON } from '../../constants';
 import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../layout';
 import {
   CLOSE_ARRAY,
@@ -26,8 +27,7 @@ import {
   ZERO,
 } from './json';
 
-/** Errors of a body; src/http/batch-body.ts knows the numbers. */
-const NOT_JSON: i32 = -1;
+/** Errors of a body beside NOT_JSON; src/http/batch-body.ts knows the numbers. */
 const NO_ARRAY: i32 = -2;
 const TOO_MANY: i32 = -3;
 const WRONG_ELEMENT: i32 = -4;
@@ -57,7 +57,7 @@ const _IDS: u32 = 0x7364695f;
 let outcome: i32 = 0;
 export let wrongIndex: u32 = 0;
 
-/** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns the number of elements or the error. */
+/** Fills ELEMENTS from the `length` bytes of UTF-8 at INPUT, which it changes; returns the number of elements or the error. */
 export function readBody(length: u32, namespace: u32): i32 {
   const end = INPUT + length;
   v128.store(end, i8x16.splat(0));

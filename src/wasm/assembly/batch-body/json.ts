@@ -1,5 +1,5 @@
 /**
- * Validates JSON (RFC 8259, UTF-8) in one pass without recursion, and decodes its strings in place. The text must be
+ * Validates JSON (RFC 8259) in one pass without recursion, and decodes its strings in place. The text must be valid UTF-8,
  * followed by 16 zeros, which end every scan. A reader function returns the address behind the value, or INVALID.
  */
 export const INVALID: usize = 0;
@@ -39,17 +39,16 @@ export function skipSpace(at: usize): usize {
   }
 }
 
-/** Returns the address of the first byte that is a quote, a backslash, a control character or not ASCII. */
+/** Returns the address of the first byte that is a quote, a backslash or a control character. */
 function endOfPlain(at: usize): usize {
   const quotes = i8x16.splat(0x22);
   const backslashes = i8x16.splat(0x5c);
   const spaces = i8x16.splat(0x20);
   while (true) {
     const bytes = v128.load(at);
-    // bytes from 0x80 on are negative as signed numbers, so they are also below the space
     const ends = v128.or(
       v128.or(i8x16.eq(bytes, quotes), i8x16.eq(bytes, backslashes)),
-      i8x16.lt_s(bytes, spaces),
+      i8x16.lt_u(bytes, spaces),
     );
     const mask = i8x16.bitmask(ends);
     if (mask !== 0) return at + ctz(mask);
@@ -95,11 +94,6 @@ function readOddString(start: usize, at: usize): usize {
         } else isBroken = true;
       }
       write = encode(write, code);
-    } else if (byte >= 0x80) {
-      const length = lengthOfCharacter(at, byte);
-      if (length === 0) return INVALID;
-      // copies byte by byte, because `write` and `at` may be closer than a vector
-      for (const end = at + length; at < end; at++) store<u8>(write++, load<u8>(at));
     } else if (byte >= 0x20) {
       const end = endOfPlain(at);
       if (write !== at) memory.copy(write, at, end - at);
@@ -162,30 +156,6 @@ function encode(at: usize, code: u32): usize {
   store<u8>(at, 0x80 | ((code >> 6) & 0x3f), 2);
   store<u8>(at, 0x80 | (code & 0x3f), 3);
   return at + 4;
-}
-
-/**
- * Returns the length of the UTF-8 character that begins with the non-ASCII byte `first`; 0 if invalid (RFC 3629, section
- * 4).
- */
-function lengthOfCharacter(at: usize, first: u32): u32 {
-  const second: u32 = load<u8>(at + 1);
-  if (first < 0xc2) return 0;
-  if (first < 0xe0) return isContinuation(second) ? 2 : 0;
-  if (first < 0xf0) {
-    const lowest: u32 = first === 0xe0 ? 0xa0 : 0x80;
-    const highest: u32 = first === 0xed ? 0x9f : 0xbf;
-    return second >= lowest && second <= highest && isContinuation(load<u8>(at + 2)) ? 3 : 0;
-  }
-  if (first > 0xf4) return 0;
-  const lowest: u32 = first === 0xf0 ? 0x90 : 0x80;
-  const highest: u32 = first === 0xf4 ? 0x8f : 0xbf;
-  if (second < lowest || second > highest) return 0;
-  return isContinuation(load<u8>(at + 2)) && isContinuation(load<u8>(at + 3)) ? 4 : 0;
-}
-
-function isContinuation(byte: u32): bool {
-  return (byte & 0xc0) === 0x80;
 }
 
 /** Reads a number. */
