@@ -17,7 +17,7 @@ import type { EventLoop } from '../lib/event-loop.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import { RecentValue } from '../lib/recent-value.ts';
 import { Turns } from '../lib/turns.ts';
-import { instantiateDeflate } from '../wasm/deflate.ts';
+import { compileModule, type Global } from '../wasm/load.ts';
 import type { Client } from './transfers.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
@@ -211,7 +211,14 @@ const TRAILER_BYTES = 8;
 /** Up to the end of the module's output. A page is resident only after its first use. */
 const MEMORY_BYTES = 0x150000;
 
-const { wasm, memory } = instantiateDeflate(MEMORY_BYTES);
+/** Exports of wasm/assembly/deflate/deflate.ts. Addresses and lengths are in bytes. */
+interface DeflateWasm extends Record<'INPUT' | 'PIECE_BYTES' | 'OUTPUT' | 'OUTPUT_BYTES', Global> {
+  begin(bytes: number): void;
+  compress(length: number, isLast: number): number;
+}
+
+const instantiate = compileModule<DeflateWasm>(new URL('../wasm/deflate.wasm', import.meta.url));
+const { wasm, memory } = instantiate(MEMORY_BYTES);
 const input = new Uint8Array(memory.buffer, wasm.INPUT.value, wasm.PIECE_BYTES.value);
 const output = Buffer.from(memory.buffer, wasm.OUTPUT.value, wasm.OUTPUT_BYTES.value);
 

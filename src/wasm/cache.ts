@@ -1,18 +1,9 @@
 import { compileModule, type Global, HASH_SEED, type Memory, PAGE_BYTES } from './load.ts';
 
 /** Exports of assembly/cache.ts. Addresses and lengths are in bytes, times in milliseconds. */
-export interface CacheWasm {
-  readonly RESULT: Global;
-  readonly INPUT: Global;
-  readonly INPUT_BYTES: Global;
-  readonly ELEMENTS: Global;
-  readonly GAPS: Global;
-  readonly HASHES: Global;
-  readonly outputStart: Global;
-  readonly entries: Global;
-  readonly absences: Global;
-  readonly evictions: Global;
-  readonly puts: Global;
+export interface CacheWasm
+  extends Record<'INPUT' | 'INPUT_BYTES' | 'ELEMENTS' | 'GAPS' | 'HASHES' | 'RESULT' | 'outputStart', Global>,
+    Record<'entries' | 'absences' | 'evictions' | 'puts', Global> {
   /** index of the first wrong element of a body */
   readonly wrongIndex: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
