@@ -1,5 +1,5 @@
 /** Compresses a stream of pieces (DEFLATE, RFC 1951) to blocks with codes of their own. README.md compares it with zlib. */
-import { CODE_LENGTH_SHIFT, CODE_MASK, codeOf, lengthOf, makeCodes } from './huffman';
+import { CODE_LENGTH_SHIFT, CODE_MASK, codeOf, lengthOf, makeCodes } from './codes';
 import {
   CODE_LENGTHS,
   CODES_AT,

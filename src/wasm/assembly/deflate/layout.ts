@@ -21,10 +21,10 @@ export const CODE_LENGTHS: usize = DISTANCES + 9 * MAX_SYMBOLS;
 export const CODES_AT: usize = 4 * MAX_SYMBOLS;
 export const LENGTHS_AT: usize = 8 * MAX_SYMBOLS;
 
-/** The used symbols by count, u32 each. */
-export const SORTED: usize = CODE_LENGTHS + 9 * MAX_SYMBOLS;
+/** The used symbols of an alphabet, u16 each. */
+export const USED: usize = CODE_LENGTHS + 9 * MAX_SYMBOLS;
 /** Number of codes of each length, and the next code of each length, u32. */
-export const LENGTH_COUNTS: usize = SORTED + 4 * MAX_SYMBOLS;
+export const LENGTH_COUNTS: usize = USED + 2 * MAX_SYMBOLS;
 export const NEXT_CODES: usize = LENGTH_COUNTS + 4 * 16;
 /** Symbols of a block's header, u8 each with u8 extra bits. */
 export const HEADER: usize = NEXT_CODES + 4 * 16;
