@@ -6,15 +6,16 @@ import type { Collections } from '../collections/collections.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import type { MacSecret } from '../lib/mac.ts';
-import type { News } from '../log/follower.ts';
+import type { LogEvent, News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/row.ts';
 import type { Window } from '../log/window.ts';
+import type { Postgres } from '../postgres/client.ts';
 import { type Applied, prefixOf } from '../postgres/label.ts';
-import type { FollowedLog } from './messages.ts';
+import type { FollowedLog } from './workers.ts';
 
-/** Caches of a worker that follow the log. */
-interface WorkerCaches {
+/** Parts of a worker that follow the log. */
+interface FollowingParts {
   /** signs keys in Redis */
   secret: MacSecret;
   window: Window;
@@ -25,49 +26,65 @@ interface WorkerCaches {
   collections: Collections;
   apiKeys: ApiKeyCache;
   logPositions: PositionWatch;
+  postgres: Pick<Postgres, 'reachable'>;
+  /** called when another history is followed: a connection to the previous server may be open */
+  onHistory: () => void;
 }
-
-type FollowedHistory = Pick<FollowedLog, 'history' | 'server' | 'position' | 'secret'>;
 
 /** What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. */
 export type WorkerApplied = Applied & { prefix: string };
 
 /** Applies the log to the caches of one worker. */
 export class LogApplier {
-  readonly #caches: WorkerCaches;
+  readonly #parts: FollowingParts;
   readonly #applied: WorkerApplied;
   readonly #longestReadMs: number;
 
   /** `applied` is kept up to date here. No read of PostgreSQL takes longer than `longestReadMs`. */
-  constructor(caches: WorkerCaches, applied: WorkerApplied, longestReadMs: number) {
-    this.#caches = caches;
+  constructor(parts: FollowingParts, applied: WorkerApplied, longestReadMs: number) {
+    this.#parts = parts;
     this.#applied = applied;
     this.#longestReadMs = longestReadMs;
   }
 
-  /** Begins where the primary process is. Nothing is cached yet. */
+  /** Begins where the primary process is. */
   start(log: FollowedLog): void {
     const { position, transaction, isListing, asOfMs } = log;
-    this.#caches.window.load(log.window);
-    this.#follow(log);
-    this.apply({ rows: [], place: { position, transaction }, isListing, asOfMs });
+    this.#begin(log);
+    this.#parts.window.load(log.window);
+    this.#apply({ rows: [], place: { position, transaction }, isListing, asOfMs });
   }
 
-  /** Begins to follow another history: everything cached is invalid. */
-  begin(log: FollowedHistory): void {
-    const { window, freshness, local } = this.#caches;
-    window.beginHistory(log.position);
+  /** Applies what happens to the log, each event after the ones before. */
+  receive(event: LogEvent): void {
+    this.#parts.window.follow(event);
+    switch (event.type) {
+      case 'history':
+        this.#begin(event);
+        this.#parts.onHistory();
+        break;
+      case 'restarted':
+        this.#serverRestarted(event.server);
+        break;
+      case 'news':
+        this.#apply(event);
+        break;
+      case 'reachable':
+        this.#parts.postgres.reachable();
+        break;
+    }
+  }
+
+  /** Begins to follow a history: everything cached is invalid. */
+  #begin({ history, server, position, secret }: Applied & { secret: Uint8Array }): void {
+    const { freshness, local, logPositions } = this.#parts;
     freshness.lost();
     local.clear();
-    this.#follow(log);
-  }
-
-  #follow({ history, server, position, secret }: FollowedHistory): void {
     this.#applied.history = history;
     this.#applied.position = position;
-    this.#caches.secret.use(secret);
+    this.#parts.secret.use(secret);
     this.#useServer(server);
-    this.#caches.logPositions.follow(history);
+    logPositions.follow(history);
   }
 
   /**
@@ -75,7 +92,7 @@ export class LogApplier {
    * the local cache.
    */
   #useServer(server: string): void {
-    const { reader, collections, pageIndex, apiKeys } = this.#caches;
+    const { reader, collections, pageIndex, apiKeys } = this.#parts;
     reader.loader.forgetAll();
     collections.forget();
     pageIndex.forget();
@@ -89,15 +106,15 @@ export class LogApplier {
    * changes up to the applied position, so all that were committed when the worker was last current. What was read later may
    * show a change that is lost now. Its label does not show that, because a change is visible before it has a position.
    */
-  serverRestarted(server: string): void {
-    const { freshness, local } = this.#caches;
+  #serverRestarted(server: string): void {
+    const { freshness, local } = this.#parts;
     local.dropSince(freshness.asOfMs - this.#longestReadMs);
     this.#useServer(server);
   }
 
   /** Applies rows, each at its position. The waits for the log and `freshness` are updated after the last row. */
-  apply({ rows, place, isListing, asOfMs }: News): void {
-    const { freshness, logPositions } = this.#caches;
+  #apply({ rows, place, isListing, asOfMs }: News): void {
+    const { freshness, logPositions } = this.#parts;
     for (const row of rows) this.#applyRow(row);
     if (place) {
       this.#applied.position = place.position;
@@ -106,17 +123,10 @@ export class LogApplier {
     if (asOfMs !== undefined) freshness.current(asOfMs);
   }
 
-  /** Raises the window by rows from before the start of the instance; all after `floor` are known then. */
-  learn(rows: readonly LogRow[], floor: number): void {
-    for (const row of rows) this.#caches.window.apply(row);
-    this.#caches.window.lowerFloor(floor);
-  }
-
   #applyRow(row: LogRow): void {
     // what is read because of the row must not come from a server that lacks it
     this.#applied.position = row.position;
-    const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#caches;
-    this.#caches.window.apply(row);
+    const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#parts;
     switch (row.kind) {
       case 'hotels':
         for (const [i, id] of row.ids.entries())
@@ -153,11 +163,11 @@ export class LogApplier {
     this.#drop('id', id);
     if (channelId !== null) this.#drop('channel', channelId);
     if (registryId !== null) this.#drop('registry', registryId);
-    if (moves) this.#caches.pageIndex.moved(id);
+    if (moves) this.#parts.pageIndex.moved(id);
   }
 
   #drop(namespace: Namespace, key: string): void {
-    this.#caches.reader.loader.forget(namespace, key);
-    this.#caches.local.drop(namespace, key);
+    this.#parts.reader.loader.forget(namespace, key);
+    this.#parts.local.drop(namespace, key);
   }
 }

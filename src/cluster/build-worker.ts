@@ -26,7 +26,7 @@ import { LargeBatches } from '../http/large-batches.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { onTick } from '../lib/clock.ts';
+import { onClockStep, onTick, pause, setTimer } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Freshness } from '../log/freshness.ts';
@@ -35,10 +35,8 @@ import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { LogApplier, type WorkerApplied } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
-import type { Start, ToPrimary } from './messages.ts';
-import { openPostgres } from './open-postgres.ts';
-import { openRedis } from './open-redis.ts';
-import type { ProcessContext } from './process-context.ts';
+import { openPostgres, openRedis, type ProcessContext } from './process-context.ts';
+import type { Start, ToPrimary } from './workers.ts';
 
 /** Interval of the queries that show whether PostgreSQL is available, while the worker is not current. */
 const CHECK_EVERY_MS = 500;
@@ -46,14 +44,24 @@ const TURNOVER_EVERY_MS = 1_000;
 /** Share of the local cache's bytes for ids of the list, the same for its compressed pages, both in addition; the minimum. */
 const LIST_SHARE = 1 / 32;
 const MIN_LIST_BYTES = 1024 ** 2;
+/** Minimum time that the worker waits for Redis at its start: as long as a command may take, if that is longer. */
+const MIN_REDIS_TIMEOUT_MS = 500;
+/** Time that it waits for PostgreSQL: cached hotels can be served without it. */
+const POSTGRES_TIMEOUT_MS = 300;
+/** Time that the worker waits for the list of existing keys at its start. */
+const PRELOAD_TIMEOUT_MS = 200;
+const PRELOAD_RETRY_MS = 1_000;
 
-/** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
+/**
+ * Builds a worker that follows its primary process. Returns the parts that handle the messages, and `start`, which warms it up and
+ * opens its port. Nothing here depends on how the two processes are connected.
+ */
 export function buildWorker(
   context: ProcessContext,
-  { pooled }: Pick<Start, 'pooled'>,
+  { pooled, warmUpMs, log }: Omit<Start, 'config' | 'number'>,
   send: (message: ToPrimary) => void,
 ) {
-  const { config, shutdown, metrics } = context;
+  const { config, shutdown, metrics, events } = context;
   const applied: WorkerApplied = { history: '', server: '', position: 0, prefix: '' };
   const prefix = () => applied.prefix;
   const freshness = new Freshness(
@@ -62,8 +70,10 @@ export function buildWorker(
   );
   const isCurrent = () => freshness.isCurrent();
   onTick(() => freshness.tick());
-  const { postgres, replicas, origin } = openPostgres(context, {
-    pooled,
+  onClockStep((_, sleptMs) => {
+    if (sleptMs > 0) freshness.slept(sleptMs);
+  });
+  const { postgres, servers, origin, reconnect } = openPostgres(context, pooled, {
     applied: () => (applied.history === '' ? undefined : applied),
     mayCompareReplicas: () => freshness.mayServeMembers(),
     onBehind: () => metrics.readsBehind.inc(),
@@ -113,9 +123,28 @@ export function buildWorker(
     counts: metrics.keyLookups,
     workers: config.WORKERS,
   });
+  const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
   const logPositions = new PositionWatch(freshness);
+  const onHistory = () => {
+    reconnect();
+    preloadKeys();
+  };
   const logApplier = new LogApplier(
-    { secret, window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions },
+    {
+      ...{
+        secret,
+        window,
+        freshness,
+        reader,
+        local,
+        pageIndex,
+        collections,
+        apiKeys,
+        logPositions,
+        postgres,
+      },
+      onHistory,
+    },
     applied,
     // more than a replica and then the primary take: each at most twice its deadline, which is half as long for a replica
     4 * config.DATABASE_TIMEOUT_MS,
@@ -161,21 +190,25 @@ export function buildWorker(
   });
   shutdown.push('connections', () => server.close());
   context.repeat(() => turnover.measure(server.connections), TURNOVER_EVERY_MS);
+  logApplier.start(log);
+  const start = async () => {
+    const [isRedisUp = true] = await Promise.all([
+      redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
+      ...servers.map((each) => each.connected(POSTGRES_TIMEOUT_MS)),
+      Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
+    ]);
+    // without its Redis, an instance must not load the more from PostgreSQL
+    if (warmUpMs > 0 && local.isEnabled && isRedisUp) events.warmedUp(await warmUp(warming, warmUpMs));
+    // the worker may have received a stop meanwhile
+    if (pipeline.closing) return;
+    await server.listen(config.HOST, config.PORT);
+    events.listening(config.PORT);
+    send({ type: 'listening' });
+    pageIndex.prepare();
+  };
   return {
-    postgres,
-    ...{ replicas, origin, redis },
+    ...{ start, logApplier, limiter, logPositions, pipeline, usage, server, maxConnections },
+    ...{ postgres, origin, collections, freshness },
     local: local.isEnabled ? local : undefined,
-    warmUp: (timeoutMs: number) => warmUp(warming, timeoutMs),
-    pageIndex,
-    collections,
-    apiKeys,
-    limiter,
-    freshness,
-    logApplier,
-    logPositions,
-    pipeline,
-    usage,
-    server,
-    maxConnections,
   };
 }

@@ -1,14 +1,34 @@
 import type { Logger } from 'pino';
-import { ADDRESSES, type AddressName, watchAddressFiles } from '../config/address-files.ts';
-import { type Config, readConfig } from '../config/config.ts';
+import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
+import { type Config, readVariable } from '../config/config.ts';
+import { redisUrlsOf, replicaUrlsOf } from '../config/connection-addresses.ts';
+import type { OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, every } from '../lib/clock.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
 import { openLog } from '../observability/log.ts';
 import { type Dependency, Metrics } from '../observability/metrics.ts';
+import { Postgres } from '../postgres/client.ts';
+import { openDatabase } from '../postgres/connect.ts';
+import { lockReporter } from '../postgres/lock-report.ts';
+import { Origin } from '../postgres/origin.ts';
+import { Redis } from '../redis/client.ts';
+import { RedisCluster } from '../redis/cluster/client.ts';
+import { loginOf, type RedisStore } from '../redis/store.ts';
 
-/** Objects that every process of an instance has. */
+/** Time for running queries when the connections are replaced. */
+const RECONNECT_S = 1;
+
+type OriginOptions = ConstructorParameters<typeof Origin>[0];
+
+interface PostgresOptions extends Pick<OriginOptions, 'applied' | 'mayCompareReplicas' | 'onBehind'> {
+  /** called whenever the primary server has answered, with the time of `monotonicMs`; replicas do not count */
+  onAnswer: (atMs: number) => void;
+}
+
+/** Objects that every process of an instance has, and the ways by which it connects. */
 export class ProcessContext {
+  /** its addresses change with their files */
   readonly config: Config;
   readonly shutdown = new Shutdown();
   readonly metrics = new Metrics();
@@ -20,7 +40,7 @@ export class ProcessContext {
     this.config = { ...config };
     this.log = openLog(config.LOG_LEVEL, role);
     this.events = new Events(this.log);
-    const stop = watchAddressFiles(this.config, (name, isNew) => this.#useAddress(name, isNew));
+    const stop = watchAddressFiles(this.config, (...read) => this.#useAddress(...read));
     this.shutdown.push('address files', stop);
   }
 
@@ -38,21 +58,13 @@ export class ProcessContext {
     this.#onAddress.push({ name, onChange });
   }
 
-  #useAddress(name: AddressName, isNew: boolean): void {
-    try {
-      // another address, whose file may be faulty, stays as it is
-      const others = ADDRESSES.filter((other) => other !== name);
-      const kept = others.flatMap((other) => [
-        [other, this.config[other]],
-        [`${other}_FILE`, ''],
-      ]);
-      Object.assign(this.config, {
-        [name]: readConfig({ ...process.env, ...Object.fromEntries(kept) })[name],
-      });
-    } catch (error) {
-      if (isNew) this.events.addressRejected(name, (error as Error).message);
+  #useAddress(name: AddressName, content: string, isNew: boolean): void {
+    const { value, faults } = readVariable(name, content);
+    if (faults.length > 0) {
+      if (isNew) this.events.addressRejected(name, faults.join('\n'));
       return;
     }
+    Object.assign(this.config, { [name]: value });
     this.events.addressReloaded(name);
     for (const each of this.#onAddress) if (each.name === name) each.onChange();
   }
@@ -64,4 +76,68 @@ export class ProcessContext {
       this.events.breaker(dependency, open, reason);
     };
   }
+}
+
+/**
+ * Connects a worker to PostgreSQL, and to its replicas if there are any. `pooled`: through a pooler. `servers` are all of them;
+ * `reconnect` replaces their connections.
+ */
+export function openPostgres(context: ProcessContext, pooled: boolean, options: PostgresOptions) {
+  const { config, shutdown, metrics } = context;
+  const { onAnswer, ...log } = options;
+  const open = (
+    url: () => string,
+    dependency: Dependency,
+    timeoutMs: number,
+    onPrimary: { onAnswer?: PostgresOptions['onAnswer']; onLocked?: () => void } = {},
+  ) => {
+    const { DATABASE_POOL_SIZE: connections, DATABASE_QUEUE_LIMIT: queueLimit } = config;
+    return new Postgres({
+      open: () => openDatabase(url(), connections, { kind: 'serve', deadlineMs: timeoutMs, pooled }),
+      ...{ connections, queueLimit, timeoutMs },
+      onBreaker: context.onBreaker(dependency),
+      onCall: (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
+      ...onPrimary,
+    });
+  };
+  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, {
+    onAnswer,
+    onLocked: () => void reportLocks(),
+  });
+  const reportLocks = lockReporter(postgres, context.events.tableLocked);
+  // a read that a replica did not answer in time goes to the primary
+  const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
+  // adding or removing a replica needs a restart
+  const replicas = replicaUrlsOf(config).map((url, i) =>
+    open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs),
+  );
+  const servers = [postgres, ...replicas];
+  shutdown.push('PostgreSQL', () => Promise.all(servers.map((server) => server.close())));
+  const reconnect = (some = servers) => {
+    for (const server of some) server.reconnect(RECONNECT_S);
+  };
+  context.onAddressChange('DATABASE_URL', () => reconnect([postgres]));
+  context.onAddressChange('DATABASE_REPLICA_URLS', () => reconnect(replicas));
+  const count: OriginOptions['count'] = (outcome) => metrics.replicaReads.inc({ outcome });
+  const origin = new Origin({ primary: postgres, replicas, ...log, count });
+  return { postgres, servers, origin, reconnect: () => reconnect() };
+}
+
+/**
+ * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
+ * empty.
+ */
+export function openRedis(context: ProcessContext, onCall?: OnCall): RedisStore | undefined {
+  const { config, shutdown } = context;
+  const { REDIS_TIMEOUT_MS: timeoutMs } = config;
+  const urls = redisUrlsOf(config);
+  if (urls.length === 0) return undefined;
+  const onBreaker = context.onBreaker('redis');
+  const redis =
+    urls.length === 1
+      ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
+      : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
+  shutdown.push('Redis', () => redis.close());
+  context.onAddressChange('REDIS_URL', () => redis.useLogin(loginOf(config.REDIS_URL)));
+  return redis;
 }

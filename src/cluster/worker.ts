@@ -4,9 +4,9 @@ import { monotonicMs, pause } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { openLog } from '../observability/log.ts';
 import { watchProcess, watchWorker } from '../observability/scraped-metrics.ts';
-import type { Start, ToPrimary, ToWorker } from './messages.ts';
+import { buildWorker } from './build-worker.ts';
 import { ProcessContext } from './process-context.ts';
-import { runWorker } from './run-worker.ts';
+import type { Start, ToPrimary, ToWorker } from './workers.ts';
 
 const ALIVE_EVERY_MS = 1_000;
 /** A worker that is killed loses the use of keys since the last report. */
@@ -16,18 +16,18 @@ const CHECK_MS = 10;
 /** Checks without a request after which connections may be closed during shutdown: half a second. */
 const IDLE_CHECKS = 50;
 
-/** Starts one worker in this process; returns the function that executes the primary's messages. */
+/** Starts one worker in this process; returns the function that executes the messages of the primary process. */
 function startWorker(start: Start): (message: ToWorker) => void {
   const { config } = start;
   const number = String(start.number);
   const context = new ProcessContext(config, 'worker');
   const { shutdown, metrics, events } = context;
-  const worker = runWorker(context, start, send);
-  const { logPositions, pipeline, server, local, usage } = worker.parts;
+  const worker = buildWorker(context, start, send);
+  const { logApplier, limiter, logPositions, pipeline, server, local, usage } = worker;
 
   const readMetrics = watchProcess(metrics.registry, number);
   watchWorker(metrics.registry, number, {
-    ...worker.parts,
+    ...worker,
     limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
     arena: local?.arena,
     waiters: logPositions,
@@ -51,7 +51,8 @@ function startWorker(start: Start): (message: ToWorker) => void {
     if (message.type === 'report metrics')
       void readMetrics().then((metrics) => send({ type: 'metrics', metrics }));
     else if (message.type === 'drain') end();
-    else worker.receive(message);
+    else if (message.type === 'grant') limiter.receive(message.grants);
+    else if (message.type !== 'start') logApplier.receive(message);
   };
 }
 
@@ -85,7 +86,7 @@ function fail(error: unknown): void {
   process.exit(1);
 }
 
-// signals are handled by the primary, which informs the workers; without a primary the worker ends
+// the primary process handles signals and informs the workers; a worker without a primary process ends
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => {});
 process.on('disconnect', () => process.exit(0));

@@ -2,13 +2,16 @@ import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import type { KeyUsage } from '../auth/usage.ts';
+import type { Config } from '../config/config.ts';
 import { clearTimer, every, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
+import type { LogEvent } from '../log/follower.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Applied } from '../postgres/label.ts';
 import { type CountWindow, RateLimitCoordinator } from '../rate-limit/coordinator.ts';
+import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';
-import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
 /** Lifetime after which a worker's end is not attributed to its start. */
 const STEADY_MS = 10_000;
@@ -22,6 +25,54 @@ const START_MS = 60_000;
 const WATCH_EVERY_MS = 1_000;
 /** Maximum time that a scrape waits for the workers' present metrics. */
 const REPORT_TIMEOUT_MS = 500;
+
+/** What the primary process knows of the log when a worker begins. */
+export interface FollowedLog extends Applied {
+  /** that of the applied position */
+  transaction: string;
+  /** secret of the history, which is never logged */
+  secret: Uint8Array;
+  /** time as of which the instance is current, by `monotonicMs`; undefined: it never was, or PostgreSQL may have answered others since */
+  asOfMs: number | undefined;
+  /** see `News` */
+  isListing: boolean;
+  /** see `Window.copy` */
+  window: Float64Array;
+}
+
+/** Data that a worker needs to open its port. */
+export interface Start {
+  type: 'start';
+  log: FollowedLog;
+  /** true: DATABASE_URL leads through a pooler */
+  pooled: boolean;
+  config: Config;
+  /** number of the worker, from 1; a replacement has the number of the worker it replaces */
+  number: number;
+  /** maximum time of the warm-up; 0 for a replacement while no other worker serves */
+  warmUpMs: number;
+}
+
+/** Messages from the primary process to a worker. */
+export type ToWorker =
+  /** the first message that a worker handles; messages before it are dropped, except `drain` */
+  Start | LogEvent | { type: 'report metrics' } | { type: 'grant'; grants: LeaseGrant[] } | { type: 'drain' };
+
+/** Messages from a worker to the primary process. */
+export type ToPrimary =
+  /** waits for `start` */
+  | { type: 'up' }
+  | { type: 'listening' }
+  /** once a second */
+  | { type: 'alive' }
+  /** its metrics, on request */
+  | { type: 'metrics'; metrics: object[] }
+  /** PostgreSQL has answered although the worker was not current for long: it is no outage for a later worker either */
+  | { type: 'late answer'; atMs: number }
+  /** use of keys since its last message of this kind */
+  | { type: 'usage'; usage: KeyUsage[] }
+  /** requests leases of rate limits; answered by `grant` */
+  | { type: 'leases'; requests: LeaseRequest[] };
 
 type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
@@ -64,7 +115,7 @@ export class Workers {
   #isReady = false;
   #stopping = false;
   readonly #watch: Timer;
-  /** time by the checks: while the primary is stopped, it reads no reports of workers */
+  /** time by the checks: while the primary process is stopped, it reads no reports of workers */
   #checkedAtMs = 0;
 
   /** Starts `count` workers. */

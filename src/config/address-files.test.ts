@@ -28,7 +28,7 @@ it('a file is reported while it differs from the address in use, as new after ea
   await writeFile(other, 'read last and never used');
   let reported: boolean[] = [];
   let read = () => {};
-  const stop = watchAddressFiles(config, (name, isNew) => {
+  const stop = watchAddressFiles(config, (name, _, isNew) => {
     if (name === 'DATABASE_URL') reported.push(isNew);
     else read();
   });

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { clearTimer, every } from '../lib/clock.ts';
 
 /** Variables that may be read from a file. The variable `<name>_FILE` names that file. */
-export const ADDRESSES = ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
+const ADDRESSES = ['DATABASE_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
 export type AddressName = (typeof ADDRESSES)[number];
 type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
 
@@ -41,7 +41,7 @@ export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.Proces
  */
 export function watchAddressFiles(
   config: Addresses,
-  onChange: (name: AddressName, isNew: boolean) => void,
+  onChange: (name: AddressName, content: string, isNew: boolean) => void,
 ): () => void {
   const last = new Map<AddressName, string>();
   const read = async (): Promise<void> => {
@@ -51,7 +51,7 @@ export function watchAddressFiles(
       if (!content) continue;
       const isNew = content !== last.get(name);
       last.set(name, content);
-      if (content !== config[name]) onChange(name, isNew);
+      if (content !== config[name]) onChange(name, content, isNew);
     }
   };
   if (!ADDRESSES.some((name) => config[`${name}_FILE`])) return () => {};

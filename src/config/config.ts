@@ -195,13 +195,9 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const read: Partial<Record<Name, unknown>> = {};
   const faults = new Set(fileFaults);
   for (const name of Object.keys(VARIABLES) as Name[]) {
-    const variable: Variable = VARIABLES[name];
-    const given = environment[name]?.trim() || undefined;
-    const value = given === undefined ? variable.default : parse(variable, given);
-    if (value === undefined) faults.add(explain(name, given !== undefined));
-    else if (given && 'faultsOf' in variable)
-      for (const fault of variable.faultsOf!(given)) faults.add(`${name} is malformed: ${fault}`);
-    read[name] = value ?? given;
+    const found = readVariable(name, environment[name]?.trim() || undefined);
+    for (const fault of found.faults) faults.add(fault);
+    read[name] = found.value;
   }
   const config = read as Config;
   if (config.L1_MAX_BYTES > 0 && config.L1_MAX_BYTES < MIB) faults.add(explain('L1_MAX_BYTES'));
@@ -211,6 +207,15 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
     faults.add('RATE_LIMIT_SCOPE=redis needs REDIS_URL: the counts are in Redis');
   if (faults.size > 0) throw new Failure([...faults].join('\n'), 2);
   return Object.freeze(config);
+}
+
+/** Returns the value of a variable and what is wrong with it; `given` undefined: it is unset. */
+export function readVariable(name: Name, given: string | undefined) {
+  const variable: Variable = VARIABLES[name];
+  const value = given === undefined ? variable.default : parse(variable, given);
+  if (value === undefined) return { value: given, faults: [explain(name, given !== undefined)] };
+  const faults = given && 'faultsOf' in variable ? variable.faultsOf!(given) : [];
+  return { value, faults: faults.map((fault) => `${name} is malformed: ${fault}`) };
 }
 
 /** Returns the configuration; in addresses, user and password, and a parameter `password`, are replaced by `***`. */

@@ -150,8 +150,8 @@ function begin(): void {
       else if (event.type === 'learned') learned.push({ ids: idsOf(event.rows), floor: event.floor });
       else if (event.type === 'reachable') heard.push('reachable');
       else {
-        news.push(event.news);
-        if (event.news.rows.length > 0) heard.push(`news of ${idsOf(event.news.rows)}`);
+        news.push(event);
+        if (event.rows.length > 0) heard.push(`news of ${idsOf(event.rows)}`);
       }
     },
     maxAgeMs: MAX_AGE_MS,
@@ -289,6 +289,19 @@ describe.each<[string, () => unknown, string, number]>([
     await until(() => database.calls.slice(length).filter((call) => call.startsWith('poll')).length > 2);
     expect(learned.map(({ floor }) => floor)).not.toContain(10);
   });
+});
+
+it('learns no further once anything may have changed: the floor must stay there', async () => {
+  for (let i = 0; i < 50; i++) database.append('hotels', [`h${i}`]);
+  const held = Promise.withResolvers<void>();
+  database.befall = (call) => (call === 'before 30' ? held.promise : undefined);
+  await follower.start();
+  await until(() => database.calls.includes('before 30'));
+  database.append('all_keys');
+  await until(() => news.at(-1)?.rows[0]?.kind === 'all_keys');
+  held.resolve();
+  await clock.pass(1_000);
+  expect(learned.map(({ floor }) => floor)).toEqual([30]);
 });
 
 it('a restart of the server is told once, before its first news; a kind of a later release is a change of anything', async () => {

@@ -36,7 +36,7 @@ export type LogEvent =
   | ({ type: 'history'; server: string } & HistoryStart)
   /** the server was restarted and goes on with the same history: names in Redis have another prefix */
   | { type: 'restarted'; server: string }
-  | { type: 'news'; news: News }
+  | ({ type: 'news' } & News)
   /** rows from before the place at which the instance began; everything after `floor` is known then */
   | { type: 'learned'; rows: LogRow[]; floor: number }
   /** PostgreSQL answers again */
@@ -65,7 +65,7 @@ export class LogFollower {
   #server = '';
   /** the last applied place */
   #place: LogPlace | undefined;
-  /** the place at which it began */
+  /** the place at which it began, while the log from before is worth learning */
   #beginning: LogPlace | undefined;
   /** everything that had committed by this time is applied */
   #asOfMs: number | undefined;
@@ -156,6 +156,8 @@ export class LogFollower {
       this.#server = poll.server;
       this.#options.onEvent({ type: 'restarted', server: poll.server });
     }
+    // what is known from before it is covered no longer
+    if (poll.rows.some(isOfAnything)) this.#beginning = undefined;
     const place = poll.cutAt ?? poll.last;
     const isNew = place.position !== this.#place!.position;
     this.#place = place;
@@ -173,7 +175,7 @@ export class LogFollower {
       const rows = poll.rows.slice(from, from + PIECE_ROWS);
       const isLast = from + PIECE_ROWS >= poll.rows.length;
       const reached = isLast ? { place, asOfMs: isCurrent ? asOfMs : undefined } : NOT_REACHED;
-      this.#options.onEvent({ type: 'news', news: { rows, isListing, ...reached } });
+      this.#options.onEvent({ type: 'news', rows, isListing, ...reached });
     }
   }
 
@@ -208,10 +210,10 @@ export class LogFollower {
           this.#connection.rowsBefore(position),
           2 * POLL_TIMEOUT_MS,
         );
-        // it has begun anew: what has changed between the two places is not known
+        // it has begun anew, and what has changed between the two places is not known; or anything has changed since
         if (beginning !== this.#beginning) return;
         const last = rows.at(-1);
-        const all = rows.findIndex(({ kind, ageMs }) => kind.startsWith('all_') || ageMs > maxAgeMs);
+        const all = rows.findIndex((row) => isOfAnything(row) || row.ageMs > maxAgeMs);
         if (all >= 0 || rows.length < LEARN_ROWS) {
           const floor = all < 0 ? deletedTo : rows[all]!.position;
           onEvent({ type: 'learned', rows: all < 0 ? rows : rows.slice(0, all), floor });
@@ -241,4 +243,9 @@ export class LogFollower {
     this.#reasons.add(message);
     this.#options.events.logNotFollowed(message);
   }
+}
+
+/** Returns true for a row by which anything of a kind may have changed. */
+function isOfAnything({ kind }: LogRow): boolean {
+  return kind.startsWith('all_');
 }

@@ -1,6 +1,7 @@
 import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { WINDOW_BUCKETS as BUCKETS } from '../wasm/constants.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';
+import type { LogEvent } from './follower.ts';
 import type { LogRow } from './row.ts';
 
 const FLOOR = BUCKETS;
@@ -9,14 +10,6 @@ const KEY_NAMESPACE = 3;
 
 /** Kinds of cached values that changes outdate by key: hotels by each of their keys, and API keys by their hash. */
 export type WindowNamespace = Namespace | 'key';
-
-/** What a new worker takes over from the primary process. */
-export interface WindowCopy {
-  buckets: Float64Array;
-  floor: number;
-  /** the floor never falls below this position */
-  lowestFloor: number;
-}
 
 /**
  * Newest known change of each key, by its position in the log. It decides whether a cached value may be used: only if no
@@ -37,8 +30,6 @@ export interface WindowCopy {
 export class Window {
   /** the buckets, then the floor */
   readonly #cells: Float64Array;
-  /** newest position at which everything may have changed */
-  #lowestFloor = 0;
 
   /** Takes `CacheMemory.window` in a worker; the primary process has cells of its own. It covers nothing until `lowerFloor`. */
   constructor(cells: Float64Array = new Float64Array(BUCKETS + 1)) {
@@ -50,6 +41,13 @@ export class Window {
   /** No label below this position is covered. */
   get floor(): number {
     return this.#cells[FLOOR]!;
+  }
+
+  /** Applies what happens to the log. */
+  follow(event: LogEvent): void {
+    if (event.type === 'history') this.beginHistory(event.position);
+    if (event.type === 'news' || event.type === 'learned') for (const row of event.rows) this.apply(row);
+    if (event.type === 'learned') this.lowerFloor(event.floor);
   }
 
   /** Applies a row of the log: no label below its position is covered for the keys that it names. */
@@ -73,13 +71,12 @@ export class Window {
 
   /** Applies a change of anything at a position. */
   raiseFloor(position: number): void {
-    this.#lowestFloor = Math.max(this.#lowestFloor, position);
     this.#cells[FLOOR] = Math.max(this.floor, position);
   }
 
-  /** States that all changes after a position have been applied. A change of anything keeps the floor at its position. */
+  /** States that all changes after a position have been applied, of which none was of anything. */
   lowerFloor(position: number): void {
-    this.#cells[FLOOR] = Math.min(this.floor, Math.max(this.#lowestFloor, position));
+    this.#cells[FLOOR] = Math.min(this.floor, position);
   }
 
   /** Returns true if no change of the key after `label` is known, and none can be missing. */
@@ -91,22 +88,17 @@ export class Window {
   /** Forgets all changes: another history is followed from `position` on. Its earlier changes may be learned. */
   beginHistory(position: number): void {
     this.#cells.fill(0);
-    this.#lowestFloor = 0;
     this.#cells[FLOOR] = position;
   }
 
-  copy(): WindowCopy {
-    const { floor } = this;
-    return { buckets: this.#cells.slice(0, BUCKETS), floor, lowestFloor: this.#lowestFloor };
+  /** Returns what a new worker takes over. */
+  copy(): Float64Array {
+    return this.#cells.slice();
   }
 
-  /** Adds the changes that another process of this service has applied, which has the same seed of the hash. */
-  load({ buckets, floor, lowestFloor }: WindowCopy): void {
-    const cells = this.#cells;
-    for (let i = 0; i < BUCKETS; i++) if (cells[i]! < buckets[i]!) cells[i] = buckets[i]!;
-    this.#lowestFloor = Math.max(this.#lowestFloor, lowestFloor);
-    // what this one has known below is not joined: changes between may be missing
-    cells[FLOOR] = Math.max(this.#lowestFloor, floor);
+  /** Takes over what another process of this service has applied, which has the same seed of the hash. */
+  load(copy: Float64Array): void {
+    this.#cells.set(copy);
   }
 }
 

@@ -1,11 +1,12 @@
 import { EventEmitter } from 'node:events';
-import type { Start, ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
+import { buildWorker } from '../../src/cluster/build-worker.ts';
 import type { ProcessContext } from '../../src/cluster/process-context.ts';
-import { runWorker } from '../../src/cluster/run-worker.ts';
 import { startWorkers } from '../../src/cluster/start-workers.ts';
+import type { Start, ToPrimary, ToWorker } from '../../src/cluster/workers.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { clearTimer, every } from '../../src/lib/clock.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
+import type { LogEvent } from '../../src/log/follower.ts';
 import { Events } from '../../src/observability/events.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { present } from './present.ts';
@@ -147,9 +148,12 @@ export class Worker extends EventEmitter {
       };
       return { listen, close: () => {}, connections: 0 };
     };
-    const worker = runWorker(context as unknown as ProcessContext, start, (message) => this.#post(message));
+    const worker = buildWorker(context as unknown as ProcessContext, start, (message) => this.#post(message));
     every(() => this.#post({ type: 'alive' }), 1_000);
-    this.#receive = worker.receive;
+    this.#receive = (message) => {
+      if (message.type === 'grant') worker.limiter.receive(message.grants);
+      else worker.logApplier.receive(message as LogEvent);
+    };
     void worker.start();
   }
 }
