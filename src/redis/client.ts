@@ -2,22 +2,23 @@ import { Redis as Client, type RedisOptions } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { monotonicMs, pause } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { MgetConnection } from './mget.ts';
+import { MgetConnection, ViewConnector } from './mget.ts';
 import { boundReplies } from './reply-bound.ts';
 import { type Values, ValuesReader } from './reply-parser.ts';
-import { COUNT_WINDOW, SET_EACH, windowCountOf } from './scripts.ts';
 import {
+  COUNT_WINDOW,
   clientOptions,
   disconnectionOf,
   isUnavailable,
   type Login,
   type RedisStore,
+  SET_EACH,
   type TimedValue,
   valueIn,
   type WindowCount,
   type WindowUse,
+  windowCountOf,
 } from './store.ts';
-import { ViewConnector } from './view-connector.ts';
 
 /** Maximum number of keys per write, because scripts block the server. */
 const KEYS_PER_WRITE = 100;

@@ -1,4 +1,5 @@
-import type { Redis as Client } from 'ioredis';
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { AbstractConnector, type Redis as Client, type RedisOptions } from 'ioredis';
 import { clearTimer, monotonicMs, onIteration, setTimer } from '../lib/clock.ts';
 import type { ValuesReader } from './reply-parser.ts';
 import { disconnectionOf, silenceMs } from './store.ts';
@@ -10,6 +11,9 @@ const MAX_BYTES_PER_KEY = 128 * 1024;
 const MAX_MORE_BYTES = 8 * 1024 * 1024;
 /** Bound of the bytes of all incomplete replies of a process: each master of a cluster may begin one. */
 const MAX_INCOMPLETE_BYTES = 160 * 1024 * 1024;
+
+/** Maximum size of a read: few reads for a batch of 1000, and the bytes are still in the processor's cache. */
+const BUFFER_BYTES = 262_144;
 
 let incompleteBytes = 0;
 
@@ -139,5 +143,41 @@ export class MgetConnection {
         read.fail(error as Error);
       }
     }
+  }
+}
+
+/**
+ * Connects as ioredis does (by TCP only, without TLS) and reads into one reused buffer. Otherwise each read allocates
+ * 64 KiB, a megabyte per batch of 1000, and the garbage collector took half of the processor time. A listener of `data` must
+ * copy the bytes that it keeps; `boundReplies` does so for ioredis.
+ */
+export class ViewConnector extends AbstractConnector {
+  readonly #options: TcpNetConnectOpts;
+
+  /** Takes the options that ioredis has prepared, with its defaults. */
+  constructor(options: unknown) {
+    const { host, port, family, disconnectTimeout } = options as RedisOptions;
+    super(disconnectTimeout!);
+    this.#options = { host, port: port!, family };
+  }
+
+  override async connect(): Promise<Socket> {
+    this.connecting = true;
+    const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    const stream: Socket = connect({
+      ...this.#options,
+      onread: {
+        buffer,
+        callback: (length) => {
+          stream.emit('data', buffer.subarray(0, length));
+          return true;
+        },
+      },
+    });
+    this.stream = stream;
+    stream.once('error', (error) => {
+      this.firstError = error;
+    });
+    return stream;
   }
 }

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { Timer } from '../../src/lib/clock.ts';
-import { SET_EACH } from '../../src/redis/scripts.ts';
+import { SET_EACH } from '../../src/redis/store.ts';
 import { Connection } from './network.ts';
 import { present } from './present.ts';
 import { commandsOf, type RedisServer, type Reply, written } from './redis.ts';

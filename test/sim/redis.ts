@@ -57,7 +57,7 @@ export class RedisServer extends Server {
     return replyError(`ERR unknown command '${command}'`);
   }
 
-  /** `SET_EACH` of src/redis/scripts.ts. Limits are counted by each instance here. */
+  /** `SET_EACH` of src/redis/store.ts. Limits are counted by each instance here. */
   #setEach(keys: readonly Buffer[], words: readonly Buffer[]): Reply {
     for (const [i, key] of keys.entries()) {
       const at = 2 + keys.length + 2 * i;

@@ -12,7 +12,7 @@ import { EventLoop } from '../../src/lib/event-loop.ts';
 import { LogConnection } from '../../src/log/log-connection.ts';
 import { Origin } from '../../src/postgres/origin.ts';
 import { mastersBySlot } from '../../src/redis/cluster/slot-map.ts';
-import { SET_EACH } from '../../src/redis/scripts.ts';
+import { SET_EACH } from '../../src/redis/store.ts';
 import { type Connection, Network } from '../sim/network.ts';
 import { type Answer, PgCluster, type Statement } from '../sim/postgres.ts';
 import { type RedisServer, RedisServers } from '../sim/redis.ts';
