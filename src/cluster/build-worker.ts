@@ -26,7 +26,7 @@ import { LargeBatches } from '../http/large-batches.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { onClockStep, onTick, pause, setTimer } from '../lib/clock.ts';
+import { pause, setTimer } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Freshness } from '../log/freshness.ts';
@@ -69,10 +69,7 @@ export function buildWorker(
     (atMs) => send({ type: 'late answer', atMs: atMs }),
   );
   const isCurrent = () => freshness.isCurrent();
-  onTick(() => freshness.tick());
-  onClockStep((_, sleptMs) => {
-    if (sleptMs > 0) freshness.slept(sleptMs);
-  });
+  freshness.watchClocks();
   const { postgres, servers, origin, reconnect } = openPostgres(context, pooled, {
     applied: () => (applied.history === '' ? undefined : applied),
     mayCompareReplicas: () => freshness.mayServeMembers(),

@@ -1,7 +1,7 @@
 import { UsageWriter } from '../auth/usage.ts';
-import { compareClocks, monotonicMs, onClockStep, onTick } from '../lib/clock.ts';
-import { STOPPED_MS } from '../log/bounds.ts';
+import { compareClocks, onClockStep } from '../lib/clock.ts';
 import { type LogEvent, LogFollower } from '../log/follower.ts';
+import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { prefixOf } from '../postgres/label.ts';
@@ -41,7 +41,7 @@ export async function startWorkers(
     }),
     ...{ metrics, events },
     onUsage: (used) => usage.add(used),
-    onLateAnswer: log.missedUntil,
+    onLateAnswer: (atMs) => log.freshness.answered(atMs),
     countWindow: redis && ((name, use) => redis.countWindow(`${prefixOf(log.applied)}:l:${name}`, use)),
   });
   workers = started;
@@ -51,25 +51,28 @@ export async function startWorkers(
 }
 
 /**
- * Follows the log for an instance: keeps its window for new workers, and sends all others what happens to the log. `state`
- * returns what a new worker begins with; `applied` is kept up to date. `missedUntil` is to be called with a time, by
- * `monotonicMs`, at which PostgreSQL answered although the log could not be followed: a new worker must not take that for an outage.
+ * Follows the log for an instance: knows how far it is followed, keeps its window for new workers, and sends all others what happens
+ * to it. `state` returns what a new worker begins with; `applied` is kept up to date.
  */
 function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: LogEvent) => void) {
   const { config, shutdown, metrics, events } = context;
   const window = new Window();
-  const applied: Omit<FollowedLog, 'window'> = {
-    ...{ history: '', server: '', position: 0, transaction: '' },
-    ...{ secret: new Uint8Array(), asOfMs: undefined, isListing: false },
+  // workers report what PostgreSQL answers
+  const freshness = new Freshness(() => false);
+  freshness.watchClocks();
+  const applied = {
+    ...{ history: '', server: '', position: 0, transaction: '', secret: new Uint8Array(), isListing: false },
   };
   const onEvent = (event: LogEvent) => {
     window.follow(event);
-    const { type, ...fields } = event;
-    if (type === 'history') Object.assign(applied, { ...fields, asOfMs: undefined });
-    else if (type === 'restarted') Object.assign(applied, fields);
-    else if (type === 'news') {
-      const { place, asOfMs = applied.asOfMs, isListing } = event;
-      Object.assign(applied, { ...place, asOfMs, isListing });
+    if (event.type === 'history') freshness.lost();
+    if (event.type === 'history' || event.type === 'restarted') {
+      const { type: _, ...fields } = event;
+      Object.assign(applied, fields);
+    } else if (event.type === 'news') {
+      const { place, isListing, asOfMs } = event;
+      Object.assign(applied, { ...place, isListing });
+      if (asOfMs !== undefined) freshness.current(asOfMs);
       metrics.logApplied(applied.position, window.floor, asOfMs);
     }
     broadcast(event);
@@ -79,34 +82,16 @@ function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: 
     maxAgeMs: 1000 * config.REDIS_TTL_S,
     ...{ metrics, events, onEvent },
   });
-  let missedUntilMs = -Infinity;
-  const missedUntil = (atMs: number) => {
-    missedUntilMs = Math.max(missedUntilMs, atMs);
-  };
-  onClockStep((byMs, sleptMs) => {
-    // the machine has slept: what the connection answers next may be from before
+  // the machine has slept: what the connection answers next may be from before
+  onClockStep((byMs) => {
     if (byMs > 0) follower.reopen();
-    if (sleptMs > 0) missedUntil(monotonicMs());
   });
-  let seenAtMs = monotonicMs();
-  const look = () => {
-    const nowMs = monotonicMs();
-    if (nowMs - seenAtMs > STOPPED_MS) missedUntil(nowMs);
-    seenAtMs = nowMs;
-  };
-  onTick(look);
   const state = (): FollowedLog => {
-    // a worker may be the first to report after a sleep, or a stop of this process
+    // a worker may be the first to report after a sleep
     compareClocks();
-    look();
-    const { asOfMs = -Infinity } = applied;
-    return {
-      ...applied,
-      asOfMs: asOfMs < missedUntilMs ? undefined : applied.asOfMs,
-      window: window.copy(),
-    };
+    return { ...applied, asOfMs: freshness.unansweredAsOfMs, window: window.copy() };
   };
   context.onAddressChange('DATABASE_URL', () => follower.reopen());
   shutdown.push('log', () => follower.stop());
-  return { follower, applied, missedUntil, state };
+  return { follower, applied, freshness, state };
 }

@@ -32,8 +32,8 @@ export interface FollowedLog extends Applied {
   transaction: string;
   /** secret of the history, which is never logged */
   secret: Uint8Array;
-  /** time as of which the instance is current, by `monotonicMs`; undefined: it never was, or PostgreSQL may have answered others since */
-  asOfMs: number | undefined;
+  /** `Freshness.unansweredAsOfMs`, by `monotonicMs` */
+  asOfMs: number;
   /** see `News` */
   isListing: boolean;
   /** see `Window.copy` */

@@ -104,6 +104,7 @@ describe('while PostgreSQL answers nothing', () => {
     isUnavailable = true;
     pass(60_000);
     expect(served()).toEqual([MAX_AGE_MS, true, true]);
+    expect(freshness.unansweredAsOfMs).toBe(freshness.asOfMs);
   });
 
   it('a later answer leaves a second of grace, in which nothing is read again, although queries fail again', () => {
@@ -111,6 +112,7 @@ describe('while PostgreSQL answers nothing', () => {
     pass(60_000);
     isUnavailable = false;
     answered();
+    expect(freshness.unansweredAsOfMs).toBe(-Infinity);
     pass(GRACE_MS - 1);
     answered();
     expect(served()).toEqual([MAX_AGE_MS, true, true]);
@@ -147,6 +149,7 @@ describe.each([
     pass(TICK_MS);
     stop(60_000);
     // PostgreSQL may have answered others
+    expect(freshness.unansweredAsOfMs).toBe(-Infinity);
     expect([freshness.isCurrent(), ...served().slice(1)]).toEqual([false, false, false]);
     // news from before, which it reads afterwards
     freshness.current(beforeMs + TICK_MS / 2);

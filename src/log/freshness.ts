@@ -1,4 +1,4 @@
-import { monotonicMs } from '../lib/clock.ts';
+import { monotonicMs, onClockStep, onTick } from '../lib/clock.ts';
 import {
   CURRENT_WITHIN_MS,
   GRACE_MS,
@@ -11,7 +11,8 @@ import {
 } from './bounds.ts';
 
 /**
- * How far the knowledge of a worker reaches, and what it may therefore serve.
+ * How far the knowledge of a worker reaches, and what it may therefore serve. The primary process has one too, from which new
+ * workers begin.
  *
  * The argument. The worker is current as of a moment t if it has applied everything that had committed by t. A poll that
  * found nothing unread makes the instance current as of the poll's beginning, once its rows are applied; so does a poll
@@ -47,6 +48,20 @@ export class Freshness {
   /** Monotonic time as of which the worker is current; -Infinity if it never was. */
   get asOfMs(): number {
     return this.#asOfMs;
+  }
+
+  /** The same for a worker that begins now; -Infinity also if PostgreSQL may have answered others since: it is no outage then. */
+  get unansweredAsOfMs(): number {
+    this.tick();
+    return this.#lateAnswerAtMs === undefined ? this.#asOfMs : -Infinity;
+  }
+
+  /** Notices stops of this process and sleeps of the machine from now on. */
+  watchClocks(): void {
+    onTick(() => this.tick());
+    onClockStep((_, sleptMs) => {
+      if (sleptMs > 0) this.slept(sleptMs);
+    });
   }
 
   /** Records that everything that had committed by this monotonic time is applied. */

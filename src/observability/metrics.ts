@@ -175,11 +175,11 @@ export class Metrics {
     });
   }
 
-  /** Records how far the instance has followed the log. */
+  /** Records how far the instance has followed the log. `currentAsOfMs` undefined: as before. */
   logApplied(position: number, floor: number, currentAsOfMs: number | undefined): void {
     this.#logPosition.set(position);
     this.#logFloor.set(Math.max(0, position - floor));
-    this.#currentAsOfMs = currentAsOfMs;
+    this.#currentAsOfMs = currentAsOfMs ?? this.#currentAsOfMs;
   }
 
   /** Records a finished command or query. */
