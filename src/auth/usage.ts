@@ -11,8 +11,6 @@ export interface KeyUsage {
   bytes: number;
 }
 
-/** Maximum number of keys that a worker counts before it reports. */
-const MAX_COUNTED_KEYS = 10_000;
 const WRITE_EVERY_MS = 60_000;
 /** Maximum number of keys, by day, that are kept while PostgreSQL is unavailable. Others are not counted then. */
 const MAX_UNWRITTEN = 100_000;
@@ -21,19 +19,13 @@ const FORBIDDEN = '42501';
 
 /** Counts the use of keys in a worker, between two reports. */
 export class UsageCounter {
-  readonly #send: (usage: KeyUsage[]) => void;
   #byKey = new Map<string, KeyUsage>();
-
-  constructor(send: (usage: KeyUsage[]) => void) {
-    this.#send = send;
-  }
 
   /** Counts a response, unless the client got none, or was rejected by its limit or for a fault of the service. */
   count(keyId: string, status: number, hotels: number, bytes: number): void {
     if (status === 0 || status === 429 || status >= 500) return;
     let usage = this.#byKey.get(keyId);
     if (usage === undefined) {
-      if (this.#byKey.size >= MAX_COUNTED_KEYS) this.report();
       usage = { keyId, requests: 0, hotels: 0, bytes: 0 };
       this.#byKey.set(keyId, usage);
     }
@@ -42,12 +34,11 @@ export class UsageCounter {
     usage.bytes += bytes;
   }
 
-  /** Reports what was counted since the last report. */
-  report(): void {
-    if (this.#byKey.size === 0) return;
+  /** Returns what was counted since the last call. */
+  take(): KeyUsage[] {
     const usage = [...this.#byKey.values()];
     this.#byKey = new Map();
-    this.#send(usage);
+    return usage;
   }
 }
 

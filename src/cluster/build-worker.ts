@@ -152,7 +152,7 @@ export function buildWorker(
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S);
-  const usage = new UsageCounter((usage) => send({ type: 'usage', usage }));
+  const usage = new UsageCounter();
   const pipeline = new RequestPipeline({
     ...{ apiKeys, limiter, metrics, accessLog, turnover, usage, eventLoop, sizes },
     compresses: config.COMPRESSION === 'on',

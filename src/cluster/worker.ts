@@ -8,10 +8,8 @@ import { buildWorker } from './build-worker.ts';
 import { ProcessContext } from './process-context.ts';
 import type { Start, ToPrimary, ToWorker } from './workers.ts';
 
-const ALIVE_EVERY_MS = 1_000;
-/** A worker that is killed loses the use of keys since the last report. */
-const REPORT_USAGE_EVERY_MS = 10_000;
-
+/** Interval of reports. A worker that is killed loses the use of keys since the last one. */
+const REPORT_EVERY_MS = 1_000;
 const CHECK_MS = 10;
 /** Checks without a request after which connections may be closed during shutdown: half a second. */
 const IDLE_CHECKS = 50;
@@ -32,13 +30,13 @@ function startWorker(start: Start): (message: ToWorker) => void {
     arena: local?.arena,
     waiters: logPositions,
   });
-  context.repeat(() => send({ type: 'alive' }), ALIVE_EVERY_MS);
-  context.repeat(() => usage.report(), REPORT_USAGE_EVERY_MS);
+  const report = () => send({ type: 'alive', usage: usage.take() });
+  context.repeat(report, REPORT_EVERY_MS);
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();
     await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
-    usage.report();
+    report();
     const faults = await shutdown.close();
     if (faults.length > 0) events.stopped(faults);
     await lastMessage;

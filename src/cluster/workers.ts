@@ -63,14 +63,12 @@ export type ToPrimary =
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** once a second */
-  | { type: 'alive' }
+  /** once a second, with the use of keys since the last one */
+  | { type: 'alive'; usage: KeyUsage[] }
   /** its metrics, on request */
   | { type: 'metrics'; metrics: object[] }
   /** PostgreSQL has answered although the worker was not current for long: it is no outage for a later worker either */
   | { type: 'late answer'; atMs: number }
-  /** use of keys since its last message of this kind */
-  | { type: 'usage'; usage: KeyUsage[] }
   /** requests leases of rate limits; answered by `grant` */
   | { type: 'leases'; requests: LeaseRequest[] };
 
@@ -223,7 +221,7 @@ export class Workers {
       case 'late answer':
         this.#options.onLateAnswer(message.atMs);
         break;
-      case 'usage':
+      case 'alive':
         this.#options.onUsage(message.usage);
         break;
       case 'leases':

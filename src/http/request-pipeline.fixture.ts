@@ -16,7 +16,7 @@ export function pipelineFor(apiKeys: ApiKeyCache): RequestPipeline {
   const turnover = new ConnectionTurnover(0);
   return new RequestPipeline({
     ...{ apiKeys, limiter, turnover, accessLog: log, compresses: true },
-    ...{ metrics: new Metrics(), usage: new UsageCounter(() => {}) },
+    ...{ metrics: new Metrics(), usage: new UsageCounter() },
     ...{ eventLoop: new EventLoop(), sizes: new HotelSizes() },
   });
 }

@@ -149,7 +149,7 @@ export class Worker extends EventEmitter {
       return { listen, close: () => {}, connections: 0 };
     };
     const worker = buildWorker(context as unknown as ProcessContext, start, (message) => this.#post(message));
-    every(() => this.#post({ type: 'alive' }), 1_000);
+    every(() => this.#post({ type: 'alive', usage: [] }), 1_000);
     this.#receive = (message) => {
       if (message.type === 'grant') worker.limiter.receive(message.grants);
       else worker.logApplier.receive(message as LogEvent);
