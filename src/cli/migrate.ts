@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { knownVersion, migrate } from '../postgres/migrate.ts';
-import { warnOfOpenRights } from '../postgres/open-rights.ts';
 import { makeServingLogin } from '../postgres/pooler.ts';
+import { warnOfOpenRights } from '../postgres/rights.ts';
 import type { CliCommand } from './common/help.ts';
 import { onDatabase } from './common/session.ts';
 

@@ -23,6 +23,14 @@ const PING_AFTER = 1 / 4;
 /** Number of deadlines behind that of a query after which its connection is half-open: the server has ended the query before. */
 const LOST_AFTER = 4;
 
+/** Why a request is rejected for a failure of its query. */
+const REJECTIONS = {
+  outage: 'postgres_unavailable',
+  unanswered: 'postgres_timeout',
+  late: 'postgres_timeout',
+  locked: 'postgres_locked',
+} as const;
+
 interface PostgresOptions {
   open: () => Sql;
   connections: number;
@@ -162,9 +170,15 @@ export class Postgres {
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
+      const sql = this.#sql;
       const isShort = lane !== this.#lanes.changes;
       const attempt = () => this.#attempt<Row>(text, parameters, beganMs, hold, isShort);
-      const rows = await this.#attemptTwice(attempt);
+      const rows = await attempt().catch((error) => {
+        if (!hasEnded(error) || this.#closed) throw error;
+        // the others have probably ended too, and the client would wait before it reconnects. Without a server, this fails at once
+        if (sql === this.#sql) this.reconnect();
+        return attempt();
+      });
       lane.lockedAtMs = -Infinity;
       this.#breaker.succeeded();
       return rows;
@@ -183,19 +197,6 @@ export class Postgres {
     await this.#attempt(PROBE, [], monotonicMs(), () => {}).catch((error) => {
       if (!isLockTimeout(error)) throw error;
     });
-  }
-
-  /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<Row>(attempt: () => Promise<Row[]>): Promise<Row[]> {
-    const sql = this.#sql;
-    try {
-      return await attempt();
-    } catch (error) {
-      if (!hasEnded(error) || this.#closed) throw error;
-      // the others have probably ended too, and the client would wait before it reconnects
-      if (sql === this.#sql) this.reconnect();
-      return await attempt();
-    }
   }
 
   /**
@@ -224,18 +225,17 @@ export class Postgres {
       return rows;
     } catch (error) {
       const failure = failureOf(error);
-      const { isLocked } = failure;
-      const isLate = error instanceof DeadlineExceeded || failure.isLate;
-      if (query && error instanceof DeadlineExceeded) hold(this.#ended(sql, query, startedAtMs));
-      const isSilent = isShort && error instanceof DeadlineExceeded && this.#repliedAtMs < startedAtMs;
+      if (failure === 'unanswered') hold(this.#ended(sql, query!, startedAtMs));
+      const isSilent = isShort && failure === 'unanswered' && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % TIMEOUTS_PER_RECONNECT === 0) this.reconnect(0);
-      const isOutage = isSilent || failure.isOutage;
-      if (failure.isReply) this.#noteReply();
-      if (isLocked) this.#options.onLocked?.();
-      if (!isOutage && !isLate && !isLocked) throw error;
+      const isOutage = isSilent || failure === 'outage';
+      if (failure === 'late' || failure === 'locked' || failure === 'rejected') this.#noteReply();
+      if (failure === 'locked') this.#options.onLocked?.();
+      if (failure === undefined || failure === 'rejected') throw error;
+      const rejection = REJECTIONS[failure];
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
+        rejection,
         ...(isOutage && { cause: error }),
-        rejection: isLocked ? 'postgres_locked' : isLate ? 'postgres_timeout' : 'postgres_unavailable',
       });
     } finally {
       this.#options.onCall?.((monotonicMs() - startedAtMs) / 1000, succeeded);

@@ -1,5 +1,6 @@
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
+import { DeadlineExceeded } from '../lib/deadline.ts';
 
 /**
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
@@ -20,33 +21,25 @@ const TOO_SLOW = '57014';
 /** lock_timeout: another session has locked a table */
 const LOCKED = '55P03';
 
-/** Meaning of an error of a query. */
-interface Finding {
-  /** the server, or the path to it, is unavailable */
-  isOutage: boolean;
-  /** the server has ended the statement at its timeout */
-  isLate: boolean;
-  /** the statement has waited for the lock of a table in vain */
-  isLocked: boolean;
-  /** the server has sent it, and goes on */
-  isReply: boolean;
-}
+/**
+ * Meaning of an error of a query: the server or the path to it is unavailable, has not answered in time, has ended the statement at
+ * its timeout or at that of a lock, or rejects the statement.
+ */
+export type QueryFailure = 'outage' | 'unanswered' | 'late' | 'locked' | 'rejected';
 
-/** Returns the meaning of an error of postgres.js, of a socket or of the server. */
-export function failureOf(error: unknown): Finding {
+/** Returns the meaning of an error of postgres.js, of a socket or of the server; undefined for an error of this process. */
+export function failureOf(error: unknown): QueryFailure | undefined {
+  if (error instanceof DeadlineExceeded) return 'unanswered';
   const { code = '', message, severity, syscall } = error as Error & Record<string, string | undefined>;
+  if (code === TOO_SLOW) return 'late';
+  if (code === LOCKED) return 'locked';
   // every failed login is fatal, and every error of a socket has a system call
   const isLost = severity === 'FATAL' || syscall !== undefined;
   const isReplaced = code === 'XX000' && REPLACED.test(message);
-  const isOutage =
-    isLost || isReplaced || [UNAVAILABLE_SQLSTATES, LOST, TLS_FAULT].some((codes) => codes.test(code));
+  if (isLost || isReplaced || [UNAVAILABLE_SQLSTATES, LOST, TLS_FAULT].some((codes) => codes.test(code)))
+    return 'outage';
   // only errors of the server have a severity
-  return {
-    isOutage,
-    isLate: code === TOO_SLOW,
-    isLocked: code === LOCKED,
-    isReply: severity !== undefined && !isOutage,
-  };
+  return severity === undefined ? undefined : 'rejected';
 }
 
 /** Returns true if the connection of a query had ended, which was reported as the cause of `error`. */

@@ -6,10 +6,11 @@ import { Turns } from '../lib/turns.ts';
 const LOCKED_MS = 1_000;
 
 /**
- * Purposes of queries: hotels; keys; members of collections; pages of the list; pages of changes; background work. The
- * queries of a lane read the same tables.
+ * Purposes of queries (hotels; keys; members of collections; pages of the list; pages of changes; background work), with the share of
+ * the connections that they may use. Slow ones leave some for others. The queries of a lane read the same tables.
  */
-export type Lane = 'load' | 'keys' | 'members' | 'list' | 'changes' | 'background';
+const SHARES = { load: 1, keys: 1, members: 1, list: 1 / 2, changes: 1 / 4, background: 1 / 4 };
+export type Lane = keyof typeof SHARES;
 
 /** Queries of one lane, or of all. */
 export class Queries extends Turns {
@@ -41,15 +42,11 @@ export class Queries extends Turns {
   }
 }
 
-/** Returns the queries of each lane. Slow ones leave connections for others. */
+/** Returns the queries of each lane. */
 export function openLanes(connections: number): Record<Lane, Queries> {
-  const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * connections)));
-  return {
-    load: laneOf(1),
-    keys: laneOf(1),
-    members: laneOf(1),
-    list: laneOf(1 / 2),
-    changes: laneOf(1 / 4),
-    background: laneOf(1 / 4),
-  };
+  const lanes = Object.entries(SHARES).map(([lane, share]) => [
+    lane,
+    new Queries(Math.max(1, Math.floor(share * connections))),
+  ]);
+  return Object.fromEntries(lanes);
 }

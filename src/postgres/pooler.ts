@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { VARIABLES } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
 import { KEEPALIVE, SERVING_ROLE, SETTINGS, servingSettings } from './connect.ts';
-import { requireReadOnly } from './excess-rights.ts';
+import { requireReadOnly } from './rights.ts';
 
 /**
  * Opens a database, and again for a pooler if the settings of the first connection did not reach the server: PgBouncer in
