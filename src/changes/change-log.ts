@@ -17,7 +17,7 @@ const WALK = walkQuery(null, MAX_CHANGES + 1);
 const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
 
 /** State of the log in the snapshot of a page, as the queries return it. */
-interface StateOfLog extends LogPlace {
+export interface LogSnapshot extends LogPlace {
   history: string;
   /** changes before this position are forgotten */
   oldest: number;
@@ -35,9 +35,6 @@ interface StateOfLog extends LogPlace {
   transactionOfToken: string | null;
   /** value of `SERVER` */
   server: string;
-}
-
-export interface LogSnapshot extends StateOfLog {
   /** monotonic time at which it had been received */
   readAtMs: number;
 }
@@ -59,12 +56,6 @@ interface LogPage {
   isCut: boolean;
   /** place up to which the log was read; undefined: there is no row after the position */
   readTo: LogPlace | undefined;
-}
-
-/** Hotels in the order of their ids. */
-interface WalkPage {
-  state: LogSnapshot;
-  hotels: Change[];
 }
 
 type Row = { state: string } & (HotelRow | { id: null });
@@ -124,7 +115,7 @@ export class ChangeLog {
     owner: string,
     collection: string | null,
     token?: Token,
-  ): Promise<WalkPage> {
+  ): Promise<{ state: LogSnapshot; hotels: Change[] }> {
     const hotels: Change[] = [];
     const text = collection === null ? WALK : WALK_OF_COLLECTION;
     const from = [token?.position ?? null, limit, id];
@@ -145,7 +136,7 @@ export class ChangeLog {
     const all = collection === null ? from : [...from, collection];
     let snapshot: LogSnapshot | undefined;
     await this.#postgres.rows<R>(text, all, owner, 'changes', async (rows) => {
-      const state: StateOfLog | undefined = rows[0] && JSON.parse(rows[0].state);
+      const state: LogSnapshot | undefined = rows[0] && JSON.parse(rows[0].state);
       if (!state?.history || state.server !== this.#server())
         throw new Unavailable('the log is not the one that is followed', {
           rejection: 'postgres_unavailable',

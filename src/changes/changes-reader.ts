@@ -6,8 +6,8 @@ import type { ChangeLog } from './change-log.ts';
 import { type ChangesPage, PageReader, type PageRequest, pageOf, SETTLE_MS } from './page-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 
-/** Time for which the worker must have been current, so that it would have been told of earlier changes. */
-const TOLD_WITHIN_MS = 1_000;
+/** Time for which the worker must have been current: it knows every earlier change then. */
+const CURRENT_FOR_MS = 1_000;
 /** Maximum wait while the worker is not current: it may not know of changes then. */
 const NOT_CURRENT_WAIT_MS = 500;
 /**
@@ -87,7 +87,7 @@ export class ChangesReader {
         known ??
         (await this.#pages.read({ token, limit, view, owner, collection }, arrivedAtMs).catch((error) => {
           // many clients wake together: one that waited gets its empty page again, which was true until shortly before
-          const wasTrue = () => this.#watch.freshness.isCurrentFor(TOLD_WITHIN_MS);
+          const wasTrue = () => this.#watch.freshness.isCurrentFor(CURRENT_FOR_MS);
           if (empty && error instanceof Unavailable && wasTrue()) return empty;
           const mayWait = monotonicMs() < untilMs && !client.over && !this.#watch.isReleased;
           if (mayWait && isQueueFull(error)) return 'full';

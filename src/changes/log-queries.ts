@@ -31,7 +31,7 @@ const LOG = `newest as materialized (
     limit ${MAX_QUEUED}
   )`;
 
-/** `StateOfLog` of the snapshot in JSON, for a token at `position` of the key of a collection, if it has one. */
+/** `LogSnapshot` in JSON, for a token at `position` of the key of a collection, if it has one. */
 function stateOf(position: string, collection: string | null): string {
   const all = collection === null ? `'all_hotels'` : `'all_hotels', 'all_collections'`;
   const members = collection === null ? 'false' : `kind = 'members' and collection_id = ${collection}`;

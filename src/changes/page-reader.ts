@@ -6,7 +6,6 @@ import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/row.ts';
 import type { Change, ChangeLog, LogSnapshot } from './change-log.ts';
-import { writePage } from './page-body.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
 
@@ -17,6 +16,9 @@ const MAX_PAGE_BYTES = 2 * 1024 * 1024;
 
 /** Size of hotels that are read for a page: what it has no room for is read in vain. */
 const MAX_READ_BYTES = 1.5 * MAX_PAGE_BYTES;
+
+const START = '{"changes":[';
+const NULL = 'null';
 
 /** What decides a page. */
 export interface PageRequest {
@@ -183,4 +185,23 @@ export function pageOf(read: ReadChanges): ChangesPage {
   const written = writeToken(next);
   const ids = changes.filter(({ hotel }) => hotel !== null).map(({ id }) => id);
   return { ...read, body: writePage(changes, next.view, written, more), written, ids };
+}
+
+/** Assembles the JSON of a page, in memory of its own. */
+function writePage(changes: Change[], view: View, next: string, more: boolean): Buffer {
+  const end = `],"next":"${next}","more":${more}}`;
+  // a comma precedes each but the first
+  const heads = changes.map(({ id }, i) => `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"hotel":`);
+  let length = START.length + end.length;
+  for (const [i, { hotel }] of changes.entries())
+    length += Buffer.byteLength(heads[i]!) + (hotel?.bodyLength(view) ?? NULL.length) + 1;
+  const body = Buffer.allocUnsafe(length);
+  let at = body.write(START, 0, 'latin1');
+  for (const [i, { hotel }] of changes.entries()) {
+    at += body.write(heads[i]!, at);
+    at = hotel ? hotel.copyBody(view, body, at) : at + body.write(NULL, at, 'latin1');
+    at += body.write('}', at, 'latin1');
+  }
+  body.write(end, at, 'latin1');
+  return body;
 }
