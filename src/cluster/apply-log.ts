@@ -29,6 +29,10 @@ interface FollowingParts {
   postgres: Pick<Postgres, 'reachable'>;
   /** called when another history is followed: a connection to the previous server may be open */
   onHistory: () => void;
+  /** kept up to date here */
+  applied: WorkerApplied;
+  /** maximum time of a read of PostgreSQL */
+  longestReadMs: number;
 }
 
 /** What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. */
@@ -38,13 +42,10 @@ export type WorkerApplied = Applied & { prefix: string };
 export class LogApplier {
   readonly #parts: FollowingParts;
   readonly #applied: WorkerApplied;
-  readonly #longestReadMs: number;
 
-  /** `applied` is kept up to date here. No read of PostgreSQL takes longer than `longestReadMs`. */
-  constructor(parts: FollowingParts, applied: WorkerApplied, longestReadMs: number) {
+  constructor(parts: FollowingParts) {
     this.#parts = parts;
-    this.#applied = applied;
-    this.#longestReadMs = longestReadMs;
+    this.#applied = parts.applied;
   }
 
   /** Begins where the primary process is. */
@@ -107,8 +108,8 @@ export class LogApplier {
    * show a change that is lost now. Its label does not show that, because a change is visible before it has a position.
    */
   #serverRestarted(server: string): void {
-    const { freshness, local } = this.#parts;
-    local.dropSince(freshness.asOfMs - this.#longestReadMs);
+    const { freshness, local, longestReadMs } = this.#parts;
+    local.dropSince(freshness.asOfMs - longestReadMs);
     this.#useServer(server);
   }
 

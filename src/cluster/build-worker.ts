@@ -33,6 +33,7 @@ import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
+import { waitUntilReady } from '../redis/client.ts';
 import { LogApplier, type WorkerApplied } from './apply-log.ts';
 import { divideDescriptors } from './descriptors.ts';
 import { openPostgres, openRedis, type ProcessContext } from './process-context.ts';
@@ -122,30 +123,16 @@ export function buildWorker(
   });
   const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
   const logPositions = new PositionWatch(freshness);
-  const onHistory = () => {
-    reconnect();
-    preloadKeys();
-  };
-  const logApplier = new LogApplier(
-    {
-      ...{
-        secret,
-        window,
-        freshness,
-        reader,
-        local,
-        pageIndex,
-        collections,
-        apiKeys,
-        logPositions,
-        postgres,
-      },
-      onHistory,
+  const logApplier = new LogApplier({
+    ...{ secret, window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions, postgres },
+    ...{ applied },
+    onHistory: () => {
+      reconnect();
+      preloadKeys();
     },
-    applied,
     // more than a replica and then the primary take: each at most twice its deadline, which is half as long for a replica
-    4 * config.DATABASE_TIMEOUT_MS,
-  );
+    longestReadMs: 4 * config.DATABASE_TIMEOUT_MS,
+  });
   const accessLog = new AccessLog(context.log, {
     sample: config.ACCESS_LOG_SAMPLE,
     slowMs: config.ACCESS_LOG_SLOW_MS,
@@ -190,7 +177,7 @@ export function buildWorker(
   logApplier.start(log);
   const start = async () => {
     const [isRedisUp = true] = await Promise.all([
-      redis?.connected(Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
+      redis && waitUntilReady(redis, Math.max(MIN_REDIS_TIMEOUT_MS, config.REDIS_TIMEOUT_MS)),
       ...servers.map((each) => each.connected(POSTGRES_TIMEOUT_MS)),
       Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
     ]);

@@ -156,7 +156,7 @@ export class Workers {
     return Registry.aggregate([await own(), ...this.#ofEnded, ...all] as never).metrics();
   }
 
-  /** Asks every worker to finish; resolves when all have ended, or were killed after `deadlineMs`. */
+  /** Lets every worker finish; resolves when all have ended, or were killed after `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     clearTimer(this.#watch);

@@ -32,17 +32,6 @@ const RECONNECT_EVERY_MS = 10_000;
 const PROBE_KEY = 'probe';
 const PROBE_COMMAND = Buffer.from(`*2\r\n$4\r\nMGET\r\n$${PROBE_KEY.length}\r\n${PROBE_KEY}\r\n`);
 
-/** Host and port of one server. */
-export interface NodeAddress {
-  host: string;
-  port: number;
-}
-
-/** Credentials of every node: a cluster has one user and one kind of connection. */
-export interface Credentials extends Login {
-  tls?: object;
-}
-
 interface ScriptedClient extends Client {
   setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
 }
@@ -70,7 +59,7 @@ export class Redis implements RedisStore {
    * have the slots of this one.
    */
   constructor(
-    server: string | (NodeAddress & Credentials),
+    server: string | RedisOptions,
     timeoutMs: number,
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
@@ -94,13 +83,8 @@ export class Redis implements RedisStore {
     this.#breaker = new CircuitBreaker(() => this.#probe(), onBreaker);
   }
 
-  /** Returns true if it is connected for reading and writing. */
   get ready(): boolean {
     return this.#client.status === 'ready' && this.#mget.ready;
-  }
-
-  connected(timeoutMs: number): Promise<boolean> {
-    return waitUntilReady(() => this.ready, timeoutMs);
   }
 
   read(key: string): Promise<Buffer | null | undefined> {
@@ -138,7 +122,7 @@ export class Redis implements RedisStore {
     );
   }
 
-  /** Asks a node of a cluster for its slot map; rejects if it does not reply in time. It is no read, and is not counted. */
+  /** Requests the slot map of a node of a cluster; rejects if it does not reply in time. It is no read, and is not counted. */
   slotMap(): Promise<unknown> {
     return this.#send(() => this.#client.call('CLUSTER', 'SLOTS'));
   }
@@ -232,9 +216,9 @@ export class Redis implements RedisStore {
   }
 }
 
-/** Waits until `isReady` returns true, or for `timeoutMs`. Returns its result. */
-export async function waitUntilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
+/** Waits until the first connections are open, or for `timeoutMs`. Returns whether they are. */
+export async function waitUntilReady(redis: RedisStore, timeoutMs: number): Promise<boolean> {
   const untilMs = monotonicMs() + timeoutMs;
-  while (!isReady() && monotonicMs() < untilMs) await pause(10);
-  return isReady();
+  while (!redis.ready && monotonicMs() < untilMs) await pause(10);
+  return redis.ready;
 }

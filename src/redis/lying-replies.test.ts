@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Redis } from './client.ts';
+import { Redis, waitUntilReady } from './client.ts';
 import { FakeServer, INFO } from './fake-server.fixture.ts';
 import { mgetOf, valueAt } from './mget.fixture.ts';
 import { ValuesReader } from './reply-parser.ts';
@@ -17,7 +17,7 @@ let redis: Redis;
 beforeEach(async () => {
   server = await FakeServer.start();
   redis = new Redis(server.url, TIMEOUT_MS, () => {});
-  expect(await redis.connected(TIMEOUT_MS)).toBe(true);
+  expect(await waitUntilReady(redis, TIMEOUT_MS)).toBe(true);
 });
 afterEach(async () => {
   redis.close();
@@ -136,7 +136,7 @@ describe('a server that sends', () => {
     const before = server.connections;
     await expect.poll(() => server.connections).toBeGreaterThan(before + 2);
     server.info = INFO;
-    expect(await other.connected(TIMEOUT_MS)).toBe(true);
+    expect(await waitUntilReady(other, TIMEOUT_MS)).toBe(true);
     other.close();
   });
 });
@@ -150,7 +150,7 @@ it('replies without an end are bounded for all servers together', async () => {
   };
   const others = Array.from({ length: 24 }, () => new Redis(server.url, TIMEOUT_MS, () => {}));
   for (const other of others) {
-    expect(await other.connected(TIMEOUT_MS)).toBe(true);
+    expect(await waitUntilReady(other, TIMEOUT_MS)).toBe(true);
     void other.sendMget(mgetOf(['1', '2']), 2, new ValuesReader({ keys: 2 }));
   }
   await expect.poll(() => closed).toBeGreaterThan(0);

@@ -23,8 +23,8 @@ export interface WindowCount {
  * write. No method throws: a failure is reported as undefined.
  */
 export interface RedisStore {
-  /** Resolves when the first connections are open, or after `timeoutMs`; returns whether they are. */
-  connected(timeoutMs: number): Promise<boolean>;
+  /** true if it is connected for reading and writing */
+  readonly ready: boolean;
   /** Returns the value of a key, null if it has none; undefined if it could not be read. */
   read(key: string): Promise<Buffer | null | undefined>;
   /**

@@ -1,8 +1,9 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import slotOf from 'cluster-key-slot';
+import type { RedisOptions } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { clearTimer, monotonicMs, random, setTimer, type Timer } from '../../lib/clock.ts';
-import { type Credentials, type NodeAddress, Redis, waitUntilReady } from '../client.ts';
+import { Redis } from '../client.ts';
 import type { ValuesReader } from '../reply-parser.ts';
 import {
   type Login,
@@ -26,15 +27,16 @@ const SLOT_MAP = 'the slot map';
 const FAILURES_TO_REPORT = 5;
 
 /**
- * Client of a Redis Cluster: holds its masters, each with connections and a circuit breaker of its own, and follows the slot map. Any
- * master is asked for it, and after a failure the nodes of `REDIS_URL` too. Keys have no hash tags, so a batch spreads over all
+ * Client of a Redis Cluster: holds its masters, each with connections and a circuit breaker of its own, and follows the slot map. It
+ * requests that from any master, and after a failure from the nodes of `REDIS_URL` too. Keys have no hash tags, so a batch spreads over all
  * masters. Commands go to each at once, in one round trip, and an unavailable one affects its own keys only. A key whose slot is
  * moving is a miss.
  */
 export class RedisCluster implements RedisStore {
   /** names of the nodes of `REDIS_URL` */
   readonly #seeds: string[];
-  readonly #credentials: Credentials;
+  /** user, password and TLS of every node */
+  readonly #credentials: RedisOptions;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
   readonly #reportBreaker: (name: string, open: boolean, reason: string) => void;
@@ -72,10 +74,6 @@ export class RedisCluster implements RedisStore {
   /** Returns true if the slot map is known and every master is connected. */
   get ready(): boolean {
     return this.#bySlot.length > 0 && [...this.#byName.values()].every(({ ready }) => ready);
-  }
-
-  connected(timeoutMs: number): Promise<boolean> {
-    return waitUntilReady(() => this.ready, timeoutMs);
   }
 
   async read(key: string): Promise<Buffer | null | undefined> {
@@ -158,13 +156,13 @@ export class RedisCluster implements RedisStore {
     this.#nextRefresh = setTimer(() => void this.#refresh(), inMs);
   }
 
-  /** Reads the master of each slot from one node. Another one is asked each time: what one says may be old. */
+  /** Reads the master of each slot from one node, another one each time: what one says may be old. */
   async #readSlotMap(): Promise<(string | undefined)[]> {
     const nodes = [...this.#byName];
     const ready = nodes.filter(([, node]) => node.ready);
     // if none is ready, any of them says why
-    const asked = ready.length > 0 ? ready : nodes;
-    const [name, node] = asked[Math.floor(random() * asked.length)]!;
+    const some = ready.length > 0 ? ready : nodes;
+    const [name, node] = some[Math.floor(random() * some.length)]!;
     return mastersBySlot(await node.slotMap(), addressOf(name).host);
   }
 
@@ -215,12 +213,12 @@ function jointly(
 }
 
 /** Returns the address of a node by its name in the slot map or in `REDIS_URL`. */
-function addressOf(name: string): NodeAddress {
+function addressOf(name: string): { host: string; port: number } {
   const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(name)!;
   return { host: host!, port: Number(port) };
 }
 
-function credentialsOf(addresses: URL[]): Credentials {
+function credentialsOf(addresses: URL[]): RedisOptions {
   const { protocol, href } = addresses[0]!;
   return {
     ...loginOf(href),

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { realClocks, showMonotonic } from '../../lib/clock.fixture.ts';
+import { waitUntilReady } from '../client.ts';
 import { FakeServer } from '../fake-server.fixture.ts';
 import { RedisCluster } from './client.ts';
 import { MAX_MASTERS } from './slot-map.ts';
@@ -63,7 +64,7 @@ it.each(Object.entries(MAPS))(
     redis = new RedisCluster([server.url, server.url], TIMEOUT_MS, () => {});
     await expect.poll(() => asked).toBeGreaterThan(2);
     slotMap = mapOf(range(0, 16_383, node('127.0.0.1', new URL(server.url).port)));
-    expect(await redis.connected(TIMEOUT_MS)).toBe(true);
+    expect(await waitUntilReady(redis, TIMEOUT_MS)).toBe(true);
     expect(String(await redis.read('k'))).toBe('a');
   },
 );
