@@ -29,7 +29,7 @@ const LOCKS = `
   select tables.relname as "table", locks.pid, usename as login, application_name as application, state,
     lower(substring(query from '^\\s*([[:alpha:]]+)')) as statement,
     floor(extract(epoch from now() - coalesce(xact_start, waitstart)))::float8 as seconds,
-    array(select pid::text from unnest(pg_blocking_pids(locks.pid)) as pid) as "blockedBy"
+    to_json(pg_blocking_pids(locks.pid)) as "blockedBy"
   from pg_locks as locks
   join pg_class as tables
     on tables.oid = coalesce((select indrelid from pg_index where indexrelid = locks.relation), locks.relation)
@@ -50,11 +50,10 @@ export function lockReporter(postgres: Postgres, onLocks: (locks: TableLock[]) =
     const nowMs = monotonicMs();
     if (nowMs - reportedAtMs < REPORT_EVERY_MS) return;
     reportedAtMs = nowMs;
-    const query = postgres.rows<TableLock & { blockedBy: string[] }>(LOCKS, [], '', 'background');
+    const query = postgres.rows<TableLock>(LOCKS, [], '', 'background');
     const locks = await query.catch(() => undefined);
     // without an answer, the next query that waits in vain reports it
     if (!locks) reportedAtMs = -Infinity;
-    else if (locks.length > 0)
-      onLocks(locks.map((lock) => ({ ...lock, blockedBy: lock.blockedBy.map(Number) })));
+    else if (locks.length > 0) onLocks(locks);
   };
 }
