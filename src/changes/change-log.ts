@@ -11,10 +11,6 @@ import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
-const CHANGES = changesQuery(null);
-const CHANGES_OF_COLLECTION = changesQuery('$3');
-const WALK = walkQuery(null, MAX_CHANGES + 1);
-const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
 
 /** State of the log in the snapshot of a page, as the queries return it. */
 export interface LogSnapshot extends LogPlace {
@@ -95,7 +91,7 @@ export class ChangeLog {
     collection: string | null,
   ): Promise<LogPage> {
     const found: Omit<LogPage, 'state'> = { changes: [], queued: [], isCut: false, readTo: undefined };
-    const text = collection === null ? CHANGES : CHANGES_OF_COLLECTION;
+    const text = changesQuery(collection === null ? null : '$3');
     const state = await this.#read<ChangeRow>(text, [position, limit], collection, owner, (row, hotel) => {
       const { changed_id: id, log_position, log_transaction, read_to, read_transaction } = row;
       found.isCut = row.is_cut;
@@ -117,7 +113,7 @@ export class ChangeLog {
     token?: Token,
   ): Promise<{ state: LogSnapshot; hotels: Change[] }> {
     const hotels: Change[] = [];
-    const text = collection === null ? WALK : WALK_OF_COLLECTION;
+    const text = walkQuery(collection === null ? null : '$4', MAX_CHANGES + 1);
     const from = [token?.position ?? null, limit, id];
     const state = await this.#read<Row>(text, from, collection, owner, (row, hotel) => {
       if (row.id !== null) hotels.push({ id: row.id, hotel });

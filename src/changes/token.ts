@@ -7,19 +7,6 @@ const TOKEN_CHECKSUM_CHARACTERS = 8;
 const MAX_HISTORY_LENGTH = 64;
 const MAX_TOKEN_DIGITS = 20;
 
-/** History, place, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
-type Fields = [
-  format: typeof FORMAT,
-  history: string,
-  position: number,
-  transaction: string,
-  view: number,
-  walkedTo: string | null,
-  collection: string | null,
-  isWhole: 0 | 1,
-  isOrphaned: 0 | 1,
-];
-
 /**
  * State of a client that has applied all pages up to this token. It names only what the client has seen and grants no
  * right, so it is not signed. Its checksum detects damaged or invented tokens.
@@ -45,18 +32,8 @@ export interface Token {
 
 export function writeToken(token: Token): string {
   const { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole } = token;
-  const flags = [Number(isWhole), Number(isOrphaned)];
-  const fields = [
-    FORMAT,
-    history,
-    position,
-    transaction,
-    VIEWS.indexOf(view),
-    walkedTo,
-    collection,
-    ...flags,
-  ];
-  return sealed(JSON.stringify(fields));
+  const place = [history, position, transaction, VIEWS.indexOf(view), walkedTo, collection];
+  return sealed(JSON.stringify([FORMAT, ...place, Number(isWhole), Number(isOrphaned)]));
 }
 
 /** Returns a text as a token, with the checksum that anyone can compute. */
@@ -70,20 +47,16 @@ export function readToken(written: string): Token | undefined {
   const text = written.slice(TOKEN_CHECKSUM_CHARACTERS);
   if (text === '' || checksumOf(text) !== written.slice(0, TOKEN_CHECKSUM_CHARACTERS)) return undefined;
   try {
-    const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
-    if (!areFields(fields)) return undefined;
-    const [, history, position, transaction, view, walkedTo, collection, isWhole, isOrphaned] = fields;
-    const flags = { isOrphaned: isOrphaned === 1, isWhole: isWhole === 1 };
-    return { history, position, transaction, view: VIEWS[view]!, walkedTo, collection, ...flags };
+    return tokenOf(JSON.parse(Buffer.from(text, 'base64url').toString()));
   } catch {
     return undefined;
   }
 }
 
-function areFields(value: unknown): value is Fields {
-  if (!Array.isArray(value) || value.length !== 9) return false;
-  const [format, history, position, transaction, view, walkedTo, collection, ...flags] = value;
-  return (
+function tokenOf(fields: unknown): Token | undefined {
+  if (!Array.isArray(fields) || fields.length !== 9) return undefined;
+  const [format, history, position, transaction, view, walkedTo, collection, ...flags] = fields;
+  const isValid =
     format === FORMAT &&
     isText(history, MAX_HISTORY_LENGTH) &&
     history !== '' &&
@@ -94,8 +67,10 @@ function areFields(value: unknown): value is Fields {
     view < VIEWS.length &&
     (walkedTo === null || walkedTo === '' || isId(walkedTo)) &&
     (collection === null || isId(collection)) &&
-    flags.every((flag) => flag === 0 || flag === 1)
-  );
+    flags.every((flag) => flag === 0 || flag === 1);
+  if (!isValid) return undefined;
+  const [isWhole, isOrphaned] = flags.map(Boolean) as [boolean, boolean];
+  return { history, position, transaction, view: VIEWS[view]!, walkedTo, collection, isWhole, isOrphaned };
 }
 
 /** Returns true for a string of at most so many UTF-16 code units. */

@@ -37,37 +37,34 @@ export class CollectionRepository {
 
   /** Counts the members, whether or not these hotels exist. */
   async count(collection: string): Promise<number> {
-    const [row] = await this.#origin.rows<{ count: number }>(
-      `select count(*)::float8 as count from ${MEMBERS}`,
-      [collection],
-      '',
-      'members',
-    );
+    const text = `select count(*)::float8 as count from ${MEMBERS}`;
+    const [row] = await this.#rows<{ count: number }>(text, [collection]);
     return row!.count;
   }
 
   /** Returns at most `limit` members after `mark` ('': from the start) in byte order. */
   membersAfter(collection: string, mark: string, limit: number): Promise<Membership[]> {
-    return this.#origin.rows<Membership>(
+    return this.#rows(
       `select asked.id, hotel.*, true as is_member from (
         select hotel_id as id from ${MEMBERS} and hotel_id collate "C" > $2
         order by hotel_id collate "C" limit ${unknown('$3')}
       ) as asked left join lateral ${IDS_OF_HOTEL} on true order by asked.id collate "C"`,
       [collection, mark, limit],
-      '',
-      'members',
     );
   }
 
   /** Returns the state of these hotels, in any order. */
   membershipOf(collection: string, ids: readonly string[], owner = ''): Promise<Membership[]> {
-    return this.#origin.rows<Membership>(
+    return this.#rows(
       `select asked.id, hotel.*,
         (select true from ${MEMBERS} and hotel_id = asked.id limit 1) is not null as is_member
       from unnest($2::text[]) as asked (id) left join lateral ${IDS_OF_HOTEL} on true`,
       [collection, ids],
       owner,
-      'members',
     );
+  }
+
+  #rows<Row = Membership>(text: string, parameters: unknown[], owner = ''): Promise<Row[]> {
+    return this.#origin.rows<Row>(text, parameters, owner, 'members');
   }
 }

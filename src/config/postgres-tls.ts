@@ -24,20 +24,8 @@ const SYSTEM = 'system';
 export const TLS_FAULT =
   /^(ERR_TLS_|ERR_SSL_|EPROTO|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_)/;
 
-/** TLS parameters of an address of PostgreSQL. */
-interface Tls {
-  /** undefined: not in the address */
-  mode: string | undefined;
-  /** file names by parameter */
-  files: Partial<Record<keyof typeof FILES, string>>;
-  /** a parameter such as `ssl` or `SSLMODE`: ignored, it would leave a connection unencrypted that is meant to be */
-  isMisnamed: boolean;
-  hosts: string[];
-  /** the address without its TLS parameters */
-  url: string;
-  /** '': not in the address */
-  database: string;
-}
+/** Names of files by parameter. */
+type Files = Partial<Record<keyof typeof FILES, string>>;
 
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
@@ -46,16 +34,13 @@ interface Tls {
  * contained is used. Throws if they never were usable. Returns the option `ssl` of postgres.js, and what that would send or
  * decode wrongly: the address without these parameters, and the name of its database.
  */
-export function postgresTlsOf(
-  address: string,
-): Pick<Tls, 'url' | 'database'> & { ssl: ConnectionOptions | 'prefer' | false } {
-  const tls = parse(address);
-  const { mode, files, hosts, url, database } = tls;
+export function postgresTlsOf(address: string) {
+  const { mode, files, hosts, url, database } = parse(address);
   if (mode === undefined || mode === 'disable') return { url, database, ssl: false };
   if (mode === 'prefer') return { url, database, ssl: 'prefer' };
   contextOf(files);
   const ssl: ConnectionOptions = {
-    rejectUnauthorized: verifies(tls),
+    rejectUnauthorized: mode !== 'require' || files.sslrootcert !== undefined,
     checkServerIdentity: mode === 'verify-full' ? identityCheck(hosts) : () => undefined,
     // postgres.js copies the options for each connection
     get secureContext() {
@@ -69,7 +54,7 @@ export function postgresTlsOf(
 const usable = new Map<string, { contents: SecureContextOptions; context: SecureContext }>();
 
 /** Reads the files of an address together: an old certificate does not fit a new key. Undefined: it names no file. */
-function contextOf(files: Tls['files']): SecureContext | undefined {
+function contextOf(files: Files): SecureContext | undefined {
   const names = JSON.stringify(files);
   try {
     const contents: SecureContextOptions = {};
@@ -110,24 +95,20 @@ export function faultOfPostgresTls(address: string): string | undefined {
   }
 }
 
-function verifies({ mode, files }: Tls): boolean {
-  return (
-    mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && files.sslrootcert !== undefined)
-  );
-}
-
-function parse(address: string): Tls {
+/** Returns the TLS parameters of an address, and the address without them. */
+function parse(address: string) {
   const mark = address.indexOf('?');
   const base = mark < 0 ? address : address.slice(0, mark);
   const parameters = new URLSearchParams(mark < 0 ? '' : address.slice(mark + 1));
-  const files: Tls['files'] = {};
+  const files: Files = {};
   for (const name of Object.keys(FILES) as (keyof typeof FILES)[]) {
     const path = parameters.get(name);
     if (path) files[name] = path;
     parameters.delete(name);
   }
-  // the same default as in libpq
-  const mode = parameters.get('sslmode') ?? (files.sslrootcert === SYSTEM ? 'verify-full' : undefined);
+  // the same default as in libpq; undefined: not in the address
+  const mode: string | undefined =
+    parameters.get('sslmode') ?? (files.sslrootcert === SYSTEM ? 'verify-full' : undefined);
   parameters.delete('sslmode');
   parameters.delete('channel_binding');
   // the connections of workers are read only, and postgres.js would find no other
@@ -138,6 +119,7 @@ function parse(address: string): Tls {
     .slice(authority.lastIndexOf('@') + 1)
     .split(',')
     .map((host) => host.replace(/:\d*$/, '').replace(/^\[|\]$/g, ''));
+  // such as `ssl` or `SSLMODE`: ignored, it would leave a connection unencrypted that is meant to be
   const isMisnamed = [...parameters.keys()].some((name) => /^ssl/i.test(name));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
   return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecodeOrKeep(path.join('/')) };

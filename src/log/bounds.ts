@@ -37,15 +37,14 @@ export const MAX_ABSENCE_MS = 60_000;
 /** Maximum age of a value that another client has seen replaced. */
 const PROMISED_MS = 5_000;
 
-for (const [holds, relation] of [
-  [
+const RELATIONS = {
+  'CURRENT_WITHIN_MS + MAX_AGE_NOT_CURRENT_MS <= 5 s':
     CURRENT_WITHIN_MS + MAX_AGE_NOT_CURRENT_MS <= PROMISED_MS,
-    'CURRENT_WITHIN_MS + MAX_AGE_NOT_CURRENT_MS <= 5 s',
-  ],
-  [OUTAGE_AFTER_MS + GRACE_MS <= PROMISED_MS, 'OUTAGE_AFTER_MS + GRACE_MS <= 5 s'],
-  [POSITIONS_WITHIN_MS <= PROMISED_MS, 'POSITIONS_WITHIN_MS <= 5 s'],
-  [CURRENT_WITHIN_MS < OUTAGE_AFTER_MS, 'CURRENT_WITHIN_MS < OUTAGE_AFTER_MS'],
-  [POLL_MS + HEARTBEAT_MS < MEMBERS_WITHIN_MS / 2, 'two polls and their news fit into MEMBERS_WITHIN_MS'],
-  [MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS, 'MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS'],
-] as const)
+  'OUTAGE_AFTER_MS + GRACE_MS <= 5 s': OUTAGE_AFTER_MS + GRACE_MS <= PROMISED_MS,
+  'POSITIONS_WITHIN_MS <= 5 s': POSITIONS_WITHIN_MS <= PROMISED_MS,
+  'CURRENT_WITHIN_MS < OUTAGE_AFTER_MS': CURRENT_WITHIN_MS < OUTAGE_AFTER_MS,
+  'two polls and their news fit into MEMBERS_WITHIN_MS': POLL_MS + HEARTBEAT_MS < MEMBERS_WITHIN_MS / 2,
+  'MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS': MEMBERS_WITHIN_MS < CURRENT_WITHIN_MS,
+};
+for (const [relation, holds] of Object.entries(RELATIONS))
   if (!holds) throw new Error(`the bounds of src/log/bounds.ts contradict each other: ${relation}`);
