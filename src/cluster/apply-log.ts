@@ -139,7 +139,7 @@ export class LogApplier {
         logPositions.keysChanged();
         break;
       case 'members':
-        collections.changed(row.collection, row.ids);
+        collections.changed(row.collection!, row.ids);
         break;
       case 'collections':
         for (const id of row.ids) collections.changed(id, null);

@@ -92,12 +92,8 @@ export class Collections {
     };
   }
 
-  /** Applies additions to and removals from a collection; null: any collection, any hotels. */
-  changed(collection: string | null, ids: readonly string[] | null): void {
-    if (collection === null) {
-      this.forget();
-      return;
-    }
+  /** Applies additions to and removals from a collection; `ids` null: any hotels. */
+  changed(collection: string, ids: readonly string[] | null): void {
     const held = this.#cached.get(collection);
     if (!held) return;
     if (ids === null) this.#drop(held);

@@ -12,7 +12,7 @@ export interface LogRow {
   /** of hotels, their present other ids, null where there is none */
   channelIds: (string | null)[];
   registryIds: (string | null)[];
-  /** of members */
+  /** of members, which always have one */
   collection: string | null;
 }
 
