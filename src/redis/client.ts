@@ -32,10 +32,6 @@ const RECONNECT_EVERY_MS = 10_000;
 const PROBE_KEY = 'probe';
 const PROBE_COMMAND = Buffer.from(`*2\r\n$4\r\nMGET\r\n$${PROBE_KEY.length}\r\n${PROBE_KEY}\r\n`);
 
-interface ScriptedClient extends Client {
-  setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
-}
-
 /**
  * Client of one Redis server, or of one node of a cluster, with one circuit breaker. Reads by MGET have the deadline
  * `timeoutMs` and 20 µs more for each key, other commands twice `timeoutMs`. No call is made while the breaker is open, and a
@@ -43,7 +39,7 @@ interface ScriptedClient extends Client {
  */
 export class Redis implements RedisStore {
   readonly #isNode: boolean;
-  readonly #client: ScriptedClient;
+  readonly #client: Client;
   readonly #mget: MgetConnection;
   readonly #breaker: CircuitBreaker;
   readonly #timeoutMs: number;
@@ -74,7 +70,7 @@ export class Redis implements RedisStore {
       return typeof server === 'string' ? new Client(server, all) : new Client({ ...all, ...server });
     };
     const isPlain = typeof server === 'string' ? server.startsWith('redis:') : !server.tls;
-    this.#client = connect({ scripts: { setEach: { lua: SET_EACH } } }) as ScriptedClient;
+    this.#client = connect({});
     const reader = connect(isPlain ? { Connector: ViewConnector } : {});
     this.#mget = new MgetConnection(reader, timeoutMs);
     this.#clients = [this.#client, reader];
@@ -154,7 +150,8 @@ export class Redis implements RedisStore {
       for (const [error] of replies) if (error) throw error;
     } else {
       const keys = part.map(([key]) => key);
-      await this.#client.setEach(keys.length, ...keys, ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]));
+      const values = part.flatMap(([, value, ttlMs]) => [value, ttlMs]);
+      await this.#client.eval(SET_EACH, keys.length, ...keys, ...values);
     }
     return true;
   }

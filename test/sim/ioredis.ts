@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import type { Timer } from '../../src/lib/clock.ts';
-import { SET_EACH } from '../../src/redis/store.ts';
 import { Connection } from './network.ts';
 import { present } from './present.ts';
 import { commandsOf, type RedisServer, type Reply, written } from './redis.ts';
@@ -74,8 +73,8 @@ export class Redis extends EventEmitter {
     this.#connect();
   }
 
-  setEach(keyCount: number, ...rest: Word[]): Promise<Reply> {
-    return this.call('eval', SET_EACH, keyCount, ...rest);
+  eval(...words: Word[]): Promise<Reply> {
+    return this.call('eval', ...words);
   }
 
   /** Not asked: a simulated server never loads a snapshot. */
