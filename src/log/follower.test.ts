@@ -14,7 +14,7 @@ const MAX_AGE_MS = 60_000;
 interface Row extends LogPlace {
   kind: string;
   ids: string[] | null;
-  age_ms: number;
+  ageMs: number;
 }
 
 /** A log in memory, behind connections that answer like PostgreSQL, late or not at all. */
@@ -64,9 +64,9 @@ class FakeDatabase {
   };
 
   /** Appends a row, which takes a position for each id. */
-  append(kind: string, ids: string[] = [], age_ms = 5): Row {
+  append(kind: string, ids: string[] = [], ageMs = 5): Row {
     const position = this.last.position + Math.max(1, ids.length);
-    const row = { position, transaction: `t${position}`, kind, ids: ids.length > 0 ? ids : null, age_ms };
+    const row = { position, transaction: `t${position}`, kind, ids: ids.length > 0 ? ids : null, ageMs };
     this.rows.push(row);
     this.last = { position, transaction: row.transaction };
     return row;
@@ -109,9 +109,9 @@ class FakeDatabase {
 
   #poll(after: number | null): unknown[] {
     const state = {
-      ...{ history: this.history, server: this.server, is_unread: this.isUnread, is_due: this.isDue },
-      ...{ last: this.last.position, last_transaction: this.last.transaction },
-      is_continued: after === null || this.isContinued,
+      ...{ history: this.history, server: this.server, isUnread: this.isUnread, isDue: this.isDue },
+      ...{ last: this.last.position, lastTransaction: this.last.transaction },
+      isContinued: after === null || this.isContinued,
     };
     const found = after === null ? [] : this.rows.filter(({ position }) => position > after);
     const rows = found.slice(0, MAX_LOG_ROWS);
@@ -122,7 +122,7 @@ class FakeDatabase {
     const rows = this.rows.filter(({ position }) => position <= last && position > this.deletedTo);
     const found = rows.toReversed().slice(0, limit);
     const some = found.length > 0 ? found : [{ position: null }];
-    return some.map((row) => ({ ...row, log_from: this.deletedTo }));
+    return some.map((row) => ({ ...row, deletedTo: this.deletedTo }));
   }
 }
 
@@ -351,7 +351,7 @@ it('the log is learned backwards: all above the floor, to what is deleted, too o
         database.append(typeof row === 'string' ? row : 'hotels', ids, i < old ? MAX_AGE_MS + 1 : 5);
       }
       database.deletedTo = database.rows[deleted - 1]?.position ?? 0;
-      const last = database.rows.findLast(({ ids, age_ms }) => ids === null || age_ms > MAX_AGE_MS);
+      const last = database.rows.findLast(({ ids, ageMs }) => ids === null || ageMs > MAX_AGE_MS);
       const floor = Math.max(database.deletedTo, last?.position ?? 0);
       let failures = 1;
       database.befall = (call) =>

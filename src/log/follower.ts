@@ -143,7 +143,7 @@ export class LogFollower {
     // it was replaced meanwhile: the answer may be from before a sleep of the machine, or of another address
     if (connection !== this.#connection) return;
     const { metrics } = this.#options;
-    if (poll.history !== this.#history || poll.isContinued === 'forgotten') {
+    if (poll.history !== this.#history || poll.isContinued === null) {
       await this.#begin(connection, poll);
       return;
     }

@@ -9,16 +9,17 @@ export const MAX_LOG_ROWS = 20;
 
 const POLL = (
   after: string,
-) => `select history, ${SERVER} as server, last::float8, last_transaction, is_unread, is_due,
-  is_continued, position::float8, transaction, kind, moves, ids, channel_ids, registry_ids, collection_id
+) => `select history, ${SERVER} as server, last::float8, last_transaction as "lastTransaction",
+  is_unread as "isUnread", is_due as "isDue", is_continued as "isContinued", position::float8, transaction, kind, moves,
+  ids, channel_ids as "channelIds", registry_ids as "registryIds", collection_id as collection
   from hotel_api_poll(${after}, ${MAX_LOG_ROWS})`;
 const POLL_ONLY = POLL('$1, $2');
 /** Rows of the log read backwards at once. */
 export const LEARN_ROWS = 20;
 /** Rows before a position, the last first, in one snapshot with the position before which all are deleted. */
-const BEFORE = `select state.log_from::float8, position::float8, transaction, kind, moves, ids,
-    to_json(channel_ids) as channel_ids, to_json(registry_ids::text[]) as registry_ids, collection_id,
-    extract(epoch from clock_timestamp() - at)::float8 * 1000 as age_ms
+const BEFORE = `select state.log_from::float8 as "deletedTo", position::float8, transaction, kind, moves, ids,
+    to_json(channel_ids) as "channelIds", to_json(registry_ids::text[]) as "registryIds", collection_id as collection,
+    extract(epoch from clock_timestamp() - at)::float8 * 1000 as "ageMs"
   from (
     select (state).log_from from hotel_api_log where not ${IS_FALSIFIED} and position >= $1 order by position desc limit 1
   ) as state
@@ -30,43 +31,40 @@ const BEFORE = `select state.log_from::float8, position::float8, transaction, ki
 const RECONNECT =
   'a session of the pooler has temporary tables, or settings that change results: make the pooler reconnect';
 
+/** A row as it is read; its position is null if there is none. */
 interface Row {
   position: number | null;
   transaction: string;
   kind: string;
   moves: boolean;
   ids: string[] | null;
-  channel_ids: (string | null)[] | null;
-  registry_ids: (string | null)[] | null;
-  collection_id: string | null;
+  channelIds: (string | null)[] | null;
+  registryIds: (string | null)[] | null;
+  collection: string | null;
 }
 
-interface StateRow extends Row {
-  history: string;
-  server: string;
-  last: number;
-  last_transaction: string;
-  is_unread: boolean;
-  is_due: boolean;
-  is_continued: boolean | null;
-}
-
-/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
-export interface Poll {
+/** State of the log in the snapshot of a poll. */
+interface State {
   history: string;
   /** see `SERVER`; differs after a restart */
   server: string;
-  last: LogPlace;
   /** changes have committed that are not in the log */
   isUnread: boolean;
   /** the sequencer has something to do */
   isDue: boolean;
-  /** false: the database has gone back; 'forgotten': the place is no longer in the log */
-  isContinued: boolean | 'forgotten';
+  /** false: the database has gone back; null: the place is no longer in the log */
+  isContinued: boolean | null;
+}
+
+/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
+export interface Poll extends State {
+  last: LogPlace;
   rows: LogRow[];
   /** place of the last of `rows`, if there may be more behind it */
   cutAt: LogPlace | undefined;
 }
+
+type StateRow = Row & State & { last: number; lastTransaction: string };
 
 /** A history of the database, and the place at which an instance begins to follow it. */
 export interface HistoryStart extends LogPlace {
@@ -144,19 +142,17 @@ export class LogConnection {
    */
   async rowsBefore(position: number): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
     const found = completed(
-      await this.#sql.unsafe<(Row & { log_from: number; age_ms: number })[]>(
+      await this.#sql.unsafe<(Row & { deletedTo: number; ageMs: number })[]>(
         BEFORE,
         [position, LEARN_ROWS] as never[],
-        {
-          prepare: true,
-        },
+        { prepare: true },
       ),
     );
     if (!found[0]) throw new Error(`the log lacks position ${position}, or ${RECONNECT}`);
     const rows = found.filter((row) => row.position !== null);
     return {
-      rows: rows.map((row) => ({ ...rowOf(row), ageMs: row.age_ms })),
-      deletedTo: found[0].log_from,
+      rows: rows.map((row) => ({ ...rowOf(row), ageMs: row.ageMs })),
+      deletedTo: found[0].deletedTo,
     };
   }
 
@@ -169,31 +165,24 @@ function pollOf(found: StateRow[]): Poll {
   const [state] = found;
   if (!state) throw new Error('the log is empty: run hotel-api migrate');
   if (state.server === FALSIFIED) throw new Error(RECONNECT);
+  const { history, server, last, lastTransaction, isUnread, isDue, isContinued } = state;
   const rows = found.filter(({ position }) => position !== null);
   const cut = rows.length < MAX_LOG_ROWS ? undefined : rows.at(-1)!;
   return {
-    history: state.history,
-    server: state.server,
-    last: { position: state.last, transaction: state.last_transaction },
-    isUnread: state.is_unread,
-    isDue: state.is_due,
-    isContinued: state.is_continued ?? 'forgotten',
+    ...{ history, server, isUnread, isDue, isContinued },
+    last: { position: last, transaction: lastTransaction },
     rows: rows.map(rowOf),
     cutAt: cut && { position: cut.position!, transaction: cut.transaction },
   };
 }
 
-function rowOf(row: Row): LogRow {
-  const ids = row.ids ?? [];
+function rowOf({ position, kind, moves, ids, channelIds, registryIds, collection }: Row): LogRow {
   // what a later release adds is not known here: anything may have changed
-  const kind = LOG_KINDS.find((known) => known === row.kind);
+  const known = LOG_KINDS.find((each) => each === kind);
   return {
-    position: row.position!,
-    kind: kind ?? 'all_hotels',
-    moves: row.moves || kind === undefined,
-    ids,
-    channelIds: row.channel_ids ?? [],
-    registryIds: row.registry_ids ?? [],
-    collection: row.collection_id,
+    position: position!,
+    kind: known ?? 'all_hotels',
+    moves: moves || known === undefined,
+    ...{ ids: ids ?? [], channelIds: channelIds ?? [], registryIds: registryIds ?? [], collection },
   };
 }

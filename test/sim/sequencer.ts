@@ -394,21 +394,21 @@ export function poll(
     s.day !== dayOf(nowMs);
   const state = {
     ...{ history: s.history, server, last: newest.position },
-    ...{ last_transaction: String(newest.transaction), is_unread: isUnread, is_due: isDue },
+    ...{ lastTransaction: String(newest.transaction), isUnread, isDue },
   };
   const none = {
-    ...{ position: null, transaction: null, age_ms: null, kind: null, moves: null, ids: null },
-    ...{ channel_ids: null, registry_ids: null, collection_id: null },
+    ...{ position: null, transaction: null, ageMs: null, kind: null, moves: null, ids: null },
+    ...{ channelIds: null, registryIds: null, collection: null },
   };
   if (after === null || (after === newest.position && transactionOfAfter === String(newest.transaction)))
-    return [{ ...state, is_continued: true, ...none }];
+    return [{ ...state, isContinued: true, ...none }];
   const from = indexAfter(data.log, after);
   const at = data.log[from - 1];
   const isThere = at?.position === after && String(at.transaction) === transactionOfAfter;
   const isContinued = isThere ? true : after > s.logFrom ? false : null;
   const rows = data.log.slice(from).filter(isPolled).slice(0, maxRows);
-  if (rows.length === 0) return [{ ...state, is_continued: isContinued, ...none }];
-  return rows.map((row) => ({ ...state, is_continued: isContinued, ...rowOf(row, nowMs) }));
+  if (rows.length === 0) return [{ ...state, isContinued, ...none }];
+  return rows.map((row) => ({ ...state, isContinued, ...rowOf(row, nowMs) }));
 }
 
 /** Returns whether a row of the log is for services: the others are for mirrors and the sequencer. */
@@ -419,12 +419,12 @@ export function rowOf(row: LoggedRow, nowMs: number): object {
   return {
     position: row.position,
     transaction: String(row.transaction),
-    age_ms: nowMs - row.atMs,
+    ageMs: nowMs - row.atMs,
     kind: row.kind,
     moves: row.moves,
     ids: row.ids && [...row.ids],
-    channel_ids: row.channelIds && [...row.channelIds],
-    registry_ids: row.registryIds && [...row.registryIds],
-    collection_id: row.collection,
+    channelIds: row.channelIds && [...row.channelIds],
+    registryIds: row.registryIds && [...row.registryIds],
+    collection: row.collection,
   };
 }

@@ -56,14 +56,14 @@ function before(server: PgServer, [position, limit]: [number, number]): object[]
   const { data } = server.folder;
   const newest = newestOf(data);
   if (newest.position < position) return [];
-  const log_from = newest.state.logFrom;
+  const deletedTo = newest.state.logFrom;
   const rows = data.log
     .slice(0, indexAfter(data.log, position))
     .filter(isPolled)
     .toReversed()
     .slice(0, limit);
-  if (rows.length === 0) return [{ log_from, position: null }];
-  return rows.map((row) => ({ log_from, ...rowOf(row, server.wallMs) }));
+  if (rows.length === 0) return [{ deletedTo, position: null }];
+  return rows.map((row) => ({ deletedTo, ...rowOf(row, server.wallMs) }));
 }
 
 function labelled(server: PgServer, text: string, parameters: readonly unknown[]): object[] {

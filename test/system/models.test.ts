@@ -292,10 +292,10 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
       const [text] = call!;
       const rows = ((await ask(text, [])) as object[][]).at(-1)!;
       results.push([`${name}: sequenced`, plain('', rows)]);
-      const [state] = rows as [{ history: string; last: number; last_transaction: string; is_due: boolean }];
-      isDue = state.is_due;
+      const [state] = rows as [{ history: string; last: number; lastTransaction: string; isDue: boolean }];
+      isDue = state.isDue;
       await read(name, place);
-      place = { history: state.history, position: state.last, transaction: state.last_transaction };
+      place = { history: state.history, position: state.last, transaction: state.lastTransaction };
     }
   }
   const lost = { ...place, transaction: '1' };
