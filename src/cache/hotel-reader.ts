@@ -167,7 +167,7 @@ export class HotelReader {
       const held = found[i]!;
       const entry = entryAt(held, nowMs);
       found[i] = entry;
-      if (!entry) return 0;
+      if (!entry) return held.bytes.length;
       local.replace(held, entry);
       updated.push(entry);
       return entry.bytes.length;

@@ -61,9 +61,10 @@ export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
   if (entry.isValidAt(nowMs)) return entry;
   const { id, channelId: channel_id, registryId: registry_id, hiddenUrl, label } = entry;
   try {
-    const row: HotelRow = { ...JSON.parse(entry.body('full').toString()), id, channel_id, registry_id };
-    // more than any hotel has would take long
-    if (row.images.length > MAX_IMAGES) return undefined;
+    const { images, ...fields } = JSON.parse(entry.body('full').toString());
+    // more or deeper values than any hotel has would take long
+    if (images.length > MAX_IMAGES || ![fields, ...images].every(isFlat)) return undefined;
+    const row: HotelRow = { ...fields, images, id, channel_id, registry_id };
     if (hiddenUrl !== '') row.certification_url = JSON.parse(hiddenUrl);
     const encoded = encodeHotel(row, label, nowMs);
     return encoded.bytes.length <= MAX_ENTRY_BYTES ? encoded : undefined;
@@ -72,9 +73,13 @@ export function entryAt(entry: Entry, nowMs: number): Entry | undefined {
   }
 }
 
+function isFlat(values: object): boolean {
+  return Object.values(values).every((value) => typeof value !== 'object' || value === null);
+}
+
 /**
  * Calls `encode` for each row, for a few of them in each turn of the event loop. `encode` returns the number of bytes that it has
- * made. A turn also ends after `BUDGET_MS`, because a forged entry takes up to 15 ms.
+ * made, or read in vain. A turn also ends after `BUDGET_MS`, because a forged entry may take milliseconds.
  */
 export async function encodeInTurns<Row>(
   rows: readonly Row[],
