@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { IdSet } from '../../collections/id-set.ts';
 import type { Entry, View } from '../../hotels/entry.ts';
+import { OK, TOO_LARGE } from '../../wasm/constants.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
@@ -54,6 +55,17 @@ it('a batch counts what has expired or was stored too early as missed', () => {
   own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
   expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
   expect(batch.takePartial().keys).toEqual(['h1']);
+});
+
+it('a batch is too large if the hotels that are to be encoded again would not fit into a response', () => {
+  const own = new CacheArena(new CacheMemory(16 * MIB));
+  const dates = { certified_from: '2020-01-01', certified_until: '2020-01-31' };
+  const ids = Array.from({ length: 150 }, (_, i) => `h${i}`);
+  for (const id of ids)
+    own.put(hotel({ id, ...dates, description: 'x'.repeat(60_000) }).bytes, NOW_MS, LATER_MS);
+  const statusOf = (keys: string[]) =>
+    own.gatherKeys('id', keys, 'full', NOW_MS, 0, Date.parse('2020-01-15')).status;
+  expect([statusOf(ids.slice(0, 20)), statusOf(ids)]).toEqual([OK, TOO_LARGE]);
 });
 
 describe('a batch of which only some ids are visible', () => {

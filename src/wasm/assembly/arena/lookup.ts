@@ -19,6 +19,7 @@ import {
   isLinkedBy,
   isValidAt,
   kindOf,
+  lengthOf,
   RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
@@ -48,6 +49,8 @@ export const MAX_END_BYTES: u32 = 8;
 /** Ends of what `copy` has written. */
 let output: usize = 0;
 let gap: usize = 0;
+/** Bytes of the missed hotels that are held, but whose certification has flipped. */
+let flippedBytes: u32 = 0;
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
@@ -70,10 +73,15 @@ export function find(
 function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || !isCurrent(record, nowMs, minStoredAtMs)) return MISS;
   if (kindOf(record) === ABSENCE) return ABSENT;
-  return isValidAt(record + RECORD_HEADER_BYTES, wallMs) ? <u32>(record >> 3) : MISS;
+  if (isValidAt(record + RECORD_HEADER_BYTES, wallMs)) return <u32>(record >> 3);
+  flippedBytes += lengthOf(record);
+  return MISS;
 }
 
-/** Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids. */
+/**
+ * Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids.
+ * It is too large too if the hotels that are to be encoded again would not fit.
+ */
 export function gather(
   count: u32,
   namespace: u32,
@@ -88,6 +96,7 @@ export function gather(
   store<u32>(RESULT, count, 32);
   output = openArray(outputStart);
   gap = GAPS;
+  flippedBytes = 0;
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(count, namespace);
   for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
@@ -96,6 +105,7 @@ export function gather(
     lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, hashesIds);
     if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
   }
+  if (flippedBytes > outputEnd - output) return TOO_LARGE;
   store<u32>(RESULT, closeArray(outputStart, output), 12);
   return OK;
 }
