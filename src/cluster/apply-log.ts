@@ -130,8 +130,12 @@ export class LogApplier {
     const { reader, local, pageIndex, collections, apiKeys, logPositions } = this.#parts;
     switch (row.kind) {
       case 'hotels':
-        for (const [i, id] of row.ids.entries())
-          this.#hotelChanged(id, row.channelIds[i] ?? null, row.registryIds[i] ?? null, row.moves);
+        for (const [i, id] of row.ids.entries()) {
+          this.#drop('id', id);
+          this.#drop('channel', row.channelIds[i]);
+          this.#drop('registry', row.registryIds[i]);
+          if (row.moves) pageIndex.moved(id);
+        }
         collections.hotelsChanged(row);
         break;
       case 'keys':
@@ -160,14 +164,8 @@ export class LogApplier {
     }
   }
 
-  #hotelChanged(id: string, channelId: string | null, registryId: string | null, moves: boolean): void {
-    this.#drop('id', id);
-    if (channelId !== null) this.#drop('channel', channelId);
-    if (registryId !== null) this.#drop('registry', registryId);
-    if (moves) this.#parts.pageIndex.moved(id);
-  }
-
-  #drop(namespace: Namespace, key: string): void {
+  #drop(namespace: Namespace, key: string | null | undefined): void {
+    if (!key) return;
     this.#parts.reader.loader.forget(namespace, key);
     this.#parts.local.drop(namespace, key);
   }

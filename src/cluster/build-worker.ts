@@ -181,7 +181,7 @@ export function buildWorker(
       ...servers.map((each) => each.connected(POSTGRES_TIMEOUT_MS)),
       Promise.race([preloadKeys(), pause(PRELOAD_TIMEOUT_MS)]),
     ]);
-    // without its Redis, an instance must not load the more from PostgreSQL
+    // an instance without its Redis would load PostgreSQL even more
     if (warmUpMs > 0 && local.isEnabled && isRedisUp) events.warmedUp(await warmUp(warming, warmUpMs));
     // the worker may have received a stop meanwhile
     if (pipeline.closing) return;

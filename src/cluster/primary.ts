@@ -71,9 +71,9 @@ export async function runPrimary(given: Config): Promise<void> {
   });
   shutdown.push('admin port', () => admin.close());
 
-  const found = await awaitDatabase(config, events, () => stopping);
-  if (found === undefined) return;
-  workers = await startWorkers(context, found.pooled, () => stopping);
+  const pooled = await awaitDatabase(config, events, () => stopping);
+  if (pooled === undefined) return;
+  workers = await startWorkers(context, pooled, () => stopping);
 }
 
 /**
@@ -91,13 +91,13 @@ async function forbidCoreDumps(): Promise<string | undefined> {
 
 /**
  * Waits until PostgreSQL responds within 3 s to the queries of workers, and has this release's schema. Returns
- * undefined during shutdown. `pooled`: DATABASE_URL leads through a pooler, so connections of all processes send no settings.
+ * undefined during shutdown; else true if DATABASE_URL leads through a pooler, so connections of all processes send no settings.
  */
 async function awaitDatabase(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<{ pooled: boolean } | undefined> {
+): Promise<boolean | undefined> {
   for (let announced = ''; !isStopping(); await pause(ATTEMPT_PAUSE_MS)) {
     const opened: Sql[] = [];
     try {
@@ -116,7 +116,7 @@ async function awaitDatabase(
   return undefined;
 }
 
-async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }> {
+async function check(config: Config, opened: Sql[]): Promise<boolean> {
   const open = (pooled: boolean) => {
     const options = { kind: 'serve', deadlineMs: ATTEMPT_DEADLINE_MS, pooled } as const;
     const sql = openDatabase(config.DATABASE_URL, 1, options);
@@ -130,5 +130,5 @@ async function check(config: Config, opened: Sql[]): Promise<{ pooled: boolean }
   });
   await requireSchema(sql);
   if (pooled) await requireServingLogin(sql, config.DATABASE_TIMEOUT_MS);
-  return { pooled };
+  return pooled;
 }

@@ -16,8 +16,6 @@ const PIECE_ROWS = 5;
 const LEARN_EVERY_MS = 5;
 /** Reasons of one outage that are logged, each once: the first is often that of the connection which the outage ended. */
 const MAX_REASONS = 5;
-/** Of rows behind which more are to come. */
-const NOT_REACHED = { place: undefined, asOfMs: undefined };
 
 /** What has become known of the log. */
 export interface News {
@@ -165,8 +163,8 @@ export class LogFollower {
     if (poll.rows.length > 0 && this.#asOfMs !== undefined)
       metrics.freshnessLag.observe((monotonicMs() - this.#asOfMs) / 1000);
     for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
-    const isCurrent = asOfMs !== undefined && poll.cutAt === undefined;
-    if (isCurrent) this.#asOfMs = asOfMs;
+    const currentAsOfMs = poll.cutAt ? undefined : asOfMs;
+    this.#asOfMs = currentAsOfMs ?? this.#asOfMs;
     if (!isNew && monotonicMs() - this.#reportedAtMs < HEARTBEAT_MS) return;
     this.#reportedAtMs = monotonicMs();
     const isListing = poll.isDue && !poll.isUnread;
@@ -174,7 +172,7 @@ export class LogFollower {
     for (let from = 0; from === 0 || from < poll.rows.length; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, from + PIECE_ROWS);
       const isLast = from + PIECE_ROWS >= poll.rows.length;
-      const reached = isLast ? { place, asOfMs: isCurrent ? asOfMs : undefined } : NOT_REACHED;
+      const reached = { place: isLast ? place : undefined, asOfMs: isLast ? currentAsOfMs : undefined };
       this.#options.onEvent({ type: 'news', rows, isListing, ...reached });
     }
   }

@@ -24,11 +24,9 @@ interface OriginOptions {
 interface Replica {
   postgres: Postgres;
   /** end of its pause, from which one read is its probe; undefined: it was not behind when it was read last */
-  tryAtMs: number | undefined;
-  /** time of the first of the last reads that all found it behind or failed */
-  behindSinceMs: number | undefined;
-  /** time from the first to the last of these reads */
-  lagMs: number;
+  tryAtMs?: number | undefined;
+  /** times of the first and the last of the last reads that all found it behind or failed */
+  behind?: { firstMs: number; lastMs: number } | undefined;
 }
 
 /**
@@ -43,14 +41,12 @@ export class Origin {
 
   constructor(options: OriginOptions) {
     this.#options = options;
-    this.#replicas = options.replicas.map((postgres) => ({
-      ...{ postgres, tryAtMs: undefined, behindSinceMs: undefined, lagMs: 0 },
-    }));
+    this.#replicas = options.replicas.map((postgres) => ({ postgres }));
   }
 
   /** Returns for each replica the time over which all reads have found it behind or failed. */
   get lagsMs(): number[] {
-    return this.#replicas.map(({ lagMs }) => lagMs);
+    return this.#replicas.map(({ behind }) => (behind ? behind.lastMs - behind.firstMs : 0));
   }
 
   /** Returns the number of queries that wait for a connection to any server. */
@@ -77,7 +73,7 @@ export class Origin {
       this.#options.count(read ? 'answered' : 'behind');
       if (!read) leaveAlone(replica);
       else {
-        Object.assign(replica, { tryAtMs: undefined, behindSinceMs: undefined, lagMs: 0 });
+        Object.assign(replica, { tryAtMs: undefined, behind: undefined });
         return read;
       }
     } catch (error) {
@@ -120,6 +116,5 @@ export class Origin {
 function leaveAlone(replica: Replica): void {
   const nowMs = monotonicMs();
   replica.tryAtMs = nowMs + PAUSE_MS;
-  replica.behindSinceMs ??= nowMs;
-  replica.lagMs = nowMs - replica.behindSinceMs;
+  replica.behind = { firstMs: replica.behind?.firstMs ?? nowMs, lastMs: nowMs };
 }
