@@ -4,7 +4,7 @@ import type { Entry } from '../hotels/entry.ts';
 import type { HotelRow } from '../hotels/row.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import type { LogPlace } from '../log/row.ts';
+import type { LogPlace } from '../log/log-connection.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { changesQuery, walkQuery } from './log-queries.ts';
 import type { Token } from './token.ts';

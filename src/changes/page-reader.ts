@@ -4,7 +4,7 @@ import { type HotelSizes, pagesOf, sumOf } from '../hotels/hotel-sizes.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
-import type { LogPlace } from '../log/row.ts';
+import type { LogPlace } from '../log/log-connection.ts';
 import type { Change, ChangeLog, LogSnapshot } from './change-log.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';

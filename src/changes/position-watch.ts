@@ -1,6 +1,6 @@
 import { clearTimer, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
-import type { LogPlace } from '../log/row.ts';
+import type { LogPlace } from '../log/log-connection.ts';
 
 /**
  * Maximum number of waiting clients that continue in one event-loop iteration, so that other requests are answered in

@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { analyzeTables } from '../postgres/analyze.ts';
+import { analyzeTables } from '../postgres/migrate.ts';
 import { parseAmount } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
 import type { CliCommand } from './common/help.ts';

@@ -8,7 +8,7 @@ import type { PageIndex } from '../hotels/page-index.ts';
 import type { MacSecret } from '../lib/mac.ts';
 import type { LogEvent, News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
-import type { LogRow } from '../log/row.ts';
+import type { LogRow } from '../log/log-connection.ts';
 import type { Window } from '../log/window.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { type Applied, prefixOf } from '../postgres/label.ts';

@@ -1,7 +1,7 @@
 import type { Namespace } from '../hotels/namespace.ts';
 import { PageIndex } from '../hotels/page-index.ts';
 import { nextIteration } from '../lib/clock.ts';
-import type { LogRow } from '../log/row.ts';
+import type { LogRow } from '../log/log-connection.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository, Membership } from './repository.ts';
 

@@ -5,8 +5,7 @@ import { VirtualClock } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { LogFollower, type News } from './follower.ts';
-import { MAX_LOG_ROWS } from './log-connection.ts';
-import type { LogPlace, LogRow } from './row.ts';
+import { type LogPlace, type LogRow, MAX_LOG_ROWS } from './log-connection.ts';
 
 const MAX_AGE_MS = 60_000;
 

@@ -5,8 +5,14 @@ import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connector.ts';
 import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './bounds.ts';
-import { type HistoryStart, LEARN_ROWS, LogConnection, type Poll } from './log-connection.ts';
-import type { LogPlace, LogRow } from './row.ts';
+import {
+  type HistoryStart,
+  LEARN_ROWS,
+  LogConnection,
+  type LogPlace,
+  type LogRow,
+  type Poll,
+} from './log-connection.ts';
 
 /** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
 const SEQUENCE_TIMEOUT_MS = 5_000;

@@ -1,8 +1,7 @@
 import type { Sql } from 'postgres';
-import { LOG_KINDS } from '../observability/metrics.ts';
+import { LOG_KINDS, type LogKind } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 import { FALSIFIED, IS_FALSIFIED, SERVER } from '../postgres/label.ts';
-import type { LogPlace, LogRow } from './row.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
 export const MAX_LOG_ROWS = 20;
@@ -30,6 +29,29 @@ const BEFORE = `select state.log_from::float8 as "deletedTo", position::float8, 
 
 const RECONNECT =
   'a session of the pooler has temporary tables, or settings that change results: make the pooler reconnect';
+
+/** Row of the log that caches apply. */
+export interface LogRow {
+  /** of its last id */
+  position: number;
+  kind: LogKind;
+  /** of hotels: they were inserted, deleted or renamed, which moves the positions of the list; of all hotels: some may have been */
+  moves: boolean;
+  /** hotels, keys by their sha256 in hexadecimal, or collections */
+  ids: string[];
+  /** of hotels, their present other ids, null where there is none */
+  channelIds: (string | null)[];
+  registryIds: (string | null)[];
+  /** of members, which always have one */
+  collection: string | null;
+}
+
+/** A place in a history of the database. */
+export interface LogPlace {
+  position: number;
+  /** identifies the row there among those of a lost future */
+  transaction: string;
+}
 
 /** A row as it is read; its position is null if there is none. */
 interface Row {

@@ -2,7 +2,7 @@ import { type Namespace, numberOf } from '../hotels/namespace.ts';
 import { WINDOW_BUCKETS as BUCKETS } from '../wasm/constants.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';
 import type { LogEvent } from './follower.ts';
-import type { LogRow } from './row.ts';
+import type { LogRow } from './log-connection.ts';
 
 const FLOOR = BUCKETS;
 /** Number of the namespace of API keys, behind those of hotels. */

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { analyzeTables, IS_OWN_TABLE } from './analyze.ts';
+import { IS_OWN_TABLE } from './rights.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
@@ -46,6 +46,17 @@ export async function migrate(sql: Sql, directory?: string): Promise<{ applied: 
   await sql`select hotel_api_correct_triggers()`;
   await analyzeTables(sql);
   return { applied, version: lastOf(await readApplied(sql)) };
+}
+
+/**
+ * Updates the planner's statistics of the tables of the schema, up to the first autovacuum. Tables that are locked, as by
+ * another process that does this, and those of another owner are skipped.
+ */
+export async function analyzeTables(sql: Sql): Promise<void> {
+  const tables = await sql<{ name: string }[]>`
+    select oid::regclass::text as name from pg_class where ${sql.unsafe(IS_OWN_TABLE)} order by relname`;
+  if (tables.length > 0)
+    await sql.unsafe(`analyze (skip_locked) ${tables.map(({ name }) => name).join(', ')}`);
 }
 
 /** Returns the version of the schema that this release needs. */

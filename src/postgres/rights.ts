@@ -1,7 +1,14 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { HAS_OWN_NAME, IS_OWN_TABLE } from './analyze.ts';
 import { SERVING_ROLE } from './connect.ts';
+
+/** Condition that a row of pg_class has a name of the schema's tables. */
+const HAS_OWN_NAME = `(relname in ('hotels', 'api_keys', 'collections', 'collection_hotels', 'schema_migrations')
+  or starts_with(relname, 'hotel_api_'))`;
+
+/** Condition that a row of pg_class is a table of the schema. */
+export const IS_OWN_TABLE = `relnamespace = (select relnamespace from pg_class where oid = to_regclass('hotels'))
+  and relkind in ('r', 'p') and ${HAS_OWN_NAME}`;
 
 /** Predefined roles that can write every table. */
 const WRITING_ROLES = ['pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program'];
