@@ -267,13 +267,13 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     }
     if (typeof value === 'object') {
       const entries = Object.entries(value).filter(
-        ([key, each]) => each !== null && !/^(age_ms|secret|name|server)$/.test(key),
+        ([key, each]) => each !== null && !/^(ageMs|secret|name|server)$/.test(key),
       );
       return Object.fromEntries(entries.map(([key, each]) => [key, plain(key, each)]));
     }
-    if (/transaction/.test(name)) return transactionOf(value);
+    if (/transaction/i.test(name)) return transactionOf(value);
     if (name === 'history') return numberOf(histories, String(value));
-    if (/^(position|oldest|last|label|read_to|log_position|log_from)$/.test(name))
+    if (/^(position|oldest|last|label|read_to|log_position|deletedTo)$/.test(name))
       return Number(value) - base;
     return value;
   };
