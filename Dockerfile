@@ -45,7 +45,7 @@ COPY sql ./sql
 COPY src ./src
 # the right binary is kept, and the library has every name that the service uses
 RUN node src/http/check-library.ts
-# Types stripped and code compiled once: each process starts with half of the processor time. Node finds the files by the number
+# Types stripped and code compiled once: each process starts with half of the CPU time. Node finds the files by the number
 # of the user, who cannot write them.
 ENV NODE_COMPILE_CACHE=/app/compiled
 RUN mkdir --mode=777 compiled \

@@ -10,7 +10,7 @@ export const USED_NAMES = {
     ...['close', 'cork', 'end', 'endWithoutBody', 'getWriteOffset', 'onAborted', 'onData', 'onWritable'],
     ...['tryEnd', 'writeStatus'],
   ],
-  request: ['forEach', 'getCaseSensitiveMethod', 'getParameter', 'getQuery', 'getUrl'],
+  request: ['forEach', 'getCaseSensitiveMethod', 'getParameter', 'getQuery'],
 };
 
 /** Returns the names that the installed build lacks, which answers one request on the loopback for it. */

@@ -92,7 +92,6 @@ export function hotelPages(
     const query = readListQuery(text);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    const byRegistry = registryId !== undefined;
     const answer = (
       namespace: Namespace,
       count: number,
@@ -105,7 +104,7 @@ export function hotelPages(
         if (!keys) return mayLoad ? readAgain([]) : NEEDS_LOAD;
         return send(exchange, namespace, keys, mayLoad, headers, mayBeGone);
       });
-    if (byRegistry) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
+    if (registryId !== undefined) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
     const collectionNow = () => exchange.principal!.collection;
     const listNow = () => {
       const collection = collectionNow();

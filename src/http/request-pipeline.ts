@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
-import { publicErrors, Unavailable } from '../errors.ts';
+import { type PublicError, publicErrors, Unavailable } from '../errors.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
@@ -153,7 +153,8 @@ export class RequestPipeline implements Observer {
   }
 
   /** Creates a handler for unknown paths and methods; it needs no key. */
-  reject(reject: (exchange: Exchange, request: HttpRequest) => void): Handler {
+  reject(error: PublicError, headers = ''): Handler {
+    const reject = (exchange: Exchange): void => exchange.fail(error, headers);
     const handlers = new Map<string, Handler>(
       METHODS.map((method) => [method, this.#handler('other', method, reject)]),
     );

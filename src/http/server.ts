@@ -1,8 +1,6 @@
-import type { HttpRequest } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
 import { HTTP_ROUTES } from '../observability/request-histogram.ts';
-import type { Exchange } from './exchange.ts';
 import { App, silence, us_listen_socket_close } from './library.ts';
 import type { Operation } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
@@ -13,9 +11,6 @@ export type Server = ReturnType<typeof openServer>;
 
 /** Registration methods of the library by HTTP method. */
 const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
-
-/** Segments of the longest path of a route, and the empty one before the first slash. */
-const MAX_SEGMENTS = 4;
 
 /** A path, in which `:id` matches one segment, and the handlers of its methods. */
 type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
@@ -43,13 +38,16 @@ export function openServer(
   });
   for (const [path, page] of pages)
     routes.push([path, { GET: pipeline.page(page, 'GET'), HEAD: pipeline.page(page, 'HEAD') }]);
-  const reject = pipeline.reject((exchange, request) => rejectUnknown(exchange, request, routes, basePath));
-  for (const [path, handlers] of routes)
+  const unknown = pipeline.reject(publicErrors.pathNotFound);
+  for (const [path, handlers] of routes) {
     for (const method of methodsOf(handlers)) app[REGISTER[method]](basePath + path, handlers[method]!);
-  // an empty id is not an id: these paths are unknown
-  for (const [path] of routes)
-    if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), reject);
-  app.any('/*', reject);
+    const matching = routes.filter(([other]) => isMatch(other, path));
+    const allowed = matching.flatMap(([, others]) => methodsOf(others)).join(', ');
+    app.any(basePath + path, pipeline.reject(publicErrors.methodNotAllowed, `\r\nallow: ${allowed}`));
+    // an empty id is not an id: this path is unknown
+    if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), unknown);
+  }
+  app.any('/*', unknown);
 
   let connections = 0;
   const count = (connection: { close(): void }, delta: number): void => {
@@ -90,20 +88,9 @@ function methodsOf(handlers: Route[1]): (keyof typeof REGISTER)[] {
   return Object.keys(handlers) as (keyof typeof REGISTER)[];
 }
 
-function rejectUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
-  const url = request.getUrl();
-  // a path of more segments than any route is split no further
-  const segments = url.startsWith(`${basePath}/`)
-    ? url.slice(basePath.length).split('/', MAX_SEGMENTS + 1)
-    : [];
-  const matching = routes.filter(([path]) => {
-    const parts = path.split('/');
-    return (
-      parts.length === segments.length &&
-      parts.every((part, i) => (part === ':id' ? segments[i] !== '' : part === segments[i]))
-    );
-  });
-  const allowed = matching.flatMap(([, handlers]) => methodsOf(handlers)).join(', ');
-  if (allowed) exchange.fail(publicErrors.methodNotAllowed, `\r\nallow: ${allowed}`);
-  else exchange.fail(publicErrors.pathNotFound);
+/** Returns true if a route matches the path of another one. */
+function isMatch(route: string, path: string): boolean {
+  const segments = path.split('/');
+  const parts = route.split('/');
+  return parts.length === segments.length && parts.every((part, i) => part === ':id' || part === segments[i]);
 }

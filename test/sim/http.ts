@@ -69,7 +69,6 @@ export function request(worker: Worker, asked: HttpRequest, answered: (answer: H
       getParameter: () => asked.parameter ?? '',
       getMethod: () => (body ? 'post' : 'get'),
       getCaseSensitiveMethod: () => (body ? 'POST' : 'GET'),
-      getUrl: () => '/',
       forEach: (take: (name: string, value: string) => void) => {
         for (const [name, value] of Object.entries(headers)) take(name, value);
       },
