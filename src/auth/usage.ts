@@ -2,6 +2,8 @@ import type { Sql } from 'postgres';
 import { clearTimer, every, type Timer, wallMs } from '../lib/clock.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 
+/* The use of API keys: workers count it, and the primary process writes it. */
+
 /** What was served for one key. */
 export interface KeyUsage {
   keyId: string;

@@ -29,8 +29,7 @@ it.each(VIEWS)('joins hotels in one piece or, if they are large, piece by piece 
     [200, 50_000],
   ] as const) {
     const entries = Array.from({ length: count }, (_, i) => entryOf(i, i % 7 === 0 ? 60_000 : size));
-    const places = new Array(count + 2).fill(1);
-    const body = fillGaps(EMPTY_ARRAY, places, [...entries, null, undefined], view);
+    const body = fillGaps(EMPTY_ARRAY, new Array(count + 2).fill(1), [...entries, null, undefined], view);
     expect(body instanceof LargeBody).toBe(count > 100);
     expect(textOf(body, 100_000) === asJson(entries, view)).toBe(true);
   }

@@ -6,6 +6,8 @@ import type { Body } from '../hotels/json-array.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
 import type { Encoding } from './compression.ts';
 
+/* Heads of responses: the status line, the request id, the tag and further headers. */
+
 /** Tag of a body; '': none. */
 export type Tag = string | StoredTag;
 

@@ -6,6 +6,8 @@ import type { Encoding } from './compression.ts';
 import { type Answer, closingOf, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './transfers.ts';
 
+/* A request as it was received: its headers, where it ends, and what its client has and prefers. */
+
 /** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
 export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
 /**

@@ -15,9 +15,7 @@ import {
 
 const MIB = 1024 * 1024;
 
-beforeEach(() => {
-  fakeTimers();
-});
+beforeEach(() => void fakeTimers());
 
 describe('a request body', () => {
   const HALF = MAX_BODY_BYTES / 2;
@@ -26,10 +24,10 @@ describe('a request body', () => {
 
   let events: string[] = [];
   let open: ArrivingBody[] = [];
-  let isAnswered = false;
 
   /** Begins a body; returns how it arrives. */
   function begin(name: string, owner = 'me', keeps = false) {
+    const client = { owner, over: false };
     let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
     const response = {
       onData: (listener: typeof receive) => {
@@ -41,22 +39,17 @@ describe('a request body', () => {
       done: (bytes) => events.push(`${name}: ${bytes?.length ?? 'without bytes'}`),
       late: () => events.push(`${name}: late`),
       full: () => events.push(`${name}: full`),
-      client: {
-        owner,
-        get over() {
-          return isAnswered;
-        },
-      },
+      client,
       keeps,
     });
     open.push(body);
-    return { ...body, receive: (bytes: number, isLast = false) => receive(new ArrayBuffer(bytes), isLast) };
+    const arrive = (bytes: number, isLast = false) => receive(new ArrayBuffer(bytes), isLast);
+    return { ...body, client, receive: arrive };
   }
 
   beforeEach(() => {
     events = [];
     open = [];
-    isAnswered = false;
   });
   afterEach(() => {
     for (const body of open) body.end();
@@ -78,7 +71,7 @@ describe('a request body', () => {
     // the response waits for the end of the iteration, which does not come while the client sends fast enough
     endless.receive(HALF);
     expect(events.slice(2)).toEqual(['endless: closed']);
-    isAnswered = true;
+    endless.client.over = true;
     endless.receive(1);
     expect(events).toHaveLength(3);
   });

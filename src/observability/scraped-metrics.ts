@@ -3,6 +3,8 @@ import { performance } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { onTick } from '../lib/clock.ts';
 
+/* Metrics that are read at a scrape: of each process, of a worker and of the instance. */
+
 type Labels = Record<string, string | number>;
 export const NO_LABELS: Labels = {};
 /** Metrics by name: what they are, and their value, or a value for each set of labels. */
