@@ -10,7 +10,7 @@ export const ELEMENT_BYTES: usize = 16;
 export const MAX_ELEMENTS: u32 = MAX_KEYS;
 /** Misses of a batch, 8 bytes each: u32 index of the element, u32 offset in the output. */
 export const GAPS: usize = ELEMENTS + 0x4000;
-/** Hashes of the ids of a batch's hits, u64 each. */
+/** Hashes of the keys of a batch, then of the ids of its hits, u64 each. */
 export const HASHES: usize = GAPS + 0x2000;
 /** Space for one 64-bit integer an element, for numbers written with a fraction or an exponent. */
 export const NUMBERS: usize = HASHES + 0x2000;
