@@ -44,7 +44,7 @@ const log = (sentence: string) => ending.signal.aborted || console.log(sentence)
 onStopSignals(
   ['SIGINT', 'SIGTERM', 'SIGHUP'],
   () => end(0, 'Ending.'),
-  // the guards then stop the servers and remove their files
+  // the guard then stops the servers and removes their files
   () => process.exit(1),
 );
 // the terminal or the reader of a pipe may close first

@@ -24,7 +24,7 @@ export async function ownServer(
   let kept: (Order & { folder: string }) | undefined;
   const first = await startOnFreePort(async (port) => {
     kept = await orderFor(port);
-    // its guard would remove the folder at its first exit
+    // the folder would be removed at its first exit
     const { folder: _, ...order } = kept;
     return order;
   }, ready);
