@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../../src/errors.ts';
 import { EXAMPLE_HOTEL, type Hotel } from '../../../src/hotels/hotel.ts';
-import { failures, notModified, type SuccessKind, success } from './responses.ts';
+import { failures, type Kind, notModified, ref, refs, success } from './responses.ts';
 import { ChangesParameters, ListParameters, PathId, plain, RegistryId, RequestId } from './schemas.ts';
 
 type Json = Record<string, unknown>;
@@ -12,7 +12,7 @@ export interface Operation {
   tag: 'Hotels' | 'Channel' | 'Mirror' | 'Registry' | 'Key';
   summary: string;
   description: string;
-  kind: SuccessKind;
+  kind: keyof typeof KINDS;
   /** true: requires the scope `registry` */
   isScoped?: boolean;
   /** query or path parameters of a GET */
@@ -22,20 +22,6 @@ export interface Operation {
   /** errors besides those of all operations, of its kind and of its scope */
   errors?: ErrorCode[];
 }
-
-/** Errors of all operations by GET. */
-const OF_GET: ErrorCode[] = ['bodyNotAllowed', 'hostInvalid'];
-/** Errors of a kind of operations. */
-const OF_KIND: Record<SuccessKind, ErrorCode[]> = {
-  list: OF_GET,
-  changes: OF_GET,
-  key: OF_GET,
-  single: [...OF_GET, 'hotelNotFound'],
-  batch: [
-    ...(['bodyNotJson', 'hostInvalid', 'framingAmbiguous', 'bodyTooSlow', 'bodyTooLarge'] as const),
-    'contentEncodingNotSupported',
-  ],
-};
 
 const NARROW_KEY = {
   id: 'key_1h7s9d4k',
@@ -55,18 +41,55 @@ export const KEY = {
   rate_limit: { requests: 600, window_seconds: 60 },
 };
 
-/** Examples of the bodies of successes, made of a hotel. */
-const EXAMPLES: Record<SuccessKind, (hotel: Hotel) => unknown> = {
-  list: (hotel) => [hotel],
-  batch: (hotel) => [hotel],
-  single: (hotel) => hotel,
-  changes: (hotel) => ({
-    changes: [{ id: hotel.id, hotel }],
-    next: 'M38nwG36WzEsIlhtaHFybm1TaXMyeSIsMjA0ODEsIjQ2MTE2ODYwMTg0MjczODg2NzkiLDAsbnVsbCxudWxsLDEsMF0',
-    more: false,
-  }),
-  key: ({ registry_id }) => (registry_id === null ? NARROW_KEY : KEY),
-};
+const HOTEL = ref('schemas', 'Hotel');
+const HOTELS = { type: 'array', items: HOTEL };
+/** Errors of all operations by GET. */
+const OF_GET = ['bodyNotAllowed', 'hostInvalid'] as const;
+/** Kinds of operations. `example`: the body of a success, made of a hotel. */
+const KINDS = {
+  list: {
+    description: 'The page, empty after the end of the list. `Link` names the next one, if there is one',
+    schema: HOTELS,
+    headers: refs('ETag', 'Link'),
+    errors: OF_GET,
+    example: (hotel) => [hotel],
+  },
+  single: {
+    description: 'The hotel',
+    schema: HOTEL,
+    headers: refs('ETag'),
+    errors: [...OF_GET, 'hotelNotFound'],
+    example: (hotel) => hotel,
+  },
+  batch: {
+    description: 'The hotels found, in the order of the request. A repeated id is answered once',
+    schema: HOTELS,
+    headers: {},
+    errors: [
+      ...(['bodyNotJson', 'hostInvalid', 'framingAmbiguous', 'bodyTooSlow', 'bodyTooLarge'] as const),
+      'contentEncodingNotSupported',
+    ],
+    example: (hotel) => [hotel],
+  },
+  changes: {
+    description: 'The next changes, those of hotels that are gone first',
+    schema: ref('schemas', 'ChangePage'),
+    headers: refs('ETag', 'Link'),
+    errors: OF_GET,
+    example: (hotel) => ({
+      changes: [{ id: hotel.id, hotel }],
+      next: 'M38nwG36WzEsIlhtaHFybm1TaXMyeSIsMjA0ODEsIjQ2MTE2ODYwMTg0MjczODg2NzkiLDAsbnVsbCxudWxsLDEsMF0',
+      more: false,
+    }),
+  },
+  key: {
+    description: 'The rights and limits of the key',
+    schema: ref('schemas', 'Key'),
+    headers: refs('ETag'),
+    errors: OF_GET,
+    example: ({ registry_id }) => (registry_id === null ? NARROW_KEY : KEY),
+  },
+} satisfies Record<string, Kind & { example: (hotel: Hotel) => unknown }>;
 
 const SCOPED = 'Requires a key with the `registry` scope.';
 const LEFT_OUT = 'Ids without a hotel are left out of the response.';
@@ -198,14 +221,15 @@ export const parameters = {
     schema: { type: 'string' },
   },
 };
-const REQUEST_ID_PARAMETER = { $ref: '#/components/parameters/RequestId' };
-const IF_NONE_MATCH_PARAMETER = { $ref: '#/components/parameters/IfNoneMatch' };
+const REQUEST_ID_PARAMETER = ref('parameters', 'RequestId');
+const IF_NONE_MATCH_PARAMETER = ref('parameters', 'IfNoneMatch');
 
 /** Returns the paths of the document with the operations. */
 export function paths(): Record<string, object> {
   const described = operations.map((operation): [path: string, object] => {
-    const { path, operationId, tag, summary, description, kind, isScoped, body, errors = [] } = operation;
-    const example = EXAMPLES[kind];
+    const { path, operationId, tag, summary, description, isScoped, body, errors = [] } = operation;
+    const kind = KINDS[operation.kind];
+    const { example } = kind;
     const examples = {
       scoped: { summary: 'With the registry scope', value: example(hotel) },
       ...(!isScoped && {
@@ -213,7 +237,7 @@ export function paths(): Record<string, object> {
       }),
     };
     const common = { operationId, tags: [tag], summary, description };
-    const all = failures([...errors, ...(isScoped ? (['forbidden'] as const) : []), ...OF_KIND[kind]]);
+    const all = failures([...errors, ...(isScoped ? (['forbidden'] as const) : []), ...kind.errors]);
     const ok = success(kind, examples);
     if (!body) {
       const given = [...(operation.parameters ?? []), IF_NONE_MATCH_PARAMETER, REQUEST_ID_PARAMETER];
@@ -228,7 +252,7 @@ export function paths(): Record<string, object> {
       description: 'At most 1 MiB. Duplicates count towards the limit of ids',
       content: {
         'application/json': {
-          schema: { $ref: `#/components/schemas/${schema}` },
+          schema: ref('schemas', schema),
           examples: { some: { summary: 'Two ids; no hotel has the second', value } },
         },
       },

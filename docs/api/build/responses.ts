@@ -2,7 +2,7 @@ import { type ErrorCode, publicErrors } from '../../../src/errors.ts';
 import { MAX_KEYS } from '../../../src/wasm/constants.ts';
 import { plain, RequestId } from './schemas.ts';
 
-const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 const header = (description: string, schema: object, example: unknown, required = true) => ({
   description,
   required,
@@ -72,50 +72,37 @@ export const headers = {
 };
 
 /** Returns references to these headers. */
-const refs = (...names: (keyof typeof headers)[]) =>
+export const refs = (...names: (keyof typeof headers)[]) =>
   Object.fromEntries(names.map((name) => [name, ref('headers', name)]));
 const COMMON_HEADERS = refs('x-request-id', 'Cache-Control', 'Vary');
 /** Headers of the responses to a key with a rate limit. */
 const OF_KEYS = refs('RateLimit', 'RateLimit-Policy');
 
-const hotel = ref('schemas', 'Hotel');
-/** Kinds of successful responses, with the headers that others lack. */
-const SUCCESSES = {
-  list: {
-    description: 'The page, empty after the end of the list. `Link` names the next one, if there is one',
-    own: refs('ETag', 'Link'),
-    schema: { type: 'array', items: hotel },
-  },
-  single: { description: 'The hotel', own: refs('ETag'), schema: hotel },
-  batch: {
-    description: 'The hotels found, in the order of the request. A repeated id is answered once',
-    own: {},
-    schema: { type: 'array', items: hotel },
-  },
-  changes: {
-    description: 'The next changes, those of hotels that are gone first',
-    own: refs('ETag', 'Link'),
-    schema: ref('schemas', 'ChangePage'),
-  },
-  key: { description: 'The rights and limits of the key', own: refs('ETag'), schema: ref('schemas', 'Key') },
-};
-export type SuccessKind = keyof typeof SUCCESSES;
+/** Kind of an operation. */
+export interface Kind {
+  /** of its successful response */
+  description: string;
+  schema: object;
+  /** headers of its 200 and 304 that others lack */
+  headers: Record<string, object>;
+  /** errors of these operations, besides those of all */
+  errors: readonly ErrorCode[];
+}
 
 /** Describes the successful response of an operation. */
-export function success(kind: SuccessKind, examples: object): object {
-  const { description, own, schema } = SUCCESSES[kind];
+export function success({ description, headers, schema }: Kind, examples: object): object {
   return {
     description,
-    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...refs('Content-Encoding'), ...own },
+    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...refs('Content-Encoding'), ...headers },
     content: { 'application/json': { schema, examples } },
   };
 }
 
 /** Describes the 304 of a GET. */
-export function notModified(kind: SuccessKind): object {
+export function notModified({ headers }: Kind): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
-    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...SUCCESSES[kind].own },
+    headers: { ...COMMON_HEADERS, ...OF_KEYS, ...headers },
   };
 }
 
