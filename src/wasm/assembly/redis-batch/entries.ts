@@ -22,8 +22,7 @@ import {
   setId,
 } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { isAbsence, keepAbsence } from './values';
-import { isOutdated, newestChange } from './window';
+import { isAbsence, isOutdated, keepAbsence, newestChange } from './values';
 
 /**
  * While the local cache is full, one of this number of entries is stored. Most entries of a large data set are evicted before

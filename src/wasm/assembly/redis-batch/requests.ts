@@ -1,11 +1,25 @@
-/** First two steps of what a lookup missed: to the MGET of pointers, and from the pointers to the MGET of entries. */
+/**
+ * First two steps of what a lookup missed: to the MGET of pointers, and from the pointers to the MGET of entries. The commands are
+ * RESP2 (redis.io/docs/latest/develop/reference/protocol-spec).
+ */
 
 import { LABEL_AT } from '../../../hotels/entry-layout';
 import { GAP_BYTES } from '../arena/lookup';
 import { isSame, MAX_KEY_BYTES } from '../arena/record';
 import { hashOf } from '../hash';
-import { ELEMENT_BYTES, ELEMENTS, GAPS, PLACES, REPLY, RESULT, SCRATCH, SEEN, SEEN_SLOTS } from '../layout';
-import { addKey, beginCommand, commandLength } from './command';
+import {
+  COMMAND,
+  ELEMENT_BYTES,
+  ELEMENTS,
+  GAPS,
+  PLACES,
+  PREFIX,
+  REPLY,
+  RESULT,
+  SCRATCH,
+  SEEN,
+  SEEN_SLOTS,
+} from '../layout';
 import {
   keyLengthOf,
   keyOf,
@@ -17,8 +31,7 @@ import {
   setKnownId,
 } from './pending-keys';
 import { copyId, prefetch, rememberId } from './pointer-cache';
-import { isAbsence, keepAbsence } from './values';
-import { isOutdated } from './window';
+import { isAbsence, isOutdated, keepAbsence } from './values';
 
 /** Number of the namespace of hotels' own ids, which need no pointers. */
 const ID: u32 = 0;
@@ -29,7 +42,14 @@ const ID: u32 = 0;
 const REFRESH_ONE_OF: u32 = 64;
 const POINTER_MARK: u8 = 0x3e;
 
+/** `$4\r\nMGET` as a little-endian number */
+// biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
+const MGET: u64 = 0x5445474d0a0d3424;
+const LINE_END: u16 = 0x0a0d;
+
 let batches: u32 = 0;
+/** of the command */
+let end: usize = COMMAND;
 
 /**
  * Writes the table of the keys that the last lookup missed, each once with its place among the hits, and the MGET of their
@@ -158,4 +178,41 @@ export function requestEntries(
   store<u32>(RESULT, absent, 8);
   store<u32>(RESULT, invalid, 12);
   return named;
+}
+
+function writeNumber(mark: u8, number: u32): void {
+  store<u8>(end, mark);
+  end++;
+  let divisor: u32 = 1;
+  while (number / divisor >= 10) divisor *= 10;
+  for (; divisor > 0; divisor /= 10) {
+    store<u8>(end, <u8>(0x30 + ((number / divisor) % 10)));
+    end++;
+  }
+  store<u16>(end, LINE_END);
+  end += 2;
+}
+
+/** Begins a command for `keys` keys. */
+function beginCommand(keys: u32): void {
+  end = COMMAND;
+  writeNumber(0x2a, keys + 1);
+  store<u64>(end, MGET);
+  store<u16>(end, LINE_END, 8);
+  end += 10;
+}
+
+/** Appends a key, preceded by the `prefixLength` bytes at PREFIX. */
+function addKey(prefixLength: u32, key: usize, length: u32): void {
+  writeNumber(0x24, prefixLength + length);
+  memory.copy(end, PREFIX, prefixLength);
+  end += prefixLength;
+  memory.copy(end, key, length);
+  end += length;
+  store<u16>(end, LINE_END);
+  end += 2;
+}
+
+function commandLength(): u32 {
+  return <u32>(end - COMMAND);
 }
