@@ -69,15 +69,8 @@ beforeEach(() => {
   repository = new FakeRepository();
   redis = openRedisBatch(1024 ** 2);
   reader = new HotelReader({
-    ...{
-      repository,
-      redisCache: redis.cache,
-      redisBatch: redis.reader,
-      window: redis.window,
-      local: redis.local,
-      sizes: new HotelSizes(),
-      eventLoop: new EventLoop(),
-    },
+    ...{ repository, redisCache: redis.cache, redisBatch: redis.reader, window: redis.window },
+    ...{ local: redis.local, sizes: new HotelSizes(), eventLoop: new EventLoop() },
     ...{ isCurrent: () => true, collections: undefined, mayServeAnyAge: () => false, count: () => {} },
   } as never);
 });
@@ -120,7 +113,7 @@ const KEYS_OF_A: [Namespace, string][] = [
 async function fromRedis(namespace: Namespace, key: string) {
   // it stores nothing here
   redis.may.read = false;
-  return nameOf((await redis.reader.read(namespace, [key]))[0]);
+  return nameOf((await redis.read(namespace, [key]))[0]);
 }
 
 it('a hotel whose certification flips is taken from either cache without a query, also when the clock goes back', async () => {
@@ -157,6 +150,12 @@ it.each(NO_HOTELS)('a hotel to be encoded again from %s is read from PostgreSQL'
   redis.store.stored.set('p:h:a', changed);
   repository.rows = [NEW];
   expect(await load('id', 'a')).toBe('new');
+});
+
+it('a lookup behind a read of Redis does not read it again', async () => {
+  await redis.cache.fill([hotel(A)]);
+  expect(await reader.load('id', ['a'], '', null, false)).toEqual([null]);
+  expect(repository.queries).toEqual(['id a']);
 });
 
 describe('a load', () => {
@@ -217,17 +216,14 @@ describe('a load', () => {
   });
 });
 
-it.each(KEYS_OF_A)(
-  'an absence that was read before an insert is used nowhere behind it: by %s',
-  async (namespace, key) => {
-    const end = await begin(namespace, key);
-    change(NEW, KEYS_OF_A);
-    await end();
-    expect(redis.local.find(namespace, key)).not.toBe(ABSENT);
-    // it stands in Redis with its label
-    const name = redis.cache.prefixOf(namespace) + key;
-    expect(redis.store.stored.get(name)).toEqual(encodeAbsence(namespace, key, BEFORE));
-    expect(await fromRedis(namespace, key)).toBeUndefined();
-    expect(await load(namespace, key)).toBe('new');
-  },
-);
+it.each(KEYS_OF_A)('an absence of before an insert is not used later: by %s', async (namespace, key) => {
+  const end = await begin(namespace, key);
+  change(NEW, KEYS_OF_A);
+  await end();
+  expect(redis.local.find(namespace, key)).not.toBe(ABSENT);
+  // it stands in Redis with its label
+  const name = redis.cache.prefixOf(namespace) + key;
+  expect(redis.store.stored.get(name)).toEqual(encodeAbsence(namespace, key, BEFORE));
+  expect(await fromRedis(namespace, key)).toBeUndefined();
+  expect(await load(namespace, key)).toBe('new');
+});

@@ -51,7 +51,7 @@ export class HotelLoader {
   }
 
   /** Loads the hotels of these keys. Returns for each key the load that looked for it. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
+  async load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Load[]> {
     const loads = await this.#join(namespace, keys, owner);
     // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated
     const outdated = keys.filter((key, i) => this.#isOutdated(loads[i]!.byKey.get(key) ?? null));
@@ -66,7 +66,7 @@ export class HotelLoader {
   }
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
-  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Load[]> {
+  async #join(namespace: Namespace, keys: readonly string[], owner: string): Promise<Load[]> {
     const joined = keys.map((key) => this.#inFlight.get(KEY_PREFIX[namespace] + key));
     const own = keys.filter((_, i) => !joined[i]);
     const started = own.length > 0 ? this.#share(namespace, own, owner) : undefined;
@@ -77,7 +77,7 @@ export class HotelLoader {
     return found.map((load) => load ?? again!);
   }
 
-  #share(namespace: Namespace, keys: string[], owner: string): Promise<Load> {
+  #share(namespace: Namespace, keys: readonly string[], owner: string): Promise<Load> {
     const names = keys.map((key) => KEY_PREFIX[namespace] + key);
     return this.#inFlight.share(names, this.query(namespace, keys, owner, null));
   }
@@ -86,7 +86,12 @@ export class HotelLoader {
    * Loads the hotels of these keys that are in the collection (null: of all hotels) by a query of its own. Filling
    * Redis with hits and absences goes on in the background. What is not in a collection is no absence. Throws `Unavailable`.
    */
-  async query(namespace: Namespace, keys: string[], owner: string, collection: string | null): Promise<Load> {
+  async query(
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+    collection: string | null,
+  ): Promise<Load> {
     const { repository, count } = this.#options;
     const beganMs = monotonicMs();
     const { entries, label, isOfHistory } = await repository.load(namespace, keys, owner, collection);
@@ -105,7 +110,7 @@ export class HotelLoader {
   }
 
   /** Stores what was read. Values in Redis are not compared here: a reader compares the label. */
-  #fillRedis(namespace: Namespace, keys: string[], { byKey, label, isOfHistory }: Load): void {
+  #fillRedis(namespace: Namespace, keys: readonly string[], { byKey, label, isOfHistory }: Load): void {
     const { redisCache } = this.#options;
     if (!redisCache || !isOfHistory()) return;
     const absent = keys.filter((key) => !byKey.has(key));

@@ -1,9 +1,10 @@
 import type { CollectionMembers } from '../collections/collection-members.ts';
 import type { Collections } from '../collections/collections.ts';
+import { isTimeout } from '../errors.ts';
 import { encodeInTurns, entryAt } from '../hotels/encode.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
-import type { Namespace } from '../hotels/namespace.ts';
+import { mayExist, type Namespace } from '../hotels/namespace.ts';
 import { wallMs } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
@@ -11,6 +12,13 @@ import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
+/**
+ * Maximum number of keys that are looked up with those of other requests: beyond, finding the common ones costs more than
+ * reading them twice.
+ */
+export const MAX_JOINED = 100;
+/** Number of hotels in a lookup above which a timeout is put down to their size. */
+const MIN_TYPICAL = 8;
 /** Load of no keys. */
 const NO_LOAD = Promise.resolve();
 
@@ -28,8 +36,9 @@ interface HotelReaderOptions extends HotelLoaderOptions {
 }
 
 /**
- * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration are looked up
- * together, in Redis (twice with pointers) and then in PostgreSQL by one query. Loads in flight are shared.
+ * Reads hotels through Redis and falls back to PostgreSQL. Up to MAX_JOINED keys of a request are looked up with those of the same
+ * event-loop iteration, in Redis (twice with pointers) and then in PostgreSQL by one query; more of them alone and at once.
+ * Loads in flight are shared.
  */
 export class HotelReader {
   readonly loader: HotelLoader;
@@ -39,41 +48,46 @@ export class HotelReader {
   constructor(options: HotelReaderOptions) {
     this.#options = options;
     this.loader = new HotelLoader(options);
-    this.#batcher = new LoadBatcher(
-      async (namespace, keys, owner, collection) =>
-        collection === null
-          ? this.#read(namespace, keys, owner)
-          : this.#readWithin(collection, namespace, keys, owner),
-      options.sizes,
-      () => options.repository.contended,
-    );
+    const read = this.#read.bind(this);
+    this.#batcher = new LoadBatcher(read, options.sizes, () => options.repository.contended);
   }
 
   /**
    * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. `owner` is an API key, or
-   * '' for the service itself. `joins`: see `LoadBatcher`. Throws `Unavailable`.
+   * '' for the service itself. With `readsRedis` the keys are looked up alone, however few: false if Redis has just been read and
+   * has none of them. Throws `Unavailable`.
    */
   async load(
     namespace: Namespace,
     keys: readonly string[],
     owner: string,
     collection: string | null = null,
-    joins?: boolean,
+    readsRedis?: boolean,
   ): Promise<Found[]> {
-    if (collection === null) return this.#batcher.load(namespace, keys, owner, null, joins);
     const { collections } = this.#options;
-    const members = collections.members(collection);
+    const lookUp = async (within: string | null, members?: CollectionMembers): Promise<Found[]> => {
+      const may = (key: string) => mayExist(namespace, key) && members?.has(namespace, key) !== false;
+      const possible = keys.filter(may);
+      if (possible.length === 0) return keys.map(() => null);
+      const isJoined = readsRedis === undefined && possible.length <= MAX_JOINED;
+      const { found, loaded } = await (isJoined
+        ? this.#batcher.join(namespace, possible, owner, within)
+        : this.#read(namespace, possible, owner, within, readsRedis));
+      const isMissing = (key: string) => !found.has(key);
+      if (possible.some(isMissing))
+        await loaded.catch((error) => {
+          if (possible.some(isMissing)) throw error;
+        });
+      return keys.map((key) => found.get(key) ?? null);
+    };
+    const members = collection === null ? undefined : collections.members(collection);
     if (members) {
-      const inside = keys.filter((key) => members.has(namespace, key));
-      const entries =
-        inside.length === 0 ? [] : await this.#batcher.load(namespace, inside, owner, null, joins);
+      const found = await lookUp(null, members);
       // else they have changed meanwhile
-      if (collections.members(collection) === members) {
-        const found = new Map(inside.map((key, i) => [key, entries[i]!]));
-        return keys.map((key) => this.#within(collection, members, found.get(key) ?? null));
-      }
+      if (collections.members(collection!) === members)
+        return found.map((entry) => this.#within(collection!, members, entry));
     }
-    return this.#batcher.load(namespace, keys, owner, collection, joins);
+    return lookUp(collection);
   }
 
   /** Returns true if a new lookup of this API key would wait in the queue of large hotels. */
@@ -88,86 +102,90 @@ export class HotelReader {
     return null;
   }
 
-  async #read(namespace: Namespace, keys: string[], owner: string): Promise<LookupResult> {
-    if (keys.length === 0) return { found: [], loaded: NO_LOAD };
-    const { local, isCurrent } = this.#options;
-    const mayReadRedis = isCurrent();
-    const found: (Found | undefined)[] = keys.map((key) => local.entryOf(namespace, key));
+  async #read(
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+    collection: string | null,
+    readsRedis = true,
+  ): Promise<LookupResult> {
+    if (collection !== null) return this.#readWithin(collection, namespace, keys, owner);
+    const { local, isCurrent, mayServeAnyAge } = this.#options;
+    const mayReadRedis = readsRedis && isCurrent();
+    const found: LookupResult['found'] = new Map();
+    for (const key of keys) {
+      const entry = local.entryOf(namespace, key);
+      if (entry) found.set(key, entry);
+    }
     await this.#update(found, owner);
-    if (mayReadRedis) await this.#fillFromRedis(found, namespace, keys, owner);
-    const missing = placesOf(found);
-    if (missing.length === 0) return { found, loaded: NO_LOAD };
-    const missed = missing.map((i) => keys[i]!);
+    const unknown = () => keys.filter((key) => !found.has(key));
+    if (mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
+    const missed = unknown();
+    if (missed.length === 0) return { found, loaded: NO_LOAD };
     const loaded = this.loader.load(namespace, missed, owner).then(
-      (loads) =>
-        missing.forEach((i, at) => {
-          found[i] = this.#take(namespace, missed[at]!, loads[at]!);
-        }),
+      (loads) => {
+        for (const [i, key] of missed.entries()) found.set(key, this.#take(namespace, key, loads[i]!));
+      },
       async (error) => {
-        if (!this.#options.mayServeAnyAge(error)) throw error;
-        await fill(found, keys, (unknown) => this.#lastKnown(namespace, unknown, owner, mayReadRedis));
-        if (found.includes(undefined)) throw error;
+        if (!mayServeAnyAge(error)) throw error;
+        // entries of any age, which are not stored
+        for (const key of missed) {
+          const known = local.lastKnown(namespace, key);
+          if (known !== undefined) found.set(key, known);
+        }
+        await this.#update(found, owner);
+        if (!mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
+        if (unknown().length > 0) throw error;
       },
     );
-    return handled(found, loaded);
+    return this.#handled(keys, { found, loaded }, owner);
   }
 
   /** Reads hotels and members from PostgreSQL by one query: they are those of one moment. */
-  #readWithin(collection: string, namespace: Namespace, keys: string[], owner: string): LookupResult {
+  #readWithin(
+    collection: string,
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+  ): LookupResult {
     this.#options.collections.queries++;
-    const found: (Found | undefined)[] = new Array(keys.length).fill(undefined);
+    const found: LookupResult['found'] = new Map();
     const loaded = this.loader.query(namespace, keys, owner, collection).then((load) => {
-      for (const [i, key] of keys.entries()) {
-        const entry = load.byKey.get(key) ?? null;
-        found[i] = entry;
-        if (entry) this.#store(entry, load);
-      }
+      for (const key of keys) found.set(key, load.byKey.get(key) ?? null);
+      for (const entry of load.byKey.values()) this.#store(entry, load);
     });
-    return handled(found, loaded);
+    return this.#handled(keys, { found, loaded }, owner);
   }
 
-  /** Returns hotels of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
-  async #lastKnown(
+  async #readRedis(
     namespace: Namespace,
-    keys: string[],
+    keys: readonly string[],
     owner: string,
-    hasReadRedis: boolean,
-  ): Promise<(Found | undefined)[]> {
-    const known = keys.map((key) => this.#options.local.lastKnown(namespace, key));
-    await this.#update(known, owner);
-    if (!hasReadRedis) await this.#fillFromRedis(known, namespace, keys, owner);
-    return known;
-  }
-
-  async #fillFromRedis(
-    found: (Found | undefined)[],
-    namespace: Namespace,
-    keys: string[],
-    owner: string,
+    found: LookupResult['found'],
   ): Promise<void> {
     const { redisBatch, redisCache } = this.#options;
-    if (!redisBatch || !redisCache) return;
-    await fill(found, keys, async (unknownKeys) => {
-      const prefix = redisCache.prefixOf('id');
-      const read = await redisBatch.read(namespace, unknownKeys);
-      const updated = await this.#update(read, owner);
-      // otherwise each reader would encode them again; under another history their labels would be wrong
-      if (updated.length > 0 && redisCache.prefixOf('id') === prefix) void redisCache.fill(updated);
-      return read;
-    });
+    if (!redisBatch || !redisCache || keys.length === 0) return;
+    const prefix = redisCache.prefixOf('id');
+    const read: LookupResult['found'] = new Map();
+    await redisBatch.read(namespace, keys, read);
+    const updated = await this.#update(read, owner);
+    // otherwise each reader would encode them again; under another history their labels would be wrong
+    if (updated.length > 0 && redisCache.prefixOf('id') === prefix) void redisCache.fill(updated);
+    for (const [key, hotel] of read) found.set(key, hotel);
   }
 
-  /** Encodes the hotels again whose certification has flipped. Returns these. What is not the body of a hotel becomes undefined. */
-  async #update(found: (Found | undefined)[], owner: string): Promise<Entry[]> {
+  /** Encodes the hotels again whose certification has flipped. Returns these. What is not the body of a hotel is left out. */
+  async #update(found: LookupResult['found'], owner: string): Promise<Entry[]> {
     const { local, eventLoop } = this.#options;
     const nowMs = wallMs();
-    const flipped = [...found.keys()].filter((i) => found[i] && !found[i].isValidAt(nowMs));
+    const flipped: [string, Entry][] = [];
+    for (const [key, held] of found) if (held && !held.isValidAt(nowMs)) flipped.push([key, held]);
     const updated: Entry[] = [];
-    await encodeInTurns(flipped, owner, eventLoop, (i) => {
-      const held = found[i]!;
+    await encodeInTurns(flipped, owner, eventLoop, ([key, held]) => {
       const entry = entryAt(held, nowMs);
-      found[i] = entry;
+      found.delete(key);
       if (!entry) return held.bytes.length;
+      found.set(key, entry);
       local.replace(held, entry);
       updated.push(entry);
       return entry.bytes.length;
@@ -189,27 +207,12 @@ export class HotelReader {
     const { local, window } = this.#options;
     if (isOfHistory() && window.covers('id', entry.id, entry.label)) local.store(entry, beganMs);
   }
-}
 
-function handled(found: LookupResult['found'], loaded: Promise<void>): LookupResult {
-  // each caller that awaits it receives the rejection; this handler covers the case of no caller
-  loaded.catch(() => {});
-  return { found, loaded };
-}
-
-/** Returns the places of the keys that are not known. */
-function placesOf(found: readonly (Found | undefined)[]): number[] {
-  return [...found.keys()].filter((i) => found[i] === undefined);
-}
-
-/** Reads the keys that are not known. */
-async function fill(
-  found: (Found | undefined)[],
-  keys: readonly string[],
-  read: (keys: string[]) => Promise<(Found | undefined)[]>,
-): Promise<void> {
-  const missing = placesOf(found);
-  if (missing.length === 0) return;
-  const answers = await read(missing.map((i) => keys[i]!));
-  for (const [at, i] of missing.entries()) found[i] = answers[at];
+  #handled(keys: readonly string[], result: LookupResult, owner: string): LookupResult {
+    // each caller that awaits it receives the rejection; this handler covers the case of no caller
+    result.loaded.catch((error) => {
+      if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#options.sizes.wasTooMuch(owner);
+    });
+    return result;
+  }
 }

@@ -1,20 +1,16 @@
-import { clearTimer, monotonicMs, setTimer, type Timer } from '../lib/clock.ts';
+import { Unavailable } from '../errors.ts';
+import { clearTimer, monotonicMs, setTimer } from '../lib/clock.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** Sets the bytes that a lookup which has begun may still read. */
 type Hold = (bytes: number) => void;
 
-interface QueuedLookup {
-  lookUp: (hold: Hold) => Promise<void>;
-  expiry: Timer | undefined;
-  isExpired: boolean;
-}
-
 /** Lets lookups begin while those that have begun may read less than a number of bytes. The others wait, and their owners take turns. */
 export class LookupQueue {
   readonly #maxBytes: number;
   readonly #maxWaitMs: number;
-  readonly #waiting: WaitQueue<QueuedLookup>;
+  /** what begins a lookup, unless it has waited too long */
+  readonly #waiting: WaitQueue<() => void>;
   /** expected bytes of what those that have begun may still read */
   #begunBytes = 0;
 
@@ -34,39 +30,35 @@ export class LookupQueue {
     return this.#waiting.length === 0 && this.#begunBytes < this.#maxBytes;
   }
 
-  /** Returns the bytes of the lookups before a new one of this owner; other owners count by their shares. */
-  bytesBefore(owner: string): number {
-    return this.#waiting.sizeBefore(owner);
-  }
-
   /**
-   * Begins a lookup of this many bytes now or later. `lookUp` holds all of them until it calls `hold` or is over, and does not
-   * reject. `onExpiry` is called instead after the maximum wait.
+   * Resolves when it is the turn of a lookup that reads this many bytes, with a function that sets what it may still read: 0
+   * when it is over. Rejects with `Unavailable` after the maximum wait.
    */
-  append(owner: string, bytes: number, lookUp: QueuedLookup['lookUp'], onExpiry: () => void): void {
-    const item: QueuedLookup = { lookUp, expiry: undefined, isExpired: false };
-    if (this.#maxWaitMs < Infinity)
-      item.expiry = setTimer(() => {
-        item.isExpired = true;
-        onExpiry();
-      }, this.#maxWaitMs);
-    this.#waiting.append(owner, item, bytes, monotonicMs());
+  begin(owner: string, bytes: number): Promise<Hold> {
+    const { promise, resolve, reject } = Promise.withResolvers<Hold>();
+    let isExpired = false;
+    const expire = () => {
+      isExpired = true;
+      reject(new Unavailable('more large hotels wait than can be read in time', { rejection: 'overload' }));
+    };
+    const expiry = this.#maxWaitMs < Infinity ? setTimer(expire, this.#maxWaitMs) : undefined;
+    const begin = () => {
+      if (isExpired) return;
+      clearTimer(expiry);
+      this.#begunBytes += bytes;
+      let held = bytes;
+      resolve((left) => {
+        this.#begunBytes += left - held;
+        held = left;
+        this.#beginNext();
+      });
+    };
+    this.#waiting.append(owner, begin, bytes, monotonicMs());
     this.#beginNext();
+    return promise;
   }
 
   #beginNext(): void {
-    while (this.#waiting.length > 0 && this.#begunBytes < this.#maxBytes) {
-      const { item, size } = this.#waiting.shift()!;
-      if (item.isExpired) continue;
-      clearTimer(item.expiry);
-      this.#begunBytes += size;
-      let held = size;
-      const hold = (bytes: number) => {
-        this.#begunBytes += bytes - held;
-        held = bytes;
-        this.#beginNext();
-      };
-      void item.lookUp(hold).then(() => hold(0));
-    }
+    while (this.#waiting.length > 0 && this.#begunBytes < this.#maxBytes) this.#waiting.shift()!.item();
   }
 }

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { VIEWS, type View } from '../hotels/entry.ts';
+import { PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import { OK } from '../wasm/constants.ts';
 import { NOW_MS } from './arena/arena.fixture.ts';
 import { HostileRedis, hotels, LONG, oneOf, random, SMALL, seedRandom } from './hostile-redis.fixture.ts';
 import { localCacheIn } from './local-cache.fixture.ts';
 import { CacheMemory } from './memory.ts';
-import { PartialResponse } from './partial-response.ts';
 import { RedisBatchReader } from './redis-batch/redis-batch.ts';
 
 /** Bytes that are compared at both ends of each part: what is written beyond a part begins there. */
@@ -87,7 +88,7 @@ function complete(namespace: Namespace, keys: readonly string[], body: Buffer, v
     answered += found.length;
   };
   const lookup = local.gatherBody(namespace, body, view, true)!;
-  running.push(reader.complete(namespace, lookup, view, finish) ?? Promise.resolve());
+  if (lookup.status === OK) running.push(reader.complete(namespace, lookup, view, finish));
   expectChanged('input', 'prefix', 'scratch', 'command', 'output', 'arena');
 }
 
@@ -115,7 +116,7 @@ function take(step: (typeof STEPS)[number]): void {
     elements.splice(random(90), random(3), oneOf(ODD));
     arena.gather(namespace, body(oneOf(ENDS)), oneOf(VIEWS), NOW_MS);
   }
-  if (step === 'read') running.push(reader.read(namespace, keys));
+  if (step === 'read') running.push(reader.read(namespace, keys, new Map()));
   if (step === 'late' && random(4) === 0) redis.late();
   if (step === 'complete') complete(namespace, keys, body(']}'), oneOf(VIEWS));
   else if (step === 'reply') redis.takeReply(expectReplyTaken);

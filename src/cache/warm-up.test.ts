@@ -65,19 +65,14 @@ async function warmed(of: Partial<typeof USUAL>): Promise<[number, string]> {
 }
 
 const ALL = [IDS.length, 'complete'];
-const TOO_LATE = 'late';
 const idsOf = (count: number) => Array.from({ length: count }, (_, i) => String(i).padStart(5, '0'));
 
 it.each<[string, Partial<typeof USUAL>, unknown]>([
   ['loads every hotel, and none twice', {}, ALL],
   ['of an empty list is complete', { ids: [] }, [0, 'complete']],
-  [
-    'goes on if a twentieth of the list took a second',
-    { ids: idsOf(10_640), loadMs: 1_050 },
-    [10_640, 'complete'],
-  ],
+  ['goes on if a twentieth took a second', { ids: idsOf(10_640), loadMs: 1_050 }, [10_640, 'complete']],
   ['ends if less took a second', { ids: idsOf(10_641), loadMs: 1_050 }, [532, 'long list']],
-  ['waits until its time is over', { isCurrent: () => false }, [0, TOO_LATE]],
+  ['waits until its time is over', { isCurrent: () => false }, [0, 'late']],
   ['that fails reports why', { failing: 3 }, [532, 'failed: invalid page in block 7']],
 ])('a warm-up %s', async (_, of, expected) => {
   expect(await warmed(of)).toEqual(expected);

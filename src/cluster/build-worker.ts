@@ -22,7 +22,7 @@ import { changesOperation } from '../http/changes-handler.ts';
 import { CompressedPages } from '../http/compression.ts';
 import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { keyOperation } from '../http/key-handler.ts';
-import { LargeBatches } from '../http/large-batches.ts';
+import { Misses } from '../http/misses.ts';
 import { hotelOperations } from '../http/operations.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
@@ -155,11 +155,11 @@ export function buildWorker(
     sizes,
   );
   const { access } = pipeline;
-  const large = new LargeBatches({ reader, collections, access });
+  const misses = new Misses({ reader, redisBatch, collections, sizes, access });
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = [
     ...hotelOperations(
-      { local, redisBatch, reader, pageIndex, collections, large, access, eventLoop, sizes },
+      { local, misses, pageIndex, collections, access, eventLoop, sizes },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { encodeHotel } from './encode.ts';
 import { type Entry, VIEWS, type View } from './entry.ts';
-import { type Body, EMPTY_ARRAY, fillGaps, LargeBody } from './json-array.ts';
+import { type Body, EMPTY_ARRAY, LargeBody, PartialResponse } from './json-array.ts';
 import { rowOf } from './row.fixture.ts';
 
 const entryOf = (i: number, size: number) =>
@@ -29,7 +29,10 @@ it.each(VIEWS)('joins hotels in one piece or, if they are large, piece by piece 
     [200, 50_000],
   ] as const) {
     const entries = Array.from({ length: count }, (_, i) => entryOf(i, i % 7 === 0 ? 60_000 : size));
-    const body = fillGaps(EMPTY_ARRAY, new Array(count + 2).fill(1), [...entries, null, undefined], view);
+    const body = new PartialResponse(EMPTY_ARRAY, [], new Array(count + 2).fill(1)).complete(
+      [...entries, null, undefined],
+      view,
+    );
     expect(body instanceof LargeBody).toBe(count > 100);
     expect(textOf(body, 100_000) === asJson(entries, view)).toBe(true);
   }
@@ -52,7 +55,8 @@ it.each([
     } else hits += `${entry.body('full')},`;
   }
   const array = Buffer.from(`[${hits.slice(0, -1)}]`);
-  const body = fillGaps(array, places, found, 'full');
+  const keys = found.map(({ id }) => id);
+  const body = new PartialResponse(array, keys, places).complete(found, 'full');
   expect(body).toBeInstanceOf(LargeBody);
   for (const takes of [1_000_000, 3_333]) expect(textOf(body, takes) === asJson(entries, 'full')).toBe(true);
 });

@@ -54,56 +54,69 @@ export class LargeBody {
   }
 }
 
-/**
- * Inserts the bodies of the hotels found into the array `hits` (`[body,body,…]`), which may be changed. `places` are the
- * ascending offsets for each body and a comma. The bytes are valid until the next response is assembled, a `LargeBody` for
- * longer.
- */
-export function fillGaps(
-  hits: Buffer,
-  places: readonly number[],
-  found: readonly (Found | undefined)[],
-  view: View,
-): Body {
-  const parts = partsOf(hits, places, found);
-  const body = new LargeBody(parts, view);
-  if (body.length > MAX_RESPONSE_BYTES) return body;
-  if (body.length >= area.length)
-    area = Buffer.allocUnsafe(Math.min(MAX_RESPONSE_BYTES, 2 * body.length) + 1);
-  let at = 0;
-  for (const part of parts) {
-    if (part instanceof Entry) {
-      at = part.copyBody(view, area, at);
-      area[at++] = COMMA;
-    } else {
-      area.set(part, at);
-      at += part.length;
-    }
-  }
-  // the bracket replaces the last comma; an empty array has none
-  if (at === 1) at++;
-  area[at - 1] = CLOSE;
-  return area.subarray(0, at);
-}
+/** Array of hotels of which some are still missing. */
+export class PartialResponse {
+  /** missing keys: distinct, in the requested order */
+  readonly keys: readonly string[];
+  /** true if the missing hotels may be too large to be read at once */
+  readonly isLarge: boolean;
+  readonly #hits: Buffer;
+  readonly #places: readonly number[];
 
-/** Returns the parts of the array that `fillGaps` returns. */
-function partsOf(
-  hits: Buffer,
-  places: readonly number[],
-  found: readonly (Found | undefined)[],
-): (Uint8Array | Entry)[] {
-  const parts: (Uint8Array | Entry)[] = [];
-  let taken = 0;
-  for (const [i, entry] of found.entries()) {
-    if (!entry) continue;
-    const end = places[i]!;
-    if (end > taken) parts.push(hits.subarray(taken, end));
-    // a hotel follows the last hit
-    if (end === hits.length) hits[end - 1] = COMMA;
-    taken = end;
-    parts.push(entry);
+  /** Takes the array `[body,body,…]`, which may be changed; `places[i]` is the offset in it for the body of `keys[i]` and a comma. */
+  constructor(hits: Buffer, keys: readonly string[], places: readonly number[], isLarge = false) {
+    this.#hits = hits;
+    this.keys = keys;
+    this.#places = places;
+    this.isLarge = isLarge;
   }
-  const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
-  if (hitsEnd > taken) parts.push(hits.subarray(taken, hitsEnd));
-  return parts;
+
+  /** Size of what is not missing. */
+  get hitsBytes(): number {
+    return this.#hits.length;
+  }
+
+  /**
+   * Returns the whole array. `found[i]` is the hotel of `keys[i]`, undefined or null if there is none. The bytes are valid until
+   * the next response is assembled, a `LargeBody` for longer.
+   */
+  complete(found: readonly (Found | undefined)[], view: View): Body {
+    const parts = this.#partsOf(found);
+    const body = new LargeBody(parts, view);
+    if (body.length > MAX_RESPONSE_BYTES) return body;
+    if (body.length >= area.length)
+      area = Buffer.allocUnsafe(Math.min(MAX_RESPONSE_BYTES, 2 * body.length) + 1);
+    let at = 0;
+    for (const part of parts) {
+      if (part instanceof Entry) {
+        at = part.copyBody(view, area, at);
+        area[at++] = COMMA;
+      } else {
+        area.set(part, at);
+        at += part.length;
+      }
+    }
+    // the bracket replaces the last comma; an empty array has none
+    if (at === 1) at++;
+    area[at - 1] = CLOSE;
+    return area.subarray(0, at);
+  }
+
+  #partsOf(found: readonly (Found | undefined)[]): (Uint8Array | Entry)[] {
+    const hits = this.#hits;
+    const parts: (Uint8Array | Entry)[] = [];
+    let taken = 0;
+    for (const [i, entry] of found.entries()) {
+      if (!entry) continue;
+      const end = this.#places[i]!;
+      if (end > taken) parts.push(hits.subarray(taken, end));
+      // a hotel follows the last hit
+      if (end === hits.length) hits[end - 1] = COMMA;
+      taken = end;
+      parts.push(entry);
+    }
+    const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
+    if (hitsEnd > taken) parts.push(hits.subarray(taken, hitsEnd));
+    return parts;
+  }
 }

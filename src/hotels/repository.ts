@@ -51,7 +51,7 @@ export class HotelRepository {
   /** Loads the hotels in a collection (null: of all hotels) with one of these keys, by one query. Throws `Unavailable`. */
   async load(
     namespace: Namespace,
-    keys: string[],
+    keys: readonly string[],
     owner: string,
     collection: string | null,
   ): Promise<LoadedHotels> {

@@ -1,27 +1,35 @@
-import { MAX_JOINED } from '../cache/load-batcher.ts';
-import { PartialResponse } from '../cache/partial-response.ts';
-import { publicErrors } from '../errors.ts';
+import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
+import { type ErrorCode, publicErrors } from '../errors.ts';
+import { PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { MAX_RESPONSE_BYTES } from '../wasm/constants.ts';
+import { OK } from '../wasm/constants.ts';
 import { MAX_UNSENT_MS, mayStillSee } from './access-control.ts';
 import { NEEDS_LOAD, type Pending } from './admission.ts';
-import { bodyErrorOf } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
-import { type HotelSources, loadHotels } from './hotel-sources.ts';
+import type { HotelSources, Way } from './misses.ts';
+
+const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = [
+  'idNotString',
+  'channelIdNotString',
+  'registryIdNotInteger',
+];
+/** Errors of bodies, by the negative of the status of a lookup. */
+const ERRORS: Record<Namespace, readonly (ErrorCode | undefined)[]> = {
+  id: [undefined, 'bodyNotJson', 'idsMissing', 'tooManyIds', 'idNotString'],
+  channel: [undefined, 'bodyNotJson', 'channelIdsMissing', 'tooManyChannelIds', 'channelIdNotString'],
+  registry: [undefined, 'bodyNotJson', 'registryIdsMissing', 'tooManyRegistryIds', 'registryIdNotInteger'],
+};
 
 /** Sends the hotels of the ids in a body, as `PostOperation.respond` does. */
 type SendBatch = (exchange: Exchange, namespace: Namespace, body: Uint8Array, mayLoad: boolean) => Pending;
 
 /** Returns what sends batches from these sources. */
-export function batches(sources: HotelSources): SendBatch {
-  const { access, local, redisBatch, collections, large, sizes } = sources;
-
+export function batches({ access, local, collections, misses, sizes }: HotelSources): SendBatch {
   return (exchange, namespace, body, mayLoad) => {
     const before = exchange.principal!;
     const { collection, keyId, view } = before;
     const beganMs = monotonicMs();
-    const maxHotels = sizes.atOnce(keyId, MAX_RESPONSE_BYTES);
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const members = collection === null ? undefined : (collections.members(collection) ?? null);
     const lookup = local.gatherBody(namespace, body, view, mayLoad, members);
@@ -31,40 +39,45 @@ export function batches(sources: HotelSources): SendBatch {
       const position = wrong.index === undefined ? '' : `\r\nx-error-position: ${wrong.index}`;
       return exchange.fail(publicErrors[wrong.error], position);
     }
-    const finish = (result: Uint8Array | PartialResponse, hotels: number): void | Promise<void> => {
+    const send = (whole: Uint8Array, hotels: number): void | Promise<void> => {
       exchange.hotels = hotels;
-      if (!(result instanceof PartialResponse)) {
-        sizes.note(keyId, hotels, result.length);
-        if (monotonicMs() - beganMs < MAX_UNSENT_MS) return exchange.ok(result, '');
-        // Redis was slow; its memory is used again meanwhile
-        const kept = Buffer.from(result);
-        return mayStillSee(access, exchange, before).then((may) => {
-          if (may) exchange.ok(kept, '');
-        });
-      }
-      if (exchange.over) return;
-      const { keys, isLarge, hitsBytes } = result;
-      sizes.note(keyId, hotels, hitsBytes);
-      const loading =
-        isLarge || keys.length > maxHotels
-          ? large.load(exchange, namespace, result)
-          : loadHotels(sources, exchange, namespace, keys, hitsBytes);
-      return loading.then((found) => {
-        if (!found) return;
-        for (const hotel of found) if (hotel) exchange.hotels++;
-        const body = result.complete(found, view);
-        sizes.note(keyId, exchange.hotels, body.length);
-        exchange.ok(body, '');
+      sizes.note(keyId, hotels, whole.length);
+      if (monotonicMs() - beganMs < MAX_UNSENT_MS) return exchange.ok(whole, '');
+      // Redis was slow; its memory is used again meanwhile
+      const kept = Buffer.from(whole);
+      return mayStillSee(access, exchange, before).then((may) => {
+        if (may) exchange.ok(kept, '');
       });
     };
-    const completed =
-      collection === null && lookup.misses > MAX_JOINED && lookup.misses <= maxHotels
-        ? redisBatch?.complete(namespace, lookup, view, finish, () => exchange.over)
-        : undefined;
-    if (completed) return completed;
-    if (lookup.misses === 0) return finish(lookup.output, lookup.hits);
-    // nothing of a batch that takes turns is read before its turn: a member may leave the collection meanwhile
-    const isWhole = collection !== null && lookup.misses > maxHotels;
-    return finish(lookup.takePartial(isWhole), isWhole ? 0 : lookup.hits);
+    const load = async (part: PartialResponse, hotels: number, way: Way): Promise<void> => {
+      if (exchange.over) return;
+      exchange.hotels = hotels;
+      sizes.note(keyId, hotels, part.hitsBytes);
+      const found = await misses.load(exchange, namespace, part.keys, way, part.hitsBytes);
+      if (!found) return;
+      for (const hotel of found) if (hotel) exchange.hotels++;
+      const whole = part.complete(found, view);
+      sizes.note(keyId, exchange.hotels, whole.length);
+      exchange.ok(whole, '');
+    };
+    if (lookup.misses === 0) return send(lookup.output, lookup.hits);
+    const way = misses.wayOf(exchange, lookup.misses, lookup.status !== OK);
+    // nothing of a batch that takes turns is read before its turn: it would be old, or a member may have left the collection
+    if (way === 'turns') return load(lookup.takePartial(true), 0, way);
+    if (way !== 'redis') return load(lookup.takePartial(), lookup.hits, way);
+    const finish = (result: Uint8Array | PartialResponse, hotels: number, isMore: boolean) => {
+      if (!(result instanceof PartialResponse)) return send(result, hotels);
+      return load(result, hotels, result.isLarge ? 'turns' : isMore ? 'lookup' : 'rest');
+    };
+    return misses.complete(namespace, lookup, view, finish, () => exchange.over);
   };
+}
+
+/** Returns the error of a batch's body, with the index of the first wrong element; undefined if it has none. */
+export function bodyErrorOf(
+  namespace: Namespace,
+  { status, wrongIndex }: BatchLookup,
+): { error: ErrorCode; index?: number | undefined } | undefined {
+  const error = ERRORS[namespace][-status];
+  return error && { error, index: OF_ELEMENTS.includes(error) ? wrongIndex : undefined };
 }

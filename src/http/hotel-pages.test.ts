@@ -6,7 +6,7 @@ import type { Body } from '../hotels/json-array.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import { type AnswerPage, hotelPages } from './hotel-pages.ts';
-import type { HotelSources } from './hotel-sources.ts';
+import type { HotelSources } from './misses.ts';
 
 const members: Record<string, string[]> = { first: ['a', 'b'], second: ['b', 'c'] };
 

@@ -1,8 +1,7 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
-import { PartialResponse } from '../cache/partial-response.ts';
 import { publicErrors } from '../errors.ts';
 import { pagesOf } from '../hotels/hotel-sizes.ts';
-import { type Body, EMPTY_ARRAY } from '../hotels/json-array.ts';
+import { type Body, EMPTY_ARRAY, PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Page } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -11,7 +10,7 @@ import { NEEDS_LOAD, type Pending } from './admission.ts';
 import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import { listTagOf } from './head.ts';
-import { type HotelSources, loadHotels } from './hotel-sources.ts';
+import type { HotelSources } from './misses.ts';
 import { readListQuery } from './query.ts';
 
 /** Age at which the ids of a page of a collection are not used. */
@@ -33,7 +32,7 @@ export function hotelPages(
   compressedPages: CompressedPages | undefined,
   answerPage: AnswerPage,
 ): (exchange: Exchange, query: string) => void | Promise<void> {
-  const { local, pageIndex, collections, sizes } = sources;
+  const { local, misses, pageIndex, collections, sizes } = sources;
 
   /** Returns true if a page from the local cache need not be compressed. */
   const mayBeSent = ({ encoding, principal }: Exchange, lookup: BatchLookup): boolean =>
@@ -78,7 +77,7 @@ export function hotelPages(
     };
     if (lookup?.misses === 0) return sendFound(() => lookup.output);
     const partial = lookup?.takePartial() ?? new PartialResponse(EMPTY_ARRAY, keys, [1]);
-    return loadHotels(sources, exchange, namespace, partial.keys, partial.hitsBytes).then((found) => {
+    return misses.load(exchange, namespace, partial.keys, 'lookup', partial.hitsBytes).then((found) => {
       if (!found) return;
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {

@@ -7,7 +7,7 @@ import { batches } from './batches.ts';
 import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import { type AnswerPage, hotelPages } from './hotel-pages.ts';
-import type { HotelSources } from './hotel-sources.ts';
+import type { HotelSources } from './misses.ts';
 import { decodeParameter, hasRegistryId, readRegistryId } from './query.ts';
 import { singleHotels } from './single-hotels.ts';
 

@@ -6,7 +6,7 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import { showMonotonic } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
-import type { HotelSources } from './hotel-sources.ts';
+import type { HotelSources } from './misses.ts';
 import { singleHotels } from './single-hotels.ts';
 
 const description = 'sea view '.repeat(1_000);
@@ -51,7 +51,9 @@ beforeEach(() => {
     collections: {
       members: () => ({ has: (_: string, id: string) => members.has(id), hasHash: () => true }),
     },
-    reader: { load: async (_: string, [key]: string[]) => [key === 'uncached' ? uncached : null] },
+    misses: {
+      load: async (_: Exchange, _of: string, [key]: string[]) => [key === 'uncached' ? uncached : null],
+    },
     access: { mayAnswerNow: () => may, mayStillAnswer: () => may ?? false },
   };
   send = singleHotels(sources as unknown as HotelSources);

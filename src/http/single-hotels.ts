@@ -11,7 +11,7 @@ import {
   mayCompress,
 } from './compression.ts';
 import type { Exchange } from './exchange.ts';
-import { type HotelSources, loadHotels } from './hotel-sources.ts';
+import type { HotelSources } from './misses.ts';
 
 /** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
 const MAX_AT_ONCE_BYTES = 2_048;
@@ -26,7 +26,7 @@ type SendHotel = (exchange: Exchange, namespace: Namespace, key: string | undefi
 
 /** Returns what sends single hotels from these sources. */
 export function singleHotels(sources: HotelSources): SendHotel {
-  const { local, collections, eventLoop, access } = sources;
+  const { local, misses, collections, eventLoop, access } = sources;
 
   /** Answers when it is the turn of the API key, if that may still read the hotel. */
   const whenItsTurn = (
@@ -50,7 +50,7 @@ export function singleHotels(sources: HotelSources): SendHotel {
   };
 
   const load = async (exchange: Exchange, namespace: Namespace, key: string, turn: Turn) => {
-    const found = await loadHotels(sources, exchange, namespace, [key]);
+    const found = await misses.load(exchange, namespace, [key]);
     if (!found) return;
     const [hotel] = found;
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);

@@ -87,14 +87,14 @@ describe('a window', () => {
 });
 
 describe('WebAssembly', () => {
-  const { memory, window, store, reader } = openRedisBatch();
+  const { memory, window, store, read } = openRedisBatch();
 
   /** Returns whether a hotel or absence with this label in Redis is used. */
   async function isUsed(namespace: Namespace, key: string, label: number): Promise<boolean> {
     const stored =
       namespace === 'id' ? hotel({ id: key, label }).bytes : encodeAbsence(namespace, key, label);
     store.stored.set(`p:${KEY_PREFIX[namespace]}${key}`, stored);
-    const [found] = await reader.read(namespace, [key]);
+    const [found] = await read(namespace, [key]);
     return found !== undefined;
   }
 

@@ -6,7 +6,7 @@ import { CacheArena } from '../../src/cache/arena/arena.ts';
 import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
-import { bodyErrorOf } from '../../src/http/batch-body.ts';
+import { bodyErrorOf } from '../../src/http/batches.ts';
 import {
   decodeParameter,
   hasRegistryId,

@@ -1,10 +1,9 @@
 import type { View } from '../../hotels/entry.ts';
 import { TAG_BYTES } from '../../hotels/entry-layout.ts';
-import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
+import { EMPTY_ARRAY, PartialResponse } from '../../hotels/json-array.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { NO_BODY, OK, TOO_LARGE } from '../../wasm/constants.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
-import { PartialResponse } from '../partial-response.ts';
 import { tagAt, tagStart } from './tag.ts';
 
 /**

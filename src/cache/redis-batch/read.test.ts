@@ -36,7 +36,7 @@ const hotel = (label: number, fields: Partial<HotelRow> = {}): Entry =>
 /** Reads the hotel by each of its keys; returns the labels, or what else is found. */
 async function readAll(): Promise<unknown[]> {
   const results = [];
-  for (const [namespace, key] of KEYS) results.push(...(await redis.reader.read(namespace, [key])));
+  for (const [namespace, key] of KEYS) results.push(...(await redis.read(namespace, [key])));
   return results.map((found) => (found === null ? null : found?.label));
 }
 
@@ -56,7 +56,7 @@ describe('hotels in Redis', () => {
   it('are not found by an id that they do not have any more', async () => {
     await redis.cache.fill([hotel(6, { channel_id: 'D' }), hotel(6, { id: 'none', channel_id: null })]);
     redis.store.stored.set('p:c:none', Buffer.from('>none'));
-    const found = await redis.reader.read('channel', ['C', 'D', 'none']);
+    const found = await redis.read('channel', ['C', 'D', 'none']);
     expect(found).toEqual([undefined, expect.anything(), undefined]);
   });
 
@@ -75,17 +75,17 @@ describe('hotels in Redis', () => {
 
 it('what Redis returned is kept in place of what the local cache holds, also while it is full', async () => {
   redis = openRedisBatch(MIB);
-  const { cache, reader, local } = redis;
+  const { cache, read, local } = redis;
   local.store(hotel(4));
   for (let i = 0; local.arena.hasRoom; i++) local.store(hotelOf({ id: `x${i}` }));
   await cache.fill([hotel(5), hotel(5, { id: 'other', channel_id: 'O', registry_id: '8' })]);
   expect(local.find('id', 'h')).toBeGreaterThan(0);
   local.storeAbsent('registry', '8');
-  await reader.read('id', ['h', 'other']);
+  await read('id', ['h', 'other']);
   const label = (key: string) => local.lastKnown('id', key)?.label;
   expect([label('h'), label('other')]).toEqual([5, undefined]);
   // by a key of which an absence is held
-  await reader.read('registry', ['8']);
+  await read('registry', ['8']);
   expect(label('other')).toBe(5);
 });
 
@@ -124,7 +124,7 @@ describe('absences in Redis', () => {
     ];
     for (const stored of [...wrong, ...others, value]) {
       redis.store.stored.set('p:c:C', stored);
-      expect(await redis.reader.read('channel', ['C'])).toEqual([stored === value ? null : undefined]);
+      expect(await redis.read('channel', ['C'])).toEqual([stored === value ? null : undefined]);
     }
   });
 });
@@ -145,7 +145,7 @@ describe('an invalid value', () => {
     redis.store.stored.set('p:h:h', forge(hotel(5).bytes));
     expect(await readAll()).toEqual([undefined, undefined, undefined]);
     expect(redis.counted.invalid).toBe(3);
-    expect(await redis.reader.read('id', ['h', 'other'])).toEqual([undefined, expect.anything()]);
+    expect(await redis.read('id', ['h', 'other'])).toEqual([undefined, expect.anything()]);
     await redis.cache.fill([hotel(5)]);
     expect(await readAll()).toEqual([5, 5, 5]);
   });
@@ -166,7 +166,7 @@ describe('an invalid value', () => {
       const at = bit >> 3;
       const flipped = forged(original.bytes, (bytes) => bytes.writeUInt8(bytes[at]! ^ (1 << (bit & 7)), at));
       redis.store.stored.set('p:h:h', flipped);
-      const [found, other] = await redis.reader.read('id', ['h', 'other']);
+      const [found, other] = await redis.read('id', ['h', 'other']);
       expect(other!.body('full')).toEqual(neighbour.body('full'));
       const isChecked = at < LABEL_AT || (at >= KEY_LENGTHS_AT && at < HEADER_BYTES + 'h'.length);
       if (isChecked) expect([bit, found]).toEqual([bit, undefined]);
@@ -185,7 +185,7 @@ describe('an invalid value', () => {
       for (let byte = 0; byte < 256; byte++) {
         const changed = forged(original, (bytes) => bytes.writeUInt8(byte, at));
         redis.store.stored.set('p:h:h', changed);
-        const [found] = await redis.reader.read('id', ['h']);
+        const [found] = await redis.read('id', ['h']);
         const isOfTags = /[A-Za-z0-9_-]/.test(String.fromCharCode(byte));
         expect([place, byte, found !== undefined]).toEqual([place, byte, isOfTags]);
       }

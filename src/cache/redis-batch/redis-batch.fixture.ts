@@ -1,3 +1,5 @@
+import type { Found } from '../../hotels/entry.ts';
+import type { Namespace } from '../../hotels/namespace.ts';
 import { Window } from '../../log/window.ts';
 import { FakeStore } from '../../redis/store.fixture.ts';
 import { localCacheIn } from '../local-cache.fixture.ts';
@@ -28,5 +30,11 @@ export function openRedisBatch(maxBytes = 0) {
       counted[result] += keys;
     },
   });
-  return { store, counted, names, cache, memory, window, local, may, reader };
+  /** Returns the hotels of these keys, in their order. */
+  const read = async (namespace: Namespace, keys: string[]) => {
+    const found = new Map<string, Found>();
+    await reader.read(namespace, keys, found);
+    return keys.map((key) => found.get(key));
+  };
+  return { store, counted, names, cache, memory, window, local, may, reader, read };
 }

@@ -1,18 +1,70 @@
-import type { View } from '../../hotels/entry.ts';
-import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import { numberOf } from '../../hotels/namespace.ts';
+import { Entry, type Found, type View } from '../../hotels/entry.ts';
+import { EMPTY_ARRAY, PartialResponse } from '../../hotels/json-array.ts';
+import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/bounds.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
+import { GAP, NO_HOTEL, PENDING_BYTES } from '../../wasm/constants.ts';
 import type { LocalCache } from '../local-cache.ts';
-import type { CacheMemory } from '../memory.ts';
-import { PendingKeys } from './pending-keys.ts';
+import { type CacheMemory, MAX_OUTPUT_BYTES } from '../memory.ts';
 
 /** What becomes of the entries: the bodies of a response in a view, or the entries themselves. */
 export type Wanted = View | 'entries';
 const NUMBERS: Record<Wanted, number> = { narrow: 0, full: 1, entries: 2 };
 
-/** Result of a reply; its bytes are valid until the next call of the program. */
+/** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
+export class PendingKeys {
+  readonly namespace: Namespace;
+  readonly count: number;
+  readonly table: Buffer;
+  /** array of the known hotels. Its last bracket is not read. In a result, the entries instead */
+  readonly known: Buffer;
+
+  constructor(namespace: Namespace, count: number, table: Buffer, known: Buffer) {
+    this.namespace = namespace;
+    this.count = count;
+    this.table = table;
+    this.known = known;
+  }
+
+  /** Returns the known hotels with a gap for each key that Redis has not resolved. */
+  partialResponse(): PartialResponse {
+    const keys: string[] = [];
+    const places: number[] = [];
+    for (let i = 0; i < this.count; i++) {
+      if (this.#word(i, 12) !== GAP) continue;
+      keys.push(this.#key(i));
+      places.push(this.#word(i, 16));
+    }
+    return new PartialResponse(Buffer.from(this.known), keys, places, this.known.length > MAX_OUTPUT_BYTES);
+  }
+
+  /** Returns the entries and absences that Redis has resolved, by key. */
+  entries(): Map<string, Found> {
+    const found = new Map<string, Found>();
+    const source = Buffer.from(this.known);
+    for (let i = 0; i < this.count; i++) {
+      const state = this.#word(i, 12);
+      if (state === GAP) continue;
+      const start = this.#word(i, 16);
+      // of its own bytes alone: the source has the hotels of other requests too
+      const entry = state === NO_HOTEL ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
+      found.set(this.#key(i), entry);
+    }
+    return found;
+  }
+
+  #key(i: number): string {
+    const start = this.#word(i, 0);
+    return this.table.toString('utf8', start, start + this.#word(i, 4));
+  }
+
+  #word(i: number, at: number): number {
+    return this.table.readUInt32LE(i * PENDING_BYTES + at);
+  }
+}
+
+/** Result of a batch; its bytes are valid until the next call of the program. */
 export interface BatchResult {
   /** the whole response; undefined if keys remain, or if entries were wanted */
   response: Uint8Array | undefined;
@@ -22,6 +74,13 @@ export interface BatchResult {
   absent: number;
   /** values that are no entries */
   invalid: number;
+  /** true if Redis may hold keys that remain: their entries are to be encoded again, or the response was full */
+  isMore: boolean;
+}
+
+/** Returns the result of a batch that Redis has not resolved beyond this table. */
+export function nothing(pending: PendingKeys): BatchResult {
+  return { response: undefined, pending, hits: 0, absent: 0, invalid: 0, isMore: false };
 }
 
 /**
@@ -69,12 +128,12 @@ export function takeEntries(
     local.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );
-  const [length, gaps, hits, absent, invalid] = [0, 1, 2, 3, 4].map((i) => memory.result(i));
+  const [length, gaps, hits, absent, invalid, more] = [0, 1, 2, 3, 4, 5].map((i) => memory.result(i));
   const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);
   const marked = bytes.subarray(wasm.SCRATCH.value, wasm.SCRATCH.value + table.length);
   return {
     response: gaps === 0 && wanted !== 'entries' ? output : undefined,
     pending: new PendingKeys(namespace, count, marked, output),
-    ...{ hits: hits!, absent: absent!, invalid: invalid! },
+    ...{ hits: hits!, absent: absent!, invalid: invalid!, isMore: more! > 0 },
   };
 }

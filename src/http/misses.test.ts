@@ -3,9 +3,11 @@ import type { Principal } from '../auth/principal.ts';
 import { hotel } from '../cache/arena/arena.fixture.ts';
 import { Unavailable } from '../errors.ts';
 import type { Entry } from '../hotels/entry.ts';
+import { HotelSizes } from '../hotels/hotel-sizes.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { nextIteration } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
-import { LargeBatches } from './large-batches.ts';
+import { Misses } from './misses.ts';
 
 const description = 'x'.repeat(60_000);
 const small = new Map<string, Entry>();
@@ -15,31 +17,32 @@ for (let i = 0; i < 200; i++) {
   large.set(`l${i}`, hotel({ id: `l${i}`, description }));
 }
 
-interface Part {
-  keys: string[];
-  answer: () => void;
-}
-
 const load = (exchange: Exchange, keys: string[], hitsBytes = 0) =>
-  batches.load(exchange, 'id', { keys, hitsBytes });
-
-let parts: Part[];
+  misses.load(exchange, 'id', keys, 'turns', hitsBytes);
+let nowMs: number;
+let parts: { keys: string[]; answer: () => void }[];
+let released: string[];
 let members: Set<string>;
 let mayAnswer: (exchange: Exchange) => boolean;
 let answersAtOnce: boolean;
-let batches: LargeBatches;
+let mustWait: boolean;
+let misses: Misses;
 
 /** Requests as their responses read them. */
 const requestOf = (owner: string, collection: string | null = null) => {
   const principal = { keyId: owner, collection, view: 'full' } as unknown as Principal;
-  return { owner, over: false, principal } as unknown as Exchange & { over: boolean };
+  const exchange = { owner, over: false, principal, startedAtMs: -Infinity };
+  return { ...exchange, releaseLoad: () => released.push(owner) } as unknown as Exchange & { over: boolean };
 };
 
 beforeEach(() => {
+  nowMs = 0;
+  showMonotonic(() => nowMs);
   parts = [];
+  released = [];
   members = new Set();
   mayAnswer = () => true;
-  answersAtOnce = false;
+  [answersAtOnce, mustWait] = [false, false];
   const load = (_: string, keys: string[]) => {
     const { promise, resolve } = Promise.withResolvers<(Entry | null)[]>();
     const found = keys.map((key) => small.get(key) ?? large.get(key) ?? null);
@@ -47,14 +50,11 @@ beforeEach(() => {
     if (answersAtOnce) resolve(found);
     return promise;
   };
-  batches = new LargeBatches({
-    reader: { load } as never,
-    collections: {
-      onlyMembers: async (_: string, found: (Entry | null)[]) =>
-        found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null)),
-    } as never,
-    access: { mayStillAnswer: async (exchange) => mayAnswer(exchange) },
-  });
+  const onlyMembers = async (_: string, found: (Entry | null)[]) =>
+    found.map((entry) => (entry && members.has(entry.id) ? entry : null));
+  const access = { mayStillAnswer: (exchange: Exchange) => mayAnswer(exchange) };
+  const reader = { load, mustWait: () => mustWait };
+  misses = new Misses({ reader, access, sizes: new HotelSizes(), collections: { onlyMembers } } as never);
 });
 
 /** Answers every part until none follows; returns how many hotels each asked for. */
@@ -67,7 +67,7 @@ async function answerAll(): Promise<number[]> {
   return sizes;
 }
 
-async function nextPart(): Promise<Part | undefined> {
+async function nextPart() {
   for (let i = 0; i < 5 && parts.length === 0; i++) await nextIteration();
   return parts.shift();
 }
@@ -78,6 +78,7 @@ it('reads as many hotels at once as have room in one iteration, in the requested
   const keys = [...largeKeys.slice(0, 70), 'none', ...small.keys()];
   const loading = load(requestOf('a'), keys);
   const sizes = await answerAll();
+  expect(released).toEqual(['a']);
   expect(sizes.slice(0, 3)).toEqual([32, 34, 34]);
   expect(Math.max(...sizes)).toBeLessThanOrEqual(100);
   expect((await loading)!.map((found) => found?.id ?? 'none')).toEqual(keys);
@@ -126,7 +127,7 @@ it('rejects what would wait behind too many of its key, or with too many bytes, 
   const results = await Promise.allSettled(waiting);
   await answered;
   expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(1);
-  const last = load(requestOf('c'), ['l1'], 128 * 1024 ** 2);
+  const last = load(requestOf('c'), ['l1'], 64 * 1024 ** 2);
   (await nextPart())!.answer();
   expect(await last).toHaveLength(1);
 });
@@ -149,6 +150,7 @@ it('contains nothing that has left the collection, and fails if the key has move
   const failing = load(moved, ['l1']);
   const part = await nextPart();
   members = new Set(['l1', 'l3']);
+  nowMs += 601;
   part!.answer();
   expect((await loading)!.map((found) => found?.id)).toEqual(['l1', undefined, 'l3']);
   const last = await nextPart();
@@ -158,24 +160,32 @@ it('contains nothing that has left the collection, and fails if the key has move
 });
 
 it('lets other loads begin while a lookup waits, and holds a bounded number of bytes of a key meanwhile', async () => {
-  const released: string[] = [];
-  const loads: PromiseWithResolvers<[]>[] = [];
-  const apart = (owner: string, hitsBytes: number) => {
-    const exchange = requestOf(owner);
-    exchange.releaseLoad = () => released.push(owner);
-    const loading = Promise.withResolvers<[]>();
-    loads.push(loading);
-    return batches.loadApart(exchange, hitsBytes, () => loading.promise);
-  };
-  const MIB = 1024 * 1024;
-  const first = apart('a', 60 * MIB);
+  mustWait = true;
+  const apart = (owner: string, mib: number) =>
+    misses.load(requestOf(owner), 'id', ['l1'], 'lookup', mib * 1024 ** 2);
+  const loading = [apart('a', 60)];
   expect(released).toEqual(['a']);
-  await expect(apart('a', 5 * MIB)).rejects.toThrow(/more batches of large hotels wait/);
-  const other = apart('b', 5 * MIB);
-  for (const { resolve } of loads) resolve([]);
-  expect(await Promise.all([first, other])).toEqual([[], []]);
+  await expect(apart('a', 5)).rejects.toThrow(/more batches of large hotels wait/);
+  loading.push(apart('b', 5));
+  for (const { answer } of parts.splice(0)) answer();
+  await Promise.all(loading);
   // and afterwards nothing
-  const last = apart('a', 60 * MIB);
-  loads.at(-1)!.resolve([]);
-  expect(await last).toEqual([]);
+  loading.push(apart('a', 60));
+  parts.pop()!.answer();
+  for (const found of await Promise.all(loading)) expect(found).toHaveLength(1);
+});
+
+it('chooses how misses are read by their number, and by the sizes that the key reads', () => {
+  const sizes = new HotelSizes();
+  const wayOf = (hotels: number, isUsable = true, collection: string | null = null, isLarge = false) =>
+    new Misses({ redisBatch: { isUsable }, sizes } as never).wayOf(
+      requestOf('a', collection),
+      hotels,
+      isLarge,
+    );
+  expect([100, 101].map((hotels) => wayOf(hotels))).toEqual(['lookup', 'redis']);
+  expect([wayOf(101, false), wayOf(101, true, 'c')]).toEqual(['lookup', 'lookup']);
+  expect(wayOf(101, true, null, true)).toBe('turns');
+  sizes.note('a', 100, 100 * 65_536);
+  expect([128, 129].map((hotels) => wayOf(hotels))).toEqual(['redis', 'turns']);
 });
