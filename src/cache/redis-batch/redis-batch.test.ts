@@ -40,6 +40,7 @@ async function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
     requested: [] as number[],
     gaps: [] as number[],
     isMore: false,
+    isLarge: false,
   };
   store.onRead = (names) => around.beforeReply(around.requested.push(names.length));
 
@@ -49,6 +50,7 @@ async function open(places: Place[], maxBytes = 4 * 1024 ** 2) {
     let text = '';
     const finish = (given: Uint8Array | PartialResponse, _hotels: number, isMore: boolean) => {
       around.isMore = isMore;
+      around.isLarge = given instanceof PartialResponse && given.isLarge;
       const keys = given instanceof PartialResponse ? given.keys : [];
       around.gaps = keys.map((key) => Number(key.slice('ch-'.length)));
       const loaded = around.gaps.map((i) => (places[i] === 'absent' ? null : hotels[i]!));
@@ -175,5 +177,19 @@ describe('a batch from Redis', () => {
       // and Redis is read again, because the entry in it can be encoded anew
       expect([around.gaps, around.isMore]).toEqual([gaps, gaps.length > 0]);
     }
+  });
+
+  it('is too large at once if the hotels in Redis that are to be encoded again are', async () => {
+    const { answer, around, store } = await open(new Array<Place>(80).fill('redis'), 0);
+    const dates = { certified_from: '2020-01-01', certified_until: '2020-01-31' };
+    const numbers = Array.from({ length: 80 }, (_, i) => i);
+    for (const i of numbers) {
+      const row = rowOf({ id: `h${i}`, channel_id: `ch-${i}`, description: 'x'.repeat(60_000), ...dates });
+      store.stored.set(`p:h:h${i}`, encodeHotel(row, 1, Date.parse('2020-01-15')).bytes);
+    }
+    await answer(numbers.slice(0, 60));
+    expect([around.gaps.length, around.isLarge]).toEqual([60, false]);
+    await answer(numbers);
+    expect([around.gaps.length, around.isLarge]).toEqual([80, true]);
   });
 });

@@ -79,8 +79,8 @@ export class RedisBatchReader {
       lookup.misses,
       known === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output),
     );
-    const done = ({ response, pending: left, hits, isMore }: BatchResult) =>
-      finish(response ?? left.partialResponse(), known + hits, isMore);
+    const done = ({ response, pending: left, hits, leftBytes }: BatchResult) =>
+      finish(response ?? left.partialResponse(leftBytes), known + hits, leftBytes > 0);
     return this.#readHotels(pending, view, done, isOver);
   }
 

@@ -49,8 +49,8 @@ let gaps: u32 = 0;
 let hits: u32 = 0;
 let absent: u32 = 0;
 let invalid: u32 = 0;
-/** gaps whose entries are to be encoded again, because their certification has flipped */
-let flipped: u32 = 0;
+/** bytes of the entries that are left out to be encoded again, because their certification has flipped */
+let flippedBytes: u32 = 0;
 /** entries since the last that was stored */
 let passed: u32 = 0;
 /** time at which entries are stored, negative: none is; for how long at most */
@@ -62,7 +62,7 @@ let maxAbsenceMs: f64 = 0;
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
  * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
  * cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
- * the response's length, its gaps, hits, absent keys, invalid values, and a positive number if Redis may hold some of the gaps.
+ * the response's length, its gaps, hits, absent keys, invalid values, and the bytes of the gaps that Redis may hold.
  * The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(
@@ -89,7 +89,7 @@ export function takeEntries(
   hits = 0;
   absent = 0;
   invalid = 0;
-  flipped = 0;
+  flippedBytes = 0;
   readBuckets(count);
   let place = PLACES;
   for (next = 0; next < count; next++) {
@@ -108,7 +108,7 @@ export function takeEntries(
   store<u32>(RESULT, hits, 8);
   store<u32>(RESULT, absent, 12);
   store<u32>(RESULT, invalid, 16);
-  store<u32>(RESULT, flipped + <u32>isOutputFull, 20);
+  store<u32>(RESULT, isOutputFull ? RESPONSE_BYTES : flippedBytes, 20);
 }
 
 /**
@@ -170,7 +170,7 @@ function take(entry: usize, length: u32): bool {
   // if its certification has flipped, the reader encodes it again, and finds it there if it was stored
   if (storedAtMs >= 0) storeLocally(entry, length);
   if (view !== ENTRIES && !isValidAt(entry, nowWallMs)) {
-    flipped++;
+    flippedBytes += length;
     return false;
   }
   return add(entry, length);
