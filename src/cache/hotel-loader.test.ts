@@ -64,13 +64,15 @@ class FakeRepository {
 let repository: FakeRepository;
 let redis: ReturnType<typeof openRedisBatch>;
 let reader: HotelReader;
+let eventLoop: EventLoop;
 
 beforeEach(() => {
   repository = new FakeRepository();
   redis = openRedisBatch(1024 ** 2);
+  eventLoop = new EventLoop();
   reader = new HotelReader({
     ...{ repository, redisCache: redis.cache, redisBatch: redis.reader, window: redis.window },
-    ...{ local: redis.local, sizes: new HotelSizes(), eventLoop: new EventLoop() },
+    ...{ local: redis.local, sizes: new HotelSizes(), eventLoop },
     ...{ isCurrent: () => true, collections: undefined, mayServeAnyAge: () => false, count: () => {} },
   } as never);
 });
@@ -138,6 +140,17 @@ it('a hotel whose certification flips is taken from either cache without a query
   redis.store.stored.clear();
   expect(await certified(() => {})).toEqual(url);
   expect(repository.queries).toEqual([]);
+});
+
+it('a hotel that waits to be encoded again is not served behind a change of it', async () => {
+  const past = fakeClocks(NOW_MS);
+  redis.local.store(hotel({ ...A, certified_from: '2026-11-22', certified_until: '2026-11-22' }));
+  past(DAY_MS);
+  repository.rows = [A];
+  // otherwise it is encoded at once
+  eventLoop.append('another', 1, () => change(NEW, KEYS_OF_A));
+  const [found] = await reader.load('id', ['a'], '', null, true);
+  expect(nameOf(found)).toBe('new');
 });
 
 it.each(NO_HOTELS)('a hotel to be encoded again from %s is read from PostgreSQL', async (_, body) => {

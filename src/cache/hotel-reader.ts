@@ -111,13 +111,13 @@ export class HotelReader {
   ): Promise<LookupResult> {
     if (collection !== null) return this.#readWithin(collection, namespace, keys, owner);
     const { local, isCurrent, mayServeAnyAge } = this.#options;
-    const mayReadRedis = readsRedis && isCurrent();
     const found: LookupResult['found'] = new Map();
     for (const key of keys) {
       const entry = local.entryOf(namespace, key);
       if (entry) found.set(key, entry);
     }
-    await this.#update(found, owner);
+    if ((await this.#update(found, owner)).length > 0) this.#dropOutdated(found);
+    const mayReadRedis = readsRedis && isCurrent();
     const unknown = () => keys.filter((key) => !found.has(key));
     if (mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
     const missed = unknown();
@@ -134,7 +134,7 @@ export class HotelReader {
           if (known !== undefined) found.set(key, known);
         }
         await this.#update(found, owner);
-        if (!mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
+        if (readsRedis && !mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
         if (unknown().length > 0) throw error;
       },
     );
@@ -169,6 +169,7 @@ export class HotelReader {
     const read: LookupResult['found'] = new Map();
     await redisBatch.read(namespace, keys, read);
     const updated = await this.#update(read, owner);
+    if (updated.length > 0) this.#dropOutdated(read);
     // otherwise each reader would encode them again; under another history their labels would be wrong
     if (updated.length > 0 && redisCache.prefixOf('id') === prefix) void redisCache.fill(updated);
     for (const [key, hotel] of read) found.set(key, hotel);
@@ -191,6 +192,12 @@ export class HotelReader {
       return entry.bytes.length;
     });
     return updated;
+  }
+
+  /** Drops the hotels of which a newer change has become known while others took their turns. */
+  #dropOutdated(found: LookupResult['found']): void {
+    for (const [key, entry] of found)
+      if (entry && !this.#options.window.covers('id', entry.id, entry.label)) found.delete(key);
   }
 
   /** Returns what a load found for a key, and stores it in the local cache unless a newer change is known. */

@@ -62,7 +62,7 @@ export function batches({ access, local, collections, misses, sizes }: HotelSour
     };
     if (lookup.misses === 0) return send(lookup.output, lookup.hits);
     const way = misses.wayOf(exchange, lookup.misses, lookup.status !== OK);
-    // nothing of a batch that takes turns is read before its turn: it would be old, or a member may have left the collection
+    // its hits are read in its turn too: they would be old, or a member may have left the collection
     if (way === 'turns') return load(lookup.takePartial(true), 0, way);
     if (way !== 'redis') return load(lookup.takePartial(), lookup.hits, way);
     const finish = (result: Uint8Array | PartialResponse, hotels: number, isMore: boolean) => {

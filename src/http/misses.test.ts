@@ -75,11 +75,11 @@ async function nextPart() {
 const largeKeys = [...large.keys()];
 
 it('reads as many hotels at once as have room in one iteration, in the requested order', async () => {
-  const keys = [...largeKeys.slice(0, 70), 'none', ...small.keys()];
+  const keys = [...largeKeys.slice(0, 10), 'none', ...largeKeys.slice(10, 70), ...small.keys()];
   const loading = load(requestOf('a'), keys);
   const sizes = await answerAll();
   expect(released).toEqual(['a']);
-  expect(sizes.slice(0, 3)).toEqual([32, 34, 34]);
+  expect(sizes.slice(0, 3)).toEqual([32, 35, 34]);
   expect(Math.max(...sizes)).toBeLessThanOrEqual(100);
   expect((await loading)!.map((found) => found?.id ?? 'none')).toEqual(keys);
 });

@@ -94,10 +94,12 @@ export class Misses {
     way: Way = 'lookup',
     hitsBytes = 0,
   ): Promise<Found[] | undefined> {
-    const { reader, collections, access } = this.#options;
+    const { reader, collections, access, sizes } = this.#options;
     const before = exchange.principal!;
     const { keyId, collection } = before;
     const beganMs = monotonicMs();
+    // large hotels wait in their queue, although Redis is then read again
+    if (way === 'rest' && sizes.areLarge(keyId)) way = 'lookup';
     // a wait for large hotels of this key takes no place among the loads of all
     if (way === 'turns' || (way === 'lookup' && reader.mustWait(keyId))) this.#hold(exchange, hitsBytes);
     const loading =
@@ -138,6 +140,7 @@ export class Misses {
     if (this.#turns.waiting.sizeBefore(keyId) >= MAX_BEFORE) throw tooLate();
     return this.#turns.run(keyId, 1, async () => {
       const found: Found[] = [];
+      let bytes = 0;
       for (let count = MIN_PART; ; ) {
         // a part that caches hold is read at once
         await nextIteration();
@@ -148,8 +151,11 @@ export class Misses {
         // joined with others, they would hold the memory of all while they wait for a slow client
         const hotels = await reader.load(namespace, part, keyId, collection, true);
         found.push(...hotels);
-        sizes.note(keyId, ...sumOf(hotels));
-        count = Math.max(MIN_PART, Math.min(MAX_JOINED, sizes.atOnce(keyId, PART_BYTES)));
+        const read = sumOf(hotels);
+        sizes.note(keyId, ...read);
+        bytes += read[1];
+        const ofSize = Math.floor((PART_BYTES * found.length) / bytes);
+        count = Math.max(MIN_PART, Math.min(MAX_JOINED, ofSize, sizes.atOnce(keyId, PART_BYTES)));
       }
     });
   }

@@ -108,7 +108,7 @@ const wrong = {
     'a chunk that is longer than its size': post(chunked, `3\r\n${BODY}\r\n0\r\n\r\n`),
     'a request within a body':
       get('/hotels/h1', `Content-Length: ${get('/hotels/x1').length}\r\n`) + get('/hotels/x1'),
-    // src/http/host.test.ts has every form of a host
+    // src/http/received-request.test.ts has every form of a host
     'two hosts': get('/hotels/h1', 'Host: b\r\n'),
     'two hosts to POST': post(`${length}Host: a\r\n`, BODY),
     'an empty host': toHost(''),

@@ -162,11 +162,12 @@ export class RedisBatchReader {
     return finished;
   }
 
-  #count({ pending, hits, absent, invalid }: BatchResult): void {
+  #count({ pending, hits, absent, invalid, leftBytes }: BatchResult): void {
     const { cache, count } = this.#options;
     count('redis', 'hit', hits);
     count('redis', 'absent', absent);
-    count('redis', 'miss', pending.count - hits - absent);
+    // otherwise they are read again, and counted then
+    if (leftBytes === 0) count('redis', 'miss', pending.count - hits - absent);
     for (let i = 0; i < invalid; i++) cache.onInvalidValue();
   }
 
