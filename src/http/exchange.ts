@@ -23,7 +23,7 @@ import { discardBody, keep, type PendingWrite, release, writeOn } from './transf
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 /** What the kernel usually takes of a response at once, with the send buffers of the manifests. */
-const MAX_TAKEN_BYTES = 512 * 1024;
+export const MAX_TAKEN_BYTES = 512 * 1024;
 
 /** Hotels may leave the collection of a key while a larger body is compressed. */
 const MAX_COMPRESSED_OF_COLLECTION = 8 * 1024 * 1024;
@@ -210,8 +210,9 @@ export class Exchange extends ReceivedRequest {
    */
   #writeLater(answer: Answer): void {
     const response = this.response;
-    // the caller may overwrite the bytes and the tag
-    const body = answer.body instanceof Uint8Array ? Buffer.from(answer.body) : answer.body;
+    // the caller may overwrite the tag, and the bytes, but for those of pages and errors
+    const isCopied = answer.body instanceof Uint8Array && answer.heads === JSON_HEADS;
+    const body = isCopied ? Buffer.from(answer.body as Uint8Array) : answer.body;
     const kept = { ...answer, body, tag: String(answer.tag) };
     const write = () =>
       onIteration(() => {

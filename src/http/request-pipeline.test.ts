@@ -3,11 +3,12 @@ import { beforeEach, describe, expect, it, type Mock, vi } from 'vitest';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { Principal } from '../auth/principal.ts';
 import { UsageCounter } from '../auth/usage.ts';
-import { fakeTimers } from '../lib/clock.fixture.ts';
+import { fakeTimers, showMonotonic } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Exchange } from './exchange.ts';
 import { requestWith } from './request.fixture.ts';
 import { pipelineFor } from './request-pipeline.fixture.ts';
+import { StaticPage } from './static-page.ts';
 
 const ACCESS: Principal = {
   keyId: 'key_a',
@@ -183,4 +184,26 @@ it.each([
   const sending = of.mayStillSend(exchange, { ...ACCESS, collection }, startedAtMs);
   const may = await sending.catch((error) => of.failed(exchange, error));
   expect([may === true, sent]).toEqual([statuses.length === 0, statuses]);
+});
+
+it('large pages for clients without a key are written in several iterations, and are not copied', async () => {
+  let monotonic = 0;
+  showMonotonic(() => monotonic);
+  const body = Buffer.alloc(1_000_000);
+  let sent = 0;
+  const take = (part: Uint8Array) => {
+    expect(part.buffer).toBe(body.buffer);
+    sent++;
+    monotonic += 4;
+    return [true, true];
+  };
+  const client = { ...response, writeStatus: () => client, getWriteOffset: () => 0, tryEnd: take } as never;
+  const page = pipeline().page(new StaticPage('text/javascript', '', () => body), 'GET');
+  for (let i = 0; i < 20; i++) page(client, requestWith(['host', 'a']));
+  const byIteration: number[] = [];
+  for (let before = 0; sent < 20; before = sent) {
+    await tick();
+    byIteration.push(sent - before);
+  }
+  expect(Math.max(...byIteration)).toBeLessThanOrEqual(4);
 });

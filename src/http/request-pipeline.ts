@@ -4,7 +4,8 @@ import type { Principal } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { type PublicError, publicErrors, Unavailable } from '../errors.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
-import type { EventLoop } from '../lib/event-loop.ts';
+import { nextIteration } from '../lib/clock.ts';
+import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { type CountedMethod, HTTP_ROUTES, METHODS, type Route } from '../observability/request-histogram.ts';
@@ -12,7 +13,7 @@ import type { RateLimiter } from '../rate-limit/limiter.ts';
 import { AccessControl, type Authentication, isPrincipal } from './access-control.ts';
 import { Admission, NEEDS_LOAD, type Pending } from './admission.ts';
 import type { ConnectionTurnover } from './connection-turnover.ts';
-import { Exchange, type Observer } from './exchange.ts';
+import { Exchange, MAX_TAKEN_BYTES, type Observer } from './exchange.ts';
 import type { AnswerPage } from './hotel-pages.ts';
 import type { GetOperation, PostOperation } from './operations.ts';
 import type { StaticPage } from './static-page.ts';
@@ -148,7 +149,11 @@ export class RequestPipeline implements Observer {
       exchange.defer();
       const { encoding } = exchange;
       const { body, tag } = await page.read(encoding);
-      exchange.okEncoded(body, tag, encoding, '', page.heads);
+      // Thousands of clients may request a page at once, without a key. The kernel takes milliseconds for a large one.
+      await nextIteration();
+      const size = workOf(Math.min(body.length, MAX_TAKEN_BYTES));
+      const send = () => exchange.okEncoded(body, tag, encoding, '', page.heads);
+      return this.#parts.eventLoop.run(exchange.owner, size, send);
     });
   }
 
