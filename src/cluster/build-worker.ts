@@ -67,7 +67,7 @@ export function buildWorker(
   const prefix = () => applied.prefix;
   const freshness = new Freshness(
     () => postgres.breakerOpen,
-    (atMs) => send({ type: 'late answer', atMs: atMs }),
+    (atMs) => send({ type: 'late answer', atMs }),
   );
   const isCurrent = () => freshness.isCurrent();
   freshness.watchClocks();
@@ -125,7 +125,7 @@ export function buildWorker(
   const logPositions = new PositionWatch(freshness);
   const logApplier = new LogApplier({
     ...{ secret, window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions, postgres },
-    ...{ applied },
+    applied,
     onHistory: () => {
       reconnect();
       preloadKeys();

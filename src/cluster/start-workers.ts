@@ -61,7 +61,12 @@ function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: 
   const freshness = new Freshness(() => false);
   freshness.watchClocks();
   const applied = {
-    ...{ history: '', server: '', position: 0, transaction: '', secret: new Uint8Array(), isListing: false },
+    history: '',
+    server: '',
+    position: 0,
+    transaction: '',
+    secret: new Uint8Array(),
+    isListing: false,
   };
   const onEvent = (event: LogEvent) => {
     window.follow(event);

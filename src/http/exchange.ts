@@ -210,10 +210,10 @@ export class Exchange extends ReceivedRequest {
    */
   #writeLater(answer: Answer): void {
     const response = this.response;
-    // the caller may overwrite the tag, and the bytes, but for those of pages and errors
-    const isCopied = answer.body instanceof Uint8Array && answer.heads === JSON_HEADS;
-    const body = isCopied ? Buffer.from(answer.body as Uint8Array) : answer.body;
-    const kept = { ...answer, body, tag: String(answer.tag) };
+    const { body, heads, tag } = answer;
+    // The caller may overwrite a hotel and its tag. The bytes of pages and errors never change.
+    const own = body instanceof Uint8Array && heads === JSON_HEADS ? Buffer.from(body) : body;
+    const kept = { ...answer, body: own, tag: String(tag) };
     const write = () =>
       onIteration(() => {
         if (this.over) return;
