@@ -1,5 +1,11 @@
 import { encodeAbsence } from '../hotels/encode.ts';
-import { BODY_LENGTH_AT, HEADER_BYTES, LABEL_AT, SHARED_LENGTH_AT } from '../hotels/entry-layout.ts';
+import {
+  BODY_LENGTH_AT,
+  HEADER_BYTES,
+  LABEL_AT,
+  OTHER_LENGTH_AT,
+  SHARED_LENGTH_AT,
+} from '../hotels/entry-layout.ts';
 import type { ValuesReader } from '../redis/reply-parser.ts';
 import { hotel } from './arena/arena.fixture.ts';
 
@@ -10,9 +16,19 @@ const LENGTHS = ['-1', '-7', '', 'x', '0', '131072', '131073', '2147483647', '42
 export const LONG = '🏨'.repeat(250);
 /** From here on hotels are large: a batch of them is larger than the memory for a response. */
 export const SMALL = 60;
-export const hotels = Array.from({ length: SMALL + 130 }, (_, i) => {
+/** Whether a hotel has another body too: then a forger can show any of its bytes. */
+export const hasOther = (i: number): boolean => i % 2 === 1;
+export const hotels = Array.from({ length: SMALL + 160 }, (_, i) => {
   const description = 'é'.repeat(i < SMALL ? (i % 9) * 400 : 60_000);
-  return hotel({ id: `h${i}`, channel_id: `c${i}`, registry_id: String(i), description });
+  const certified_until = hasOther(i) ? '2000-12-31' : null;
+  return hotel({
+    id: `h${i}`,
+    channel_id: `c${i}`,
+    registry_id: String(i),
+    description,
+    certified_from: '2000-01-01',
+    certified_until,
+  });
 });
 
 let state = 0;
@@ -36,7 +52,8 @@ function storedAt(name: string): Buffer | null {
   if (!name.startsWith('h:')) return Buffer.from(`>${kind === 3 ? random(1_000) + LONG : id}`);
   if (kind < 20) return bytes;
   const forged = Buffer.from(bytes);
-  const at = oneOf([BODY_LENGTH_AT, SHARED_LENGTH_AT, LABEL_AT + random(HEADER_BYTES - LABEL_AT - 4)]);
+  const anywhere = LABEL_AT + random(HEADER_BYTES - LABEL_AT - 4);
+  const at = oneOf([BODY_LENGTH_AT, SHARED_LENGTH_AT, OTHER_LENGTH_AT, anywhere]);
   if (random(2)) forged.writeUInt32LE(oneOf(FIELDS), at);
   else forged.writeUInt16LE(oneOf(FIELDS) & 0xffff, at);
   return forged;

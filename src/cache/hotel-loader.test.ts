@@ -3,13 +3,11 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import { encodeAbsence } from '../hotels/encode.ts';
 import type { Found } from '../hotels/entry.ts';
-import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT } from '../hotels/entry-layout.ts';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { fakeClocks } from '../lib/clock.fixture.ts';
 import { DAY_MS } from '../lib/clock.ts';
-import { EventLoop } from '../lib/event-loop.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
 import { ABSENT, MISS } from './arena/arena.ts';
 import { HotelReader } from './hotel-reader.ts';
@@ -18,15 +16,6 @@ import { openRedisBatch } from './redis-batch/redis-batch.fixture.ts';
 /** Position at which hotels are read before any change of a test, and that of the change. */
 const BEFORE = 10;
 const CHANGE = 20;
-
-/** Bodies of which no hotel can be encoded. */
-const NO_HOTELS = [
-  ['no JSON', '{"id":"h"'],
-  ['no object', 'null'],
-  ['no images', '{"images":{"map":1}}'],
-  ['deep arrays', '['.repeat(60_000) + ']'.repeat(60_000)],
-  ['images that grow', `{"images":[${new Array(9_000).fill('{"url":1e20}')}]}`],
-];
 
 type Fields = Parameters<typeof hotel>[0];
 
@@ -64,15 +53,13 @@ class FakeRepository {
 let repository: FakeRepository;
 let redis: ReturnType<typeof openRedisBatch>;
 let reader: HotelReader;
-let eventLoop: EventLoop;
 
 beforeEach(() => {
   repository = new FakeRepository();
   redis = openRedisBatch(1024 ** 2);
-  eventLoop = new EventLoop();
   reader = new HotelReader({
     ...{ repository, redisCache: redis.cache, redisBatch: redis.reader, window: redis.window },
-    ...{ local: redis.local, sizes: new HotelSizes(), eventLoop },
+    ...{ local: redis.local, sizes: new HotelSizes() },
     ...{ isCurrent: () => true, collections: undefined, mayServeAnyAge: () => false, count: () => {} },
   } as never);
 });
@@ -130,8 +117,6 @@ it('a hotel whose certification flips is taken from either cache without a query
       local();
       const [found] = await reader.load('id', ['a'], '');
       shown.push(JSON.parse(`${found!.body('full')}`).certification_url);
-      const stored = redis.store.stored.get('p:h:a');
-      if (stored) expect(found!.bytes.equals(stored)).toBe(true);
     }
     return shown;
   };
@@ -140,29 +125,6 @@ it('a hotel whose certification flips is taken from either cache without a query
   redis.store.stored.clear();
   expect(await certified(() => {})).toEqual(url);
   expect(repository.queries).toEqual([]);
-});
-
-it('a hotel that waits to be encoded again is not served behind a change of it', async () => {
-  const past = fakeClocks(NOW_MS);
-  redis.local.store(hotel({ ...A, certified_from: '2026-11-22', certified_until: '2026-11-22' }));
-  past(DAY_MS);
-  repository.rows = [A];
-  // otherwise it is encoded at once
-  eventLoop.append('another', 1, () => change(NEW, KEYS_OF_A));
-  const [found] = await reader.load('id', ['a'], '', null, true);
-  expect(nameOf(found)).toBe('new');
-});
-
-it.each(NO_HOTELS)('a hotel to be encoded again from %s is read from PostgreSQL', async (_, body) => {
-  const { bytes } = hotel(A);
-  const start = bytes.length - bytes.readUInt32LE(BODY_LENGTH_AT);
-  const changed = Buffer.concat([bytes.subarray(0, start), Buffer.from(body)]);
-  changed.writeUInt32LE(body.length, BODY_LENGTH_AT);
-  changed.writeUInt32LE(0, SHARED_LENGTH_AT);
-  changed.writeDoubleLE(1, VALID_UNTIL_AT);
-  redis.store.stored.set('p:h:a', changed);
-  repository.rows = [NEW];
-  expect(await load('id', 'a')).toBe('new');
 });
 
 it('a lookup behind a read of Redis does not read it again', async () => {

@@ -1,12 +1,9 @@
 import type { CollectionMembers } from '../collections/collection-members.ts';
 import type { Collections } from '../collections/collections.ts';
 import { isTimeout } from '../errors.ts';
-import { encodeInTurns, entryAt } from '../hotels/encode.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
-import { wallMs } from '../lib/clock.ts';
-import type { EventLoop } from '../lib/event-loop.ts';
 import { HotelLoader, type HotelLoaderOptions, type Load } from './hotel-loader.ts';
 import { LoadBatcher, type LookupResult } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
@@ -30,7 +27,6 @@ interface HotelReaderOptions extends HotelLoaderOptions {
   redisBatch: RedisBatchReader | undefined;
   collections: Collections;
   sizes: HotelSizes;
-  eventLoop: EventLoop;
   /** returns whether cached hotels of any age may be served after this error of a load */
   mayServeAnyAge: (error: unknown) => boolean;
 }
@@ -116,10 +112,9 @@ export class HotelReader {
       const entry = local.entryOf(namespace, key);
       if (entry) found.set(key, entry);
     }
-    if ((await this.#update(found, owner)).length > 0) this.#dropOutdated(found);
     const mayReadRedis = readsRedis && isCurrent();
     const unknown = () => keys.filter((key) => !found.has(key));
-    if (mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
+    if (mayReadRedis) await this.#readRedis(namespace, unknown(), found);
     const missed = unknown();
     if (missed.length === 0) return { found, loaded: NO_LOAD };
     const loaded = this.loader.load(namespace, missed, owner).then(
@@ -133,8 +128,7 @@ export class HotelReader {
           const known = local.lastKnown(namespace, key);
           if (known !== undefined) found.set(key, known);
         }
-        await this.#update(found, owner);
-        if (readsRedis && !mayReadRedis) await this.#readRedis(namespace, unknown(), owner, found);
+        if (readsRedis && !mayReadRedis) await this.#readRedis(namespace, unknown(), found);
         if (unknown().length > 0) throw error;
       },
     );
@@ -160,44 +154,9 @@ export class HotelReader {
   async #readRedis(
     namespace: Namespace,
     keys: readonly string[],
-    owner: string,
     found: LookupResult['found'],
   ): Promise<void> {
-    const { redisBatch, redisCache } = this.#options;
-    if (!redisBatch || !redisCache || keys.length === 0) return;
-    const prefix = redisCache.prefixOf('id');
-    const read: LookupResult['found'] = new Map();
-    await redisBatch.read(namespace, keys, read);
-    const updated = await this.#update(read, owner);
-    if (updated.length > 0) this.#dropOutdated(read);
-    // otherwise each reader would encode them again; under another history their labels would be wrong
-    if (updated.length > 0 && redisCache.prefixOf('id') === prefix) void redisCache.fill(updated);
-    for (const [key, hotel] of read) found.set(key, hotel);
-  }
-
-  /** Encodes the hotels again whose certification has flipped. Returns these. What is not the body of a hotel is left out. */
-  async #update(found: LookupResult['found'], owner: string): Promise<Entry[]> {
-    const { local, eventLoop } = this.#options;
-    const nowMs = wallMs();
-    const flipped: [string, Entry][] = [];
-    for (const [key, held] of found) if (held && !held.isValidAt(nowMs)) flipped.push([key, held]);
-    const updated: Entry[] = [];
-    await encodeInTurns(flipped, owner, eventLoop, ([key, held]) => {
-      const entry = entryAt(held, nowMs);
-      found.delete(key);
-      if (!entry) return held.bytes.length;
-      found.set(key, entry);
-      local.replace(held, entry);
-      updated.push(entry);
-      return entry.bytes.length;
-    });
-    return updated;
-  }
-
-  /** Drops the hotels of which a newer change has become known while others took their turns. */
-  #dropOutdated(found: LookupResult['found']): void {
-    for (const [key, entry] of found)
-      if (entry && !this.#options.window.covers('id', entry.id, entry.label)) found.delete(key);
+    if (keys.length > 0) await this.#options.redisBatch?.read(namespace, keys, found);
   }
 
   /** Returns what a load found for a key, and stores it in the local cache unless a newer change is known. */

@@ -1,7 +1,7 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { monotonicMs, wallAt } from '../lib/clock.ts';
+import { monotonicMs, wallAt, wallMs } from '../lib/clock.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/bounds.ts';
 import type { Freshness } from '../log/freshness.ts';
@@ -9,9 +9,6 @@ import { OK } from '../wasm/constants.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import type { BatchLookup } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
-
-/** Time at which the certification of an entry is not compared. */
-const ANY_TIME = Number.NaN;
 
 interface LocalCacheOptions {
   freshness: Pick<Freshness, 'oldestReadMs'>;
@@ -37,7 +34,7 @@ export class LocalCache {
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
     if (!this.isEnabled) return MISS;
-    const ref = this.#refOf(namespace, key, nowMs, wallAt(nowMs));
+    const ref = this.#refOf(namespace, key, nowMs);
     if (ref > 0) this.#counts.hit++;
     else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
@@ -58,10 +55,10 @@ export class LocalCache {
   ): BatchLookup | undefined {
     const nowMs = monotonicMs();
     const oldestMs = visible === null ? Infinity : this.#options.freshness.oldestReadMs(nowMs);
-    const wallMs = wallAt(nowMs);
-    let lookup = this.arena.gather(namespace, body, view, nowMs, oldestMs, wallMs, visible ?? undefined);
+    const atMs = wallAt(nowMs);
+    let lookup = this.arena.gather(namespace, body, view, nowMs, oldestMs, atMs, visible ?? undefined);
     if (visible && !lookup.areAmong(visible))
-      lookup = this.arena.gather(namespace, body, view, nowMs, Infinity, wallMs);
+      lookup = this.arena.gather(namespace, body, view, nowMs, Infinity, atMs);
     if (!mayMiss && (lookup.misses > 0 || lookup.status !== OK)) return undefined;
     return this.#counted(lookup);
   }
@@ -95,24 +92,18 @@ export class LocalCache {
     this.arena.putAbsent(namespace, key, readAtMs, readAtMs + lifetimeMs(MAX_ABSENCE_MS));
   }
 
-  /** Returns the entry of a key that was missed if only its certification has flipped, or if it has been stored since. Counts none. */
+  /** Returns the entry of a key that was missed if it has been stored since. Counts none. */
   entryOf(namespace: Namespace, key: string): Entry | undefined {
-    const ref = this.#refOf(namespace, key, monotonicMs(), ANY_TIME);
+    const ref = this.#refOf(namespace, key, monotonicMs());
     return ref > 0 ? new Entry(this.arena.read(ref)) : undefined;
   }
 
-  /** Returns the entry of a key, of any age and certification, for use while PostgreSQL is unavailable. Undefined: none. */
+  /** Returns the entry of a key, of any age, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.arena.find(namespace, key, -Infinity, -Infinity, ANY_TIME);
+    const ref = this.arena.find(namespace, key, -Infinity, -Infinity, wallMs());
     if (ref === MISS) return undefined;
     return ref === ABSENT ? null : new Entry(this.arena.read(ref));
-  }
-
-  /** Puts what the certification has made of an entry in its place, at no greater age, if this entry is still held. */
-  replace(held: Entry, entry: Entry): void {
-    const ref = this.#refOf('id', held.id, monotonicMs(), ANY_TIME);
-    if (ref > 0 && this.arena.read(ref).equals(held.bytes)) this.arena.replace(ref, entry.bytes);
   }
 
   /** Drops the hotel or the absence of this key. */
@@ -137,7 +128,8 @@ export class LocalCache {
     return batchLookup;
   }
 
-  #refOf(namespace: Namespace, key: string, nowMs: number, wallMs: number): number {
-    return this.arena.find(namespace, key, nowMs, this.#options.freshness.oldestReadMs(nowMs), wallMs);
+  #refOf(namespace: Namespace, key: string, nowMs: number): number {
+    const oldestMs = this.#options.freshness.oldestReadMs(nowMs);
+    return this.arena.find(namespace, key, nowMs, oldestMs, wallAt(nowMs));
   }
 }

@@ -109,7 +109,7 @@ export function buildWorker(
   const sizes = new HotelSizes();
   const reader = new HotelReader({
     ...{ local, window, isCurrent, collections, sizes, mayServeAnyAge, count: countLookups },
-    ...{ repository, redisBatch, redisCache, eventLoop },
+    ...{ repository, redisBatch, redisCache },
   });
   const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
   const pageIndex = new PageIndex(repository.list, listBytes, () => freshness.mayServePositions());

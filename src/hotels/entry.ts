@@ -27,12 +27,6 @@ export class Entry {
     return this.bytes.readDoubleLE(layout.LABEL_AT);
   }
 
-  /** Certification URL, as JSON, that the body shows at another time; '' if there is none. */
-  get hiddenUrl(): string {
-    const start = this.#bodyStart - this.bytes.readUInt16LE(layout.URL_LENGTH_AT);
-    return this.bytes.toString('utf8', start, this.#bodyStart);
-  }
-
   get id(): string {
     return this.#key('id') ?? '';
   }
@@ -44,14 +38,6 @@ export class Entry {
   /** Registry id in canonical decimal digits. */
   get registryId(): string | null {
     return this.#key('registry');
-  }
-
-  /** Returns true if `certified` in the body is right at `wallMs` (epoch ms). */
-  isValidAt(wallMs: number): boolean {
-    return (
-      wallMs >= this.bytes.readDoubleLE(layout.VALID_FROM_AT) &&
-      wallMs < this.bytes.readDoubleLE(layout.VALID_UNTIL_AT)
-    );
   }
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
@@ -67,7 +53,7 @@ export class Entry {
 
   /** Returns the JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */
   body(view: View): Buffer {
-    if (view === 'full') return this.bytes.subarray(this.#bodyStart);
+    if (view === 'full') return this.bytes.subarray(this.#bodyStart, this.#bodyEnd);
     const body = Buffer.allocUnsafe(this.bodyLength(view));
     this.copyBody(view, body, 0);
     return body;
@@ -76,7 +62,7 @@ export class Entry {
   /** Copies the JSON of a view to `target` at `offset`; returns the offset behind it. */
   copyBody(view: View, target: Buffer, offset: number): number {
     const start = this.#bodyStart;
-    if (view === 'full') return offset + this.bytes.copy(target, offset, start);
+    if (view === 'full') return offset + this.bytes.copy(target, offset, start, this.#bodyEnd);
     const end = offset + this.bytes.copy(target, offset, start, start + this.#sharedLength);
     return end + NARROW_END.copy(target, end);
   }
@@ -90,7 +76,11 @@ export class Entry {
   }
 
   get #bodyStart(): number {
-    return this.bytes.length - this.#fullLength;
+    return this.#bodyEnd - this.#fullLength;
+  }
+
+  get #bodyEnd(): number {
+    return this.bytes.length - this.bytes.readUInt32LE(layout.OTHER_LENGTH_AT);
   }
 
   #key(namespace: Namespace): string | null {

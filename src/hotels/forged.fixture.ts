@@ -2,15 +2,27 @@ import { MAX_ENTRY_BYTES } from '../wasm/constants.ts';
 import {
   BODY_LENGTH_AT,
   FULL_TAG_AT,
+  HEAD_LENGTH_AT,
   KEY_LENGTHS_AT,
   NARROW_TAG_AT,
+  OTHER_LENGTH_AT,
   SHARED_LENGTH_AT,
+  TAG_BYTES,
 } from './entry-layout.ts';
 
 type Change = (bytes: Buffer) => Buffer | unknown;
 
 const withTags = (tag: string): Change => {
   return (bytes) => [bytes.write(tag, NARROW_TAG_AT, 'latin1'), bytes.write(tag, FULL_TAG_AT, 'latin1')];
+};
+
+const withOther = (bytes: Buffer, other: Buffer): Buffer => {
+  bytes.writeUInt32LE(other.length, OTHER_LENGTH_AT);
+  return Buffer.concat([bytes, other]);
+};
+
+const ofOther = (change: Change): Change => {
+  return (bytes) => forged(withOther(bytes, Buffer.alloc(4 * TAG_BYTES, 'x')), change);
 };
 
 /** Changes of the entry of a hotel that a client with write access to Redis can make. */
@@ -24,6 +36,13 @@ const changes: Record<string, Change> = {
     bytes.writeUInt32LE(bytes.readUInt32LE(BODY_LENGTH_AT) + more, BODY_LENGTH_AT);
     return Buffer.concat([bytes, Buffer.alloc(more, 'x')]);
   },
+  'a certification behind the shared part': ofOther((bytes) =>
+    bytes.writeUInt32LE(bytes.readUInt32LE(SHARED_LENGTH_AT), HEAD_LENGTH_AT),
+  ),
+  'other values without room for tags': (bytes) => withOther(bytes, Buffer.alloc(2 * TAG_BYTES + 3, 'x')),
+  'other values longer than those of any hotel': (bytes) => withOther(bytes, Buffer.alloc(32_769, 'x')),
+  'a header in the tags of the other values': (bytes) =>
+    withOther(bytes, Buffer.concat([Buffer.alloc(3 * TAG_BYTES, 'x'), Buffer.from('\r\nx-evil: 1;')])),
   'a header in its tags': withTags('\r\nx-evil: 1;'),
   'a quote in its tags': withTags('abcdefghijk"'),
 };

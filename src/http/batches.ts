@@ -65,9 +65,9 @@ export function batches({ access, local, collections, misses, sizes }: HotelSour
     // its hits are read in its turn too: they would be old, or a member may have left the collection
     if (way === 'turns') return load(lookup.takePartial(true), 0, way);
     if (way !== 'redis') return load(lookup.takePartial(), lookup.hits, way);
-    const finish = (result: Uint8Array | PartialResponse, hotels: number, isMore: boolean) => {
+    const finish = (result: Uint8Array | PartialResponse, hotels: number) => {
       if (!(result instanceof PartialResponse)) return send(result, hotels);
-      return load(result, hotels, result.isLarge ? 'turns' : isMore ? 'lookup' : 'rest');
+      return load(result, hotels, result.isLarge ? 'turns' : 'rest');
     };
     return misses.complete(namespace, lookup, view, finish, () => exchange.over);
   };

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
-import { BODY_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
+import { BODY_LENGTH_AT, OTHER_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
@@ -12,6 +12,7 @@ import { StoredTag, tagStart } from './tag.ts';
 /** Fields of the entry of a record, in words of four bytes from the record's start. */
 const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
 const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
+const OTHER_LENGTH_WORD = (RECORD_HEADER_BYTES + OTHER_LENGTH_AT) / 4;
 
 /** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
@@ -66,12 +67,6 @@ export class CacheArena {
     return this.#wasm.putEntry(this.#outputStart, entry.length, nowMs, untilMs) !== 0;
   }
 
-  /** Puts an entry in place of another of the same hotel, with the times of that. */
-  replace(ref: number, entry: Uint8Array): void {
-    const header = new Float64Array(this.#memory.buffer, ref * 8, 3);
-    this.put(entry, header[1]!, header[2]!);
-  }
-
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
     if (this.#memory.maxBytes === 0) return;
@@ -81,8 +76,8 @@ export class CacheArena {
 
   /**
    * Returns the ref of the hotel with this key, ABSENT if it is known that there is none, or MISS. A hotel stored before
-   * `minStoredAtMs`, or whose `certified` is not right at `wallMs` (epoch ms; NaN: any time), is a MISS. All other times
-   * here share one clock, which the caller chooses.
+   * `minStoredAtMs` is a MISS. From then on it shows `certified` as of `wallMs` (epoch ms). All other times here share one
+   * clock, which the caller chooses.
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
@@ -102,7 +97,8 @@ export class CacheArena {
     const word = ref * 2;
     if (view === 'full') {
       const length = words[word + BODY_LENGTH_WORD]!;
-      return this.#view(ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - length, length);
+      const end = ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - words[word + OTHER_LENGTH_WORD]!;
+      return this.#view(end - length, length);
     }
     this.#wasm.narrow(ref);
     return this.#view(this.#outputStart, words[word + SHARED_LENGTH_WORD]! + NARROW_END_BYTES);

@@ -1,6 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { BODY_LENGTH_AT, HEADER_BYTES, KEY_LENGTHS_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
+import {
+  BODY_LENGTH_AT,
+  HEAD_LENGTH_AT,
+  HEADER_BYTES,
+  KEY_LENGTHS_AT,
+  SHARED_LENGTH_AT,
+} from '../../hotels/entry-layout.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
 import { CacheArena } from './arena.ts';
@@ -73,6 +79,7 @@ describe('eviction', () => {
       template.copy(bytes, 0, 0, HEADER_BYTES);
       bytes.writeUInt32LE(2, BODY_LENGTH_AT);
       bytes.writeUInt32LE(1, SHARED_LENGTH_AT);
+      bytes.writeUInt32LE(1, HEAD_LENGTH_AT);
       bytes.writeUInt16LE(key.length, KEY_LENGTHS_AT);
       bytes.write(key, HEADER_BYTES);
       return bytes;

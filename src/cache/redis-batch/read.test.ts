@@ -9,6 +9,8 @@ import {
   LABEL_AT,
   MAGIC_AT,
   NARROW_TAG_AT,
+  OTHER_LENGTH_AT,
+  SHOWN_AT,
   TAG_BYTES,
 } from '../../hotels/entry-layout.ts';
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
@@ -168,7 +170,8 @@ describe('an invalid value', () => {
       redis.store.stored.set('p:h:h', flipped);
       const [found, other] = await redis.read('id', ['h', 'other']);
       expect(other!.body('full')).toEqual(neighbour.body('full'));
-      const isChecked = at < LABEL_AT || (at >= KEY_LENGTHS_AT && at < HEADER_BYTES + 'h'.length);
+      const isLength = (at >= KEY_LENGTHS_AT && at < SHOWN_AT) || at >= OTHER_LENGTH_AT;
+      const isChecked = at < LABEL_AT || (isLength && at < HEADER_BYTES + 'h'.length);
       if (isChecked) expect([bit, found]).toEqual([bit, undefined]);
       else if (at >= bodyAt || at === HEADER_BYTES + 'h'.length) expect(found).toBeDefined();
       if (!found) continue;

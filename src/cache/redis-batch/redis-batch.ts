@@ -15,8 +15,8 @@ import { type BatchResult, nothing, PendingKeys, SharedReply, takeEntries, type 
 const KEYS_AT_ONCE = 100;
 const COMMA = 0x2c;
 
-/** Callback with the response, the number of hotels in it, and whether Redis may hold more. The bytes are valid until it returns. */
-type Finish = (result: Uint8Array | PartialResponse, hotels: number, isMore: boolean) => void | Promise<void>;
+/** Callback with the response and the number of hotels in it. The bytes are valid until it returns. */
+type Finish = (result: Uint8Array | PartialResponse, hotels: number) => void | Promise<void>;
 
 interface RedisBatchOptions {
   redis: RedisStore;
@@ -79,12 +79,12 @@ export class RedisBatchReader {
       lookup.misses,
       known === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output),
     );
-    const done = ({ response, pending: left, hits, leftBytes }: BatchResult) =>
-      finish(response ?? left.partialResponse(leftBytes), known + hits, leftBytes > 0);
+    const done = ({ response, pending: left, hits, isFull }: BatchResult) =>
+      finish(response ?? left.partialResponse(isFull), known + hits);
     return this.#readHotels(pending, view, done, isOver);
   }
 
-  /** Adds to `found` the hotels in Redis, of any certification, null for absent keys. */
+  /** Adds to `found` the hotels in Redis, null for absent keys. */
   async read(namespace: Namespace, keys: readonly string[], found: Map<string, Found>): Promise<void> {
     const parts: Promise<void>[] = [];
     for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
@@ -162,12 +162,12 @@ export class RedisBatchReader {
     return finished;
   }
 
-  #count({ pending, hits, absent, invalid, leftBytes }: BatchResult): void {
+  #count({ pending, hits, absent, invalid, isFull }: BatchResult): void {
     const { cache, count } = this.#options;
     count('redis', 'hit', hits);
     count('redis', 'absent', absent);
     // otherwise they are read again, and counted then
-    if (leftBytes === 0) count('redis', 'miss', pending.count - hits - absent);
+    if (!isFull) count('redis', 'miss', pending.count - hits - absent);
     for (let i = 0; i < invalid; i++) cache.onInvalidValue();
   }
 

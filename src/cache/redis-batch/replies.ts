@@ -27,8 +27,8 @@ export class PendingKeys {
     this.known = known;
   }
 
-  /** Returns the known hotels with a gap for each key that Redis has not resolved. `leftBytes`: see `BatchResult`. */
-  partialResponse(leftBytes: number): PartialResponse {
+  /** Returns the known hotels with a gap for each key that Redis has not resolved. `isFull`: see `BatchResult`. */
+  partialResponse(isFull: boolean): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
     for (let i = 0; i < this.count; i++) {
@@ -36,7 +36,7 @@ export class PendingKeys {
       keys.push(this.#key(i));
       places.push(this.#word(i, 16));
     }
-    const isLarge = this.known.length + leftBytes > MAX_OUTPUT_BYTES;
+    const isLarge = isFull || this.known.length > MAX_OUTPUT_BYTES;
     return new PartialResponse(Buffer.from(this.known), keys, places, isLarge);
   }
 
@@ -75,13 +75,13 @@ export interface BatchResult {
   absent: number;
   /** values that are no entries */
   invalid: number;
-  /** bytes of the entries in Redis that are left out: they are to be encoded again, or the response was full */
-  leftBytes: number;
+  /** true if entries in Redis are left out, because the response has no room */
+  isFull: boolean;
 }
 
 /** Returns the result of a batch that Redis has not resolved beyond this table. */
 export function nothing(pending: PendingKeys): BatchResult {
-  return { response: undefined, pending, hits: 0, absent: 0, invalid: 0, leftBytes: 0 };
+  return { response: undefined, pending, hits: 0, absent: 0, invalid: 0, isFull: false };
 }
 
 /**
@@ -129,12 +129,12 @@ export function takeEntries(
     local.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );
-  const [length, gaps, hits, absent, invalid, leftBytes] = [0, 1, 2, 3, 4, 5].map((i) => memory.result(i));
+  const [length, gaps, hits, absent, invalid, isFull] = [0, 1, 2, 3, 4, 5].map((i) => memory.result(i));
   const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);
   const marked = bytes.subarray(wasm.SCRATCH.value, wasm.SCRATCH.value + table.length);
   return {
     response: gaps === 0 && wanted !== 'entries' ? output : undefined,
     pending: new PendingKeys(namespace, count, marked, output),
-    ...{ hits: hits!, absent: absent!, invalid: invalid!, leftBytes: leftBytes! },
+    ...{ hits: hits!, absent: absent!, invalid: invalid!, isFull: isFull !== 0 },
   };
 }

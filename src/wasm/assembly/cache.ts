@@ -3,11 +3,11 @@ import { MAIN, openRing, SMALL } from './arena/ring';
 import { hashOf, seedHash } from './hash';
 import { divide, INPUT, indexStart, mainEnd, mainStart, outputEnd, RESULT, smallStart } from './layout';
 
+export { setMagic } from './arena/entry';
 export { evictions, hasRoomInMain as hasRoom } from './arena/eviction';
 export { findForm, putForm } from './arena/forms';
 export { absences, entries } from './arena/index';
 export { find, gather, hashId, hashKeys, narrow } from './arena/lookup';
-export { setMagic } from './arena/record';
 export { dropSince } from './arena/ring';
 export { clear, dropKey, maxEntryBytes, putAbsence, putEntry, puts } from './arena/store';
 export { readBody, wrongIndex } from './batch-body/batch-body';

@@ -11,13 +11,13 @@
  * Hit ratio for Zipf reads (exponent 0.8) with room for 13 % of the hotels: 60.1 %, against 52.5 % with LRU.
  */
 import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart, indexSlots } from '../layout';
+import { idHashOf } from './entry';
 import { entries, isCrowded, relink, unlink } from './index';
 import {
   ABSENCE,
   DEAD,
   ENTRY,
   frequencyOf,
-  idHashOf,
   kindOf,
   RECORD_HEADER_BYTES,
   setFrequency,

@@ -10,9 +10,10 @@
 import { HEADER_BYTES, NARROW_TAG_AT } from '../../../hotels/entry-layout';
 import { hashOf } from '../hash';
 import { INPUT, outputStart } from '../layout';
+import { entryKeyLength } from './entry';
 import { claimSmall, relieveIndex } from './eviction';
 import { forget, linkKey, recordOf } from './index';
-import { entryKeyLength, FORM, FORMS, RECORD_HEADER_BYTES, sizeFor, touch, writeHeader } from './record';
+import { FORM, FORMS, RECORD_HEADER_BYTES, sizeFor, touch, writeHeader } from './record';
 import { maxEntryBytes } from './store';
 
 const FORM_NUMBER_BYTES: u32 = 8;

@@ -9,15 +9,14 @@
 import { NO_BODY, OK, TOO_LARGE } from '../../constants';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
+import { idHashOf, showAt } from './entry';
 import { candidateOf, homeAt, recordOf } from './index';
 import {
   ABSENCE,
   bodyStartOf,
   fullLengthOf,
-  idHashOf,
   isCurrent,
   isLinkedBy,
-  isValidAt,
   kindOf,
   lengthOf,
   RECORD_HEADER_BYTES,
@@ -49,8 +48,6 @@ export const MAX_END_BYTES: u32 = 8;
 /** Ends of what `copy` has written. */
 let output: usize = 0;
 let gap: usize = 0;
-/** Bytes of the missed hotels that are held, but whose certification has flipped. */
-let flippedBytes: u32 = 0;
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
@@ -64,24 +61,20 @@ export function find(
   wallMs: f64,
 ): i32 {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
-  const found = refIfValid(record, nowMs, minStoredAtMs, wallMs);
+  const found = refIfCurrent(record, nowMs, minStoredAtMs, wallMs);
   if (found !== MISS && found !== ABSENT) touch(record);
   return <i32>found;
 }
 
-/** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
-function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
+/** Returns the ref of a record, which shows the hotel as at `wallMs` then, or ABSENT, or MISS if it is not current. */
+function refIfCurrent(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || !isCurrent(record, nowMs, minStoredAtMs)) return MISS;
   if (kindOf(record) === ABSENCE) return ABSENT;
-  if (isValidAt(record + RECORD_HEADER_BYTES, wallMs)) return <u32>(record >> 3);
-  flippedBytes += lengthOf(record);
-  return MISS;
+  showAt(record + RECORD_HEADER_BYTES, lengthOf(record), wallMs);
+  return <u32>(record >> 3);
 }
 
-/**
- * Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids.
- * It is too large too if the hotels that are to be encoded again would not fit.
- */
+/** Looks up the first `count` elements and writes the array of their bodies to the output, with `hashesIds` the hashes of their ids. */
 export function gather(
   count: u32,
   namespace: u32,
@@ -96,7 +89,6 @@ export function gather(
   store<u32>(RESULT, count, 32);
   output = openArray(outputStart);
   gap = GAPS;
-  flippedBytes = 0;
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(count, namespace);
   for (let start = ELEMENTS; start < end; start += GROUP_BYTES) {
@@ -105,7 +97,6 @@ export function gather(
     lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, hashesIds);
     if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
   }
-  if (flippedBytes > outputEnd - output) return TOO_LARGE;
   store<u32>(RESULT, closeArray(outputStart, output), 12);
   return OK;
 }
@@ -166,7 +157,7 @@ function lookUp(
     if (record !== 0 && !isLinkedBy(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
-    let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);
+    let ref = refIfCurrent(record, nowMs, minStoredAtMs, wallMs);
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;

@@ -13,22 +13,9 @@
  *    28  u32  length of the rest in bytes
  *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
-import {
-  BODY_LENGTH_AT,
-  FULL_TAG_AT,
-  HEADER_BYTES,
-  KEY_LENGTHS_AT,
-  LABEL_AT,
-  MAGIC_AT,
-  NARROW_TAG_AT,
-  SHARED_LENGTH_AT,
-  TAG_BYTES,
-  URL_LENGTH_AT,
-  VALID_FROM_AT,
-  VALID_UNTIL_AT,
-} from '../../../hotels/entry-layout';
-import { RECORD_HEADER_BYTES as ENTRY_AT, MAX_KEY_BYTES as KEY_BYTES } from '../../constants';
-import { hashOf } from '../hash';
+import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
+import { RECORD_HEADER_BYTES as ENTRY_AT } from '../../constants';
+import { bodyOf, entryKey, entryKeyLength, isSame } from './entry';
 
 export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
@@ -37,15 +24,7 @@ export const FORM: u8 = 3;
 /** Namespace of the keys of compressed forms, behind those of hotels. In the window it is that of API keys. */
 export const FORMS: u32 = 3;
 export const RECORD_HEADER_BYTES: u32 = ENTRY_AT;
-export const MAX_KEY_BYTES: u32 = KEY_BYTES;
 const MAX_FREQUENCY: u8 = 3;
-
-export let magic: u32 = 0;
-
-/** Takes the magic number of valid entries. */
-export function setMagic(value: u32): void {
-  magic = value;
-}
 
 export function sizeFor(length: u32): u32 {
   return (RECORD_HEADER_BYTES + length + 7) & ~7;
@@ -130,7 +109,7 @@ export function isCurrent(record: usize, nowMs: f64, minStoredAtMs: f64): bool {
 }
 
 export function bodyStartOf(record: usize): usize {
-  return record + RECORD_HEADER_BYTES + lengthOf(record) - fullLengthOf(record);
+  return bodyOf(record + RECORD_HEADER_BYTES, lengthOf(record));
 }
 
 export function fullLengthOf(record: usize): u32 {
@@ -159,78 +138,4 @@ export function keyLengthOf(record: usize, namespace: u32): u32 {
 export function isLinkedBy(record: usize, namespace: u32, key: usize, length: u32): bool {
   if (((linksOf(record) >> namespace) & 1) === 0) return false;
   return keyLengthOf(record, namespace) === length && isSame(keyOf(record, namespace), key, length);
-}
-
-/** Returns the length of an entry's key, 0 if it has none in that namespace. */
-export function entryKeyLength(entry: usize, namespace: u32): u32 {
-  return load<u16>(entry + ((<usize>namespace) << 1), KEY_LENGTHS_AT);
-}
-
-export function entryKey(entry: usize, namespace: u32): usize {
-  let key = entry + HEADER_BYTES;
-  if (namespace > 0) key += entryKeyLength(entry, 0);
-  if (namespace > 1) key += entryKeyLength(entry, 1);
-  return key;
-}
-
-/** Returns true if this is a key of the entry. */
-export function hasKey(entry: usize, namespace: u32, key: usize, length: u32): bool {
-  return entryKeyLength(entry, namespace) === length && isSame(entryKey(entry, namespace), key, length);
-}
-
-/** Returns the hash of an entry's id. */
-export function idHashOf(entry: usize): u64 {
-  return hashOf(0, entryKey(entry, 0), entryKeyLength(entry, 0));
-}
-
-/**
- * Returns true for an entry of a present hotel with storable keys, whose parts lie within it, and whose tags can be shown: each
- * entry in Redis may be forged.
- */
-export function isValid(entry: usize, length: u32): bool {
-  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== magic) return false;
-  let before: u64 = <u64>HEADER_BYTES + load<u16>(entry, URL_LENGTH_AT);
-  for (let namespace: u32 = 0; namespace < 3; namespace++) {
-    const keyLength = entryKeyLength(entry, namespace);
-    if (keyLength > MAX_KEY_BYTES) return false;
-    before += keyLength;
-  }
-  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
-  return (
-    entryKeyLength(entry, 0) > 0 &&
-    bodyLength > 0 &&
-    before + bodyLength === <u64>length &&
-    load<u32>(entry, SHARED_LENGTH_AT) <= bodyLength &&
-    areOfTags(v128.load(entry, NARROW_TAG_AT)) &&
-    areOfTags(v128.load(entry, FULL_TAG_AT + TAG_BYTES - 16))
-  );
-}
-
-/** Returns true if `certified` in the body is right at `wallMs`, or if that is NaN: no time is before or after it. */
-export function isValidAt(entry: usize, wallMs: f64): bool {
-  return !(wallMs < load<f64>(entry, VALID_FROM_AT) || wallMs >= load<f64>(entry, VALID_UNTIL_AT));
-}
-
-/** Returns true if each of 16 bytes is a character of base64url. Both tags are 24 bytes in a row. */
-function areOfTags(bytes: v128): bool {
-  const lowered = v128.or(bytes, i8x16.splat(0x20));
-  const isLetter = i8x16.lt_u(i8x16.sub(lowered, i8x16.splat(0x61)), i8x16.splat(26));
-  const isDigit = i8x16.lt_u(i8x16.sub(bytes, i8x16.splat(0x30)), i8x16.splat(10));
-  const isDash = i8x16.eq(bytes, i8x16.splat(0x2d));
-  const isUnderscore = i8x16.eq(bytes, i8x16.splat(0x5f));
-  return i8x16.all_true(v128.or(v128.or(isLetter, isDigit), v128.or(isDash, isUnderscore)));
-}
-
-export function isSame(a: usize, b: usize, length: u32): bool {
-  if (length < 8) {
-    for (let i: u32 = 0; i < length; i++) {
-      if (load<u8>(a + i) !== load<u8>(b + i)) return false;
-    }
-    return true;
-  }
-  const last = length - 8;
-  for (let i: u32 = 0; i < last; i += 8) {
-    if (load<u64>(a + i) !== load<u64>(b + i)) return false;
-  }
-  return load<u64>(a + last) === load<u64>(b + last);
 }

@@ -3,16 +3,13 @@ import { LABEL_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
 import { hashOf } from '../hash';
 import { mainStart, smallStart } from '../layout';
+import { entryKey, entryKeyLength, idHashOf, isValid } from './entry';
 import { claimMain, claimSmall, recall, relieveIndex, remember } from './eviction';
 import { clearIndex, forget, linkEntry, linkKey, recordOf, unlink } from './index';
 import {
   ABSENCE,
   ENTRY,
-  entryKey,
-  entryKeyLength,
   frequencyOf,
-  idHashOf,
-  isValid,
   kindOf,
   labelOf,
   RECORD_HEADER_BYTES,

@@ -2,10 +2,10 @@
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
+import { bodyOf, hasKey, isValid, showAt } from '../arena/entry';
 import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/index';
 import { closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
-import { hasKey, isValid, isValidAt } from '../arena/record';
 import { putEntry } from '../arena/store';
 import { hashOf, spread } from '../hash';
 import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT, SCRATCH } from '../layout';
@@ -31,7 +31,7 @@ import { isAbsence, isOutdated, keepAbsence, newestChange } from './values';
  */
 const STORED_ONE_OF: u32 = 32;
 
-/** What becomes of an entry: a body of the response, or the entry itself, whose certification may have flipped. */
+/** What becomes of an entry: a body of the response, or the entry itself. */
 const FULL: u32 = 1;
 const ENTRIES: u32 = 2;
 
@@ -49,8 +49,6 @@ let gaps: u32 = 0;
 let hits: u32 = 0;
 let absent: u32 = 0;
 let invalid: u32 = 0;
-/** bytes of the entries that are left out to be encoded again, because their certification has flipped */
-let flippedBytes: u32 = 0;
 /** entries since the last that was stored */
 let passed: u32 = 0;
 /** time at which entries are stored, negative: none is; for how long at most */
@@ -62,7 +60,7 @@ let maxAbsenceMs: f64 = 0;
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
  * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
  * cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
- * the response's length, its gaps, hits, absent keys, invalid values, and the bytes of the gaps that Redis may hold.
+ * the response's length, its gaps, hits, absent keys, invalid values, and 1 if it is full and Redis may hold more.
  * The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(
@@ -89,7 +87,6 @@ export function takeEntries(
   hits = 0;
   absent = 0;
   invalid = 0;
-  flippedBytes = 0;
   readBuckets(count);
   let place = PLACES;
   for (next = 0; next < count; next++) {
@@ -108,7 +105,7 @@ export function takeEntries(
   store<u32>(RESULT, hits, 8);
   store<u32>(RESULT, absent, 12);
   store<u32>(RESULT, invalid, 16);
-  store<u32>(RESULT, isOutputFull ? RESPONSE_BYTES : flippedBytes, 20);
+  store<u32>(RESULT, <u32>isOutputFull, 20);
 }
 
 /**
@@ -167,12 +164,8 @@ function take(entry: usize, length: u32): bool {
   }
   if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-  // if its certification has flipped, the reader encodes it again, and finds it there if it was stored
+  showAt(entry, length, nowWallMs);
   if (storedAtMs >= 0) storeLocally(entry, length);
-  if (view !== ENTRIES && !isValidAt(entry, nowWallMs)) {
-    flippedBytes += length;
-    return false;
-  }
   return add(entry, length);
 }
 
@@ -204,7 +197,7 @@ function add(entry: usize, length: u32): bool {
     return true;
   }
   takeHits(hitsPlaceOf(SCRATCH, next));
-  memory.copy(output, entry + length - bodyLength, copied);
+  memory.copy(output, bodyOf(entry, length), copied);
   output = endBody(output + copied, view === FULL);
   return true;
 }

@@ -4,8 +4,8 @@
  */
 
 import { LABEL_AT } from '../../../hotels/entry-layout';
+import { isSame, MAX_KEY_BYTES } from '../arena/entry';
 import { GAP_BYTES } from '../arena/lookup';
-import { isSame, MAX_KEY_BYTES } from '../arena/record';
 import { hashOf } from '../hash';
 import {
   COMMAND,

@@ -3,7 +3,7 @@
  * window has the position of the newest known change by hash bucket, then the floor, all as f64.
  */
 import { BODY_LENGTH_AT, HEADER_BYTES, MAGIC_AT } from '../../../hotels/entry-layout';
-import { entryKeyLength, isSame, magic } from '../arena/record';
+import { entryKeyLength, isSame, magic } from '../arena/entry';
 import { putAbsence } from '../arena/store';
 import { hashOf, spread } from '../hash';
 import { WINDOW, WINDOW_BUCKETS } from '../layout';
