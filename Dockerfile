@@ -43,6 +43,7 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY LICENSE ./
 COPY sql ./sql
 COPY src ./src
+COPY docs/api/clients ./docs/api/clients
 # the right binary is kept, and the library has every name that the service uses
 RUN node src/http/check-library.ts
 # Types stripped and code compiled once: each process starts with half of the CPU time. Node finds the files by the number

@@ -19,12 +19,9 @@ interface Import {
   isTypeOnly: boolean;
 }
 
-// AssemblyScript has its own module system, and examples for readers import nothing of src
+// AssemblyScript has its own module system
 const files = (readdirSync(ROOT, { recursive: true }) as string[])
-  .filter(
-    (file) =>
-      file.endsWith('.ts') && !/\.(test|fixture|d)\.ts$|\/assembly\/|^api-docs\/examples\//.test(file),
-  )
+  .filter((file) => file.endsWith('.ts') && !/\.(test|fixture|d)\.ts$|\/assembly\//.test(file))
   .sort();
 const imports = files.flatMap(importsOf);
 

@@ -23,9 +23,9 @@ const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 const TEXT = 'text/plain; charset=utf-8';
 
-/** Folders of the documents and the own files of the page, of the examples, and of the library that shows the reference. */
+/** Folders of the documents and the own files of the page, of the clients to copy, and of the library that shows the reference. */
 const OWN = new URL('page/', import.meta.url).href;
-const EXAMPLES = new URL('examples/', import.meta.url);
+const CLIENTS = new URL('../../docs/api/clients/', import.meta.url);
 const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
 /** Address in the guide that the browser replaces by its own. */
 const SOME_ORIGIN = 'https://hotels.example.com';
@@ -51,7 +51,7 @@ export function pagesOf(deployment: Deployment): Map<string, StaticPage> {
     file('/docs/assets/', OWN, 'page.js', JAVASCRIPT),
     file('/docs/assets/', LIBRARY, 'swagger-ui.css', CSS),
     file('/docs/assets/', LIBRARY, 'swagger-ui-bundle.js', JAVASCRIPT),
-    ...readdirSync(EXAMPLES).map((name) => file('/docs/examples/', EXAMPLES.href, name, TEXT)),
+    ...readdirSync(CLIENTS).map((name) => file('/docs/examples/', CLIENTS.href, name, TEXT)),
   ]);
 }
 

@@ -42,7 +42,7 @@ export const Image = objectOf({
  * Hotel of the API, field by field, in the order of a response. Columns, entries, imports, documents, their example and tests
  * are derived from it. A new field goes before `registry_id`. It also needs:
  * - a migration: the column with its bounds, and a `hotel_json_fits` with it, its grant, its `extra_float_digits` and the constraint;
- * - a line in `Hotel` of api-docs/examples/client.ts, under Versions in docs/api/build/guide.html, and in docs/changelog.md.
+ * - a line in `Hotel` of docs/api/clients/client.ts, under Versions in docs/api/build/guide.html, and in docs/changelog.md.
  * Then `npm run build:docs`.
  */
 export const Hotel = objectOf({

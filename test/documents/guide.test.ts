@@ -25,9 +25,9 @@ describe('the documents of the API are what docs/api/build makes; npm run build:
     const [versions] = VERSIONS.exec(guide)!;
     expect.soft(missing(versions), 'to be named in docs/api/build/guide.html under Versions').toEqual([]);
     expect.soft(missing(read('docs/changelog.md')), 'to be named in docs/changelog.md').toEqual([]);
-    const [client] = /interface Hotel \{[\s\S]*?\n\}/.exec(read('src/api-docs/examples/client.ts'))!;
+    const [client] = /interface Hotel \{[\s\S]*?\n\}/.exec(read('docs/api/clients/client.ts'))!;
     const declared = [...client.matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name);
-    expect.soft(declared, 'Hotel of src/api-docs/examples/client.ts').toEqual(fields);
+    expect.soft(declared, 'Hotel of docs/api/clients/client.ts').toEqual(fields);
   });
 
   it('whose list of versions names the version and every operation', () => {

@@ -4,7 +4,7 @@ import { temporaryFolder } from './cleanup.ts';
 import { run } from './run.ts';
 import type { Service } from './service.ts';
 
-const EXAMPLES = join(import.meta.dirname, '../../src/api-docs/examples');
+const EXAMPLES = join(import.meta.dirname, '../../docs/api/clients');
 const DRIVERS = join(import.meta.dirname, '../system/clients');
 
 /** Commands that drive a client, by its language. */

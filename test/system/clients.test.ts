@@ -12,7 +12,7 @@ import { exampleRow } from '../support/rows.ts';
 import { run } from '../support/run.ts';
 import { ownPort, type Service, startService } from '../support/service.ts';
 
-const EXAMPLES = join(ROOT, 'src/api-docs/examples');
+const EXAMPLES = join(ROOT, 'docs/api/clients');
 const FIRST = { channel: 100_001, registry: 500_001 };
 const HOTELS = 2_400;
 

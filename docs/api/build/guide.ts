@@ -6,7 +6,7 @@ import { MAX_KEYS } from '../../../src/wasm/constants.ts';
 import { INTERFACE_VERSION } from './openapi.ts';
 import { KEY, type Operation, operations } from './operations.ts';
 
-const EXAMPLES = new URL('../../../src/api-docs/examples/', import.meta.url);
+const EXAMPLES = new URL('../clients/', import.meta.url);
 const hotel = EXAMPLE_HOTEL;
 const VALUES: Record<string, string | number> = {
   version: INTERFACE_VERSION,

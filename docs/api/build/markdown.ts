@@ -4,7 +4,7 @@ import { renderGuide } from './guide.ts';
 /** Deployment whose guide is shown. */
 const DEPLOYMENT = { BASE_PATH: '', PUBLIC_URL: 'https://hotels.example.com', SUPPORT_EMAIL: '' };
 const OPENAPI = '../../src/api-docs/page/openapi.json';
-const EXAMPLES = '../../src/api-docs/examples/';
+const EXAMPLES = 'clients/';
 const MADE = '<!-- Made from build/guide.html by `npm run build:docs`. -->';
 const NOTE = `The page \`/docs\` of a running service is this guide with a reference in which requests can be tried.
 [openapi.json](${OPENAPI}) is the OpenAPI document: every operation, parameter, header and schema.
