@@ -1,8 +1,10 @@
+import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { type HotelSizes, MAX_HOTEL_BYTES } from '../hotels/hotel-sizes.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { nextIteration } from '../lib/clock.ts';
-import { LookupQueue } from './lookup-queue.ts';
+import { monotonicMs, nextIteration } from '../lib/clock.ts';
+import { DeadlineExceeded } from '../lib/deadline.ts';
+import { type Hold, Turns } from '../lib/turns.ts';
 
 /**
  * Bytes of hotels that are looked up at once: of usual hotels until the caches have answered, of large ones until PostgreSQL has
@@ -48,8 +50,8 @@ export class LoadBatcher {
   readonly #isContended: () => boolean;
   readonly #open = new Map<string, JoinedLookup>();
   readonly #sizes: HotelSizes;
-  readonly #usual = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES);
-  readonly #large = new LookupQueue(MAX_READING_BYTES, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
+  readonly #usual = new Turns(MAX_READING_BYTES, 1, MAX_HOTEL_BYTES);
+  readonly #large = new Turns(MAX_READING_BYTES, 1, MAX_HOTEL_BYTES, MAX_LOOKUP_WAIT_MS);
 
   constructor(read: LookUp, sizes: HotelSizes, isContended: () => boolean) {
     this.#read = read;
@@ -64,7 +66,7 @@ export class LoadBatcher {
     owner: string,
     collection: string | null,
   ): Promise<LookupResult> {
-    const isOwn = this.#sizes.areLarge(owner) || this.#usual.length > 0 || this.#isContended();
+    const isOwn = this.#sizes.areLarge(owner) || this.#usual.waiting.length > 0 || this.#isContended();
     const whose = isOwn ? owner : '';
     // of most requests a constant, whose hash is known
     const name =
@@ -78,7 +80,7 @@ export class LoadBatcher {
 
   /** Returns true if a new lookup of this owner would wait in the queue of large hotels. */
   mustWait(owner: string): boolean {
-    return !this.#large.hasRoom && this.#sizes.areLarge(owner);
+    return this.#large.mustWait && this.#sizes.areLarge(owner);
   }
 
   #begin(namespace: Namespace, name: string, owner: string, collection: string | null): JoinedLookup {
@@ -87,23 +89,23 @@ export class LoadBatcher {
       const { keys, requests } = joined;
       const bytes = this.#bytesOf(joined, owner);
       const areLarge = this.#sizes.areLarge(owner);
-      const hold = await (areLarge ? this.#large : this.#usual).begin(owner, bytes);
-      const reading = this.#read(namespace, [...keys], owner, collection);
-      const follow = async () => {
-        const { found, loaded } = await reading;
-        hold(areLarge ? bytes * (1 - found.size / keys.size) : 0);
-        await loaded;
-        for (const { owner: by, keys: requested } of requests)
-          this.#sizes.noteLookup(
-            by,
-            requested.map((key) => found.get(key)),
-          );
+      const read = async (hold: Hold) => {
+        const result = await this.#read(namespace, [...keys], owner, collection);
+        const { found, loaded } = result;
+        const note = () => {
+          for (const { owner: by, keys: requested } of requests)
+            this.#sizes.noteLookup(
+              by,
+              requested.map((key) => found.get(key)),
+            );
+        };
+        // its requests fail with it
+        const noted = loaded.then(note, () => {});
+        if (areLarge) hold(noted, bytes * (1 - found.size / keys.size));
+        return result;
       };
-      // its requests fail with it
-      void follow()
-        .catch(() => {})
-        .then(() => hold(0));
-      return reading;
+      const turns = areLarge ? this.#large : this.#usual;
+      return turns.run(owner, bytes, read, monotonicMs(), bytes).catch(tooLate);
     };
     const joined: JoinedLookup = { keys: new Set(), requests: [], reading: nextIteration().then(lookUp) };
     this.#open.set(name, joined);
@@ -113,4 +115,9 @@ export class LoadBatcher {
   #bytesOf({ keys }: JoinedLookup, owner: string): number {
     return keys.size * this.#sizes.of(owner);
   }
+}
+
+function tooLate(error: unknown): never {
+  if (!(error instanceof DeadlineExceeded)) throw error;
+  throw new Unavailable('more large hotels wait than can be read in time', { rejection: 'overload' });
 }
