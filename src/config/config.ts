@@ -9,44 +9,45 @@ import {
 } from './connection-addresses.ts';
 
 // No schema library: it is larger than the rest of a command, and each command reads the configuration.
-interface Text {
+interface Variable<Value extends string | number> {
   description: string;
   /** undefined: the variable is required */
-  default: string | undefined;
-  pattern?: RegExp;
-  /** returns what is wrong with a value that matches the pattern */
+  default: Value | undefined;
+  /** what a malformed value does not follow */
+  rule: string;
+  /** returns the value; undefined if it is malformed or out of bounds */
+  parse: (given: string) => Value | undefined;
+  /** returns what is wrong with a value that was parsed */
   faultsOf?: (value: string) => string[];
 }
-interface Numeric {
-  description: string;
-  default: number;
-  minimum: number;
-  maximum: number;
-  isWhole: boolean;
-}
-interface Choice<Value extends string> {
-  description: string;
-  default: Value;
-  values: readonly Value[];
-}
 
-const text = (description: string, options: Partial<Text> = {}): Text => ({
-  description,
-  default: '',
-  ...options,
+const text = (
+  description: string,
+  { pattern, ...options }: Partial<Variable<string>> & { pattern?: RegExp } = {},
+): Variable<string> => ({
+  ...{ description, default: '', rule: 'is malformed', ...options },
+  parse: (given) => (pattern?.test(given) === false ? undefined : given),
 });
-const whole = (description: string, fallback: number, minimum: number, maximum: number): Numeric => ({
-  description,
-  default: fallback,
-  minimum,
-  maximum,
-  isWhole: true,
-});
+const numeric =
+  (kind: 'number' | 'whole number') =>
+  (description: string, fallback: number, minimum: number, maximum: number) => ({
+    ...{ description, default: fallback, minimum, maximum },
+    rule: `must be a ${kind} from ${minimum} to ${maximum}`,
+    parse: (given: string): number | undefined => {
+      const value = /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
+      const isValid = value >= minimum && value <= maximum;
+      return isValid && (kind === 'number' || Number.isInteger(value)) ? value : undefined;
+    },
+  });
+const whole = numeric('whole number');
 const oneOf = <const Value extends string>(
   values: readonly Value[],
   fallback: NoInfer<Value>,
   description: string,
-): Choice<Value> => ({ description, default: fallback, values });
+) => ({
+  ...{ description, default: fallback, values, rule: `must be one of ${values.join(', ')}` },
+  parse: (given: string) => values.find((value) => value === given),
+});
 
 const addressFile = (name: string) =>
   text(
@@ -156,15 +157,12 @@ export const VARIABLES = {
     60_000,
   ),
   DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
-  ACCESS_LOG_SAMPLE: {
-    ...whole(
-      'Share of the fast requests without a 5xx that are logged, at most 1,000 a second for each worker',
-      0.001,
-      0,
-      1,
-    ),
-    isWhole: false,
-  },
+  ACCESS_LOG_SAMPLE: numeric('number')(
+    'Share of the fast requests without a 5xx that are logged, at most 1,000 a second for each worker',
+    0.001,
+    0,
+    1,
+  ),
   ACCESS_LOG_SLOW_MS: whole(
     'A request that takes at least this long is logged, at most 50 a second for each worker',
     250,
@@ -179,9 +177,7 @@ export const VARIABLES = {
 };
 
 type Name = keyof typeof VARIABLES;
-type Variable = Text | Numeric | Choice<string>;
-type ValueOf<Variable> =
-  Variable extends Choice<infer Value> ? Value : Variable extends Numeric ? number : string;
+type ValueOf<Parsed> = Parsed extends Variable<infer Value> ? Value : never;
 
 /** Effective configuration: one frozen record, read once. */
 export type Config = { readonly [K in Name]: ValueOf<(typeof VARIABLES)[K]> };
@@ -211,10 +207,10 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
 
 /** Returns the value of a variable and what is wrong with it; `given` undefined: it is unset. */
 export function readVariable(name: Name, given: string | undefined) {
-  const variable: Variable = VARIABLES[name];
-  const value = given === undefined ? variable.default : parse(variable, given);
+  const variable: Variable<string | number> = VARIABLES[name];
+  const value = given === undefined ? variable.default : variable.parse(given);
   if (value === undefined) return { value: given, faults: [explain(name, given !== undefined)] };
-  const faults = given && 'faultsOf' in variable ? variable.faultsOf!(given) : [];
+  const faults = (given && variable.faultsOf?.(given)) || [];
   return { value, faults: faults.map((fault) => `${name} is malformed: ${fault}`) };
 }
 
@@ -230,26 +226,7 @@ export function redact(config: Config): Record<string, string | number> {
   return shown;
 }
 
-/** Returns the value of a variable; undefined if it is malformed or out of bounds. */
-function parse(variable: Variable, given: string): string | number | undefined {
-  if ('minimum' in variable) {
-    const value = /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
-    const isValid = value >= variable.minimum && value <= variable.maximum;
-    return isValid && (!variable.isWhole || Number.isInteger(value)) ? value : undefined;
-  }
-  const isValid =
-    'values' in variable ? variable.values.includes(given) : (variable.pattern?.test(given) ?? true);
-  return isValid ? given : undefined;
-}
-
 function explain(name: Name, isGiven = true): string {
-  const variable: Variable = VARIABLES[name];
-  const { description } = variable;
-  if (!isGiven) return `${name} is required: ${description}`;
-  if ('minimum' in variable) {
-    const kind = variable.isWhole ? 'whole number' : 'number';
-    return `${name} must be a ${kind} from ${variable.minimum} to ${variable.maximum}: ${description}`;
-  }
-  if ('values' in variable) return `${name} must be one of ${variable.values.join(', ')}: ${description}`;
-  return `${name} is malformed: ${description}`;
+  const { rule, description } = VARIABLES[name];
+  return `${name} ${isGiven ? rule : 'is required'}: ${description}`;
 }
