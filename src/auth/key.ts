@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
@@ -11,14 +11,9 @@ const CHECKSUM_CHARACTERS = 6;
 const SHAPE = /^hk_[0-9A-Za-z]{38}$/;
 
 export function makeKey(): string {
-  let random = '';
-  while (random.length < RANDOM_CHARACTERS) {
-    for (const byte of randomBytes(2 * RANDOM_CHARACTERS)) {
-      // 248 = 4 * 62: larger bytes would favour the first digits
-      if (byte < 248 && random.length < RANDOM_CHARACTERS) random += DIGITS[byte % 62];
-    }
-  }
-  return `hk_${random}${checksumOf(`hk_${random}`)}`;
+  let key = 'hk_';
+  for (let i = 0; i < RANDOM_CHARACTERS; i++) key += DIGITS[randomInt(DIGITS.length)];
+  return key + checksumOf(key);
 }
 
 /** Returns true if the text has the form of a key and its checksum is right. The key need not exist. */

@@ -5,7 +5,6 @@ import type { PositionWatch } from '../changes/position-watch.ts';
 import type { Collections } from '../collections/collections.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
-import type { MacSecret } from '../lib/mac.ts';
 import type { LogEvent, News } from '../log/follower.ts';
 import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/log-connection.ts';
@@ -16,8 +15,6 @@ import type { FollowedLog } from './workers.ts';
 
 /** Parts of a worker that follow the log. */
 interface FollowingParts {
-  /** signs keys in Redis */
-  secret: MacSecret;
   window: Window;
   freshness: Freshness;
   reader: HotelReader;
@@ -35,8 +32,11 @@ interface FollowingParts {
   longestReadMs: number;
 }
 
-/** What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. */
-export type WorkerApplied = Applied & { prefix: string };
+/**
+ * What a worker has applied, with the prefix of its names in Redis: labels are comparable while it is the same. `secret`: of the
+ * history, signs keys in Redis.
+ */
+export type WorkerApplied = Applied & { prefix: string; secret: Uint8Array };
 
 /** Applies the log to the caches of one worker. */
 export class LogApplier {
@@ -83,7 +83,7 @@ export class LogApplier {
     local.clear();
     this.#applied.history = history;
     this.#applied.position = position;
-    this.#parts.secret.use(secret);
+    this.#applied.secret = secret;
     this.#useServer(server);
     logPositions.follow(history);
   }

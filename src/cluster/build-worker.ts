@@ -28,7 +28,6 @@ import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { pause, setTimer } from '../lib/clock.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import { MacSecret } from '../lib/mac.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { AccessLog } from '../observability/access-log.ts';
@@ -63,7 +62,9 @@ export function buildWorker(
   send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics, events } = context;
-  const applied: WorkerApplied = { history: '', server: '', position: 0, prefix: '' };
+  const applied: WorkerApplied = {
+    ...{ history: '', server: '', position: 0, prefix: '', secret: new Uint8Array() },
+  };
   const prefix = () => applied.prefix;
   const freshness = new Freshness(
     () => postgres.breakerOpen,
@@ -86,7 +87,6 @@ export function buildWorker(
     ttlMs: config.REDIS_TTL_S * 1000,
     onInvalidValue: () => metrics.invalidValues.inc(),
   };
-  const secret = new MacSecret();
   const redisCache = redis && new RedisHotelCache(redis, ofRedis);
   const memory = new CacheMemory(config.L1_MAX_BYTES);
   const window = new Window(memory.window);
@@ -117,14 +117,14 @@ export function buildWorker(
   const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
     ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
-    redisCache: redis && new RedisKeyCache(redis, ofRedis, secret),
+    redisCache: redis && new RedisKeyCache(redis, ofRedis, () => applied.secret),
     counts: metrics.keyLookups,
     workers: config.WORKERS,
   });
   const preloadKeys = () => apiKeys.preload().catch(() => void setTimer(preloadKeys, PRELOAD_RETRY_MS));
   const logPositions = new PositionWatch(freshness);
   const logApplier = new LogApplier({
-    ...{ secret, window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions, postgres },
+    ...{ window, freshness, reader, local, pageIndex, collections, apiKeys, logPositions, postgres },
     applied,
     onHistory: () => {
       reconnect();
