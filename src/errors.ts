@@ -82,22 +82,20 @@ export type Rejection = (typeof REJECTIONS)[number];
 export class Unavailable extends Error {
   override name = 'Unavailable';
   readonly rejection: Rejection;
-  /**
-   * True if the dependency rejected the request or answered nothing at all. False if it answers others, and only this
-   * request was late or found no room.
-   */
-  readonly isOutage: boolean;
 
   constructor(message: string, options: ErrorOptions & { rejection?: Rejection } = {}) {
     super(message, options);
     this.rejection = options.rejection ?? 'other';
-    this.isOutage = this.rejection === 'postgres_unavailable' || this.cause !== undefined;
   }
 }
 
-/** Returns true if a dependency is unavailable, rather than late or busy. */
+/**
+ * Returns true if the dependency rejected the request or answered nothing at all. False if it answers others, and only this
+ * request was late or found no room.
+ */
 export function isOutage(error: unknown): boolean {
-  return error instanceof Unavailable && error.isOutage;
+  if (!(error instanceof Unavailable)) return false;
+  return error.rejection === 'postgres_unavailable' || error.cause !== undefined;
 }
 
 /** Returns true if PostgreSQL answers others, and was late with this query. */

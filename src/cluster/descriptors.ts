@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { redisUrlsOf, replicaUrlsOf } from '../config/connection-addresses.ts';
+import { addressesOf } from '../config/connection-addresses.ts';
 import { MAX_MASTERS } from '../redis/cluster/slot-map.ts';
 
 /**
@@ -18,8 +18,8 @@ const FEW_CONNECTIONS = 1_000;
  * a quarter is for clients, however low the limit.
  */
 export function divideDescriptors(config: Config, limit = descriptorLimit()) {
-  const pools = config.DATABASE_POOL_SIZE * (1 + replicaUrlsOf(config).length);
-  const redis = redisUrlsOf(config).length > 1 ? CLUSTER_RESERVE : 0;
+  const pools = config.DATABASE_POOL_SIZE * (1 + addressesOf(config.DATABASE_REPLICA_URLS).length);
+  const redis = addressesOf(config.REDIS_URL).length > 1 ? CLUSTER_RESERVE : 0;
   const connections = Math.max(Math.floor(limit / 4), limit - RESERVE - redis - 2 * pools);
   return { limit, connections, isLow: connections < FEW_CONNECTIONS };
 }

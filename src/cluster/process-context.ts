@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
 import { type Config, readVariable } from '../config/config.ts';
-import { redisUrlsOf, replicaUrlsOf } from '../config/connection-addresses.ts';
+import { addressesOf } from '../config/connection-addresses.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { clearTimer, every } from '../lib/clock.ts';
 import { Shutdown } from '../lib/shutdown.ts';
@@ -108,8 +108,9 @@ export function openPostgres(context: ProcessContext, pooled: boolean, options: 
   // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
   // adding or removing a replica needs a restart
-  const replicas = replicaUrlsOf(config).map((url, i) =>
-    open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs),
+  const replicaUrls = () => addressesOf(config.DATABASE_REPLICA_URLS);
+  const replicas = replicaUrls().map((url, i) =>
+    open(() => replicaUrls()[i] ?? url, 'postgres_replica', timeoutMs),
   );
   const servers = [postgres, ...replicas];
   shutdown.push('PostgreSQL', () => Promise.all(servers.map((server) => server.close())));
@@ -130,7 +131,7 @@ export function openPostgres(context: ProcessContext, pooled: boolean, options: 
 export function openRedis(context: ProcessContext, onCall?: OnCall): RedisStore | undefined {
   const { config, shutdown } = context;
   const { REDIS_TIMEOUT_MS: timeoutMs } = config;
-  const urls = redisUrlsOf(config);
+  const urls = addressesOf(config.REDIS_URL);
   if (urls.length === 0) return undefined;
   const onBreaker = context.onBreaker('redis');
   const redis =

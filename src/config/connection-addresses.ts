@@ -4,14 +4,9 @@ import { faultOfPostgresTls } from './postgres-tls.ts';
 const ENCODE =
   'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
 
-/** Returns the addresses of the replicas, possibly none. */
-export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS: string }): string[] {
-  return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
-}
-
-/** Returns the address of a Redis server, or of several nodes of a cluster; possibly none. */
-export function redisUrlsOf({ REDIS_URL }: { REDIS_URL: string }): string[] {
-  return REDIS_URL === '' ? [] : REDIS_URL.split(',').map((url) => url.trim());
+/** Returns the addresses of DATABASE_REPLICA_URLS, or of REDIS_URL: of one server, or of nodes of a cluster. Possibly none. */
+export function addressesOf(value: string): string[] {
+  return value === '' ? [] : value.split(/\s*,\s*/);
 }
 
 /**
@@ -32,14 +27,14 @@ export function faultsOfPostgresUrl(address: string): string[] {
 
 /** Returns why addresses of replicas are unusable. */
 export function faultsOfReplicaUrls(addresses: string): string[] {
-  return replicaUrlsOf({ DATABASE_REPLICA_URLS: addresses }).flatMap((url, i) =>
+  return addressesOf(addresses).flatMap((url, i) =>
     faultsOfPostgresUrl(url).map((fault) => `address ${i + 1}: ${fault}`),
   );
 }
 
 /** Returns why the addresses of Redis are unusable, whether one server or nodes of one cluster. */
 export function faultsOfRedisUrls(addresses: string): string[] {
-  const each = redisUrlsOf({ REDIS_URL: addresses });
+  const each = addressesOf(addresses);
   const fault = each.map(faultOf).find((found) => found !== undefined);
   if (fault !== undefined) return [fault];
   const urls = each.map((address) => new URL(address));

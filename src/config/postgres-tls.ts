@@ -9,7 +9,7 @@ import {
   type SecureContextOptions,
 } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
-import { percentDecodeOrKeep } from '../lib/percent-decode.ts';
+import { percentDecode } from '../lib/percent-decode.ts';
 
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
@@ -122,7 +122,8 @@ function parse(address: string) {
   // such as `ssl` or `SSLMODE`: ignored, it would leave a connection unencrypted that is meant to be
   const isMisnamed = [...parameters.keys()].some((name) => /^ssl/i.test(name));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
-  return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecodeOrKeep(path.join('/')) };
+  const database = path.join('/');
+  return { mode, files, isMisnamed, hosts, url: base + rest, database: percentDecode(database) ?? database };
 }
 
 /** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */

@@ -6,8 +6,3 @@ export function percentDecode(text: string): string | undefined {
     return undefined;
   }
 }
-
-/** Returns a percent-encoded text decoded, or as it is if its encoding is wrong. */
-export function percentDecodeOrKeep(text: string): string {
-  return percentDecode(text) ?? text;
-}

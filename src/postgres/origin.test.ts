@@ -51,7 +51,7 @@ function originOf(...servers: Server[]) {
 
 afterEach(realClocks);
 
-const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable', isOutage: true };
+const BEHIND = { name: 'Unavailable', rejection: 'postgres_unavailable' };
 
 it('a primary that is behind, has another history or is a copy answers nothing and is reported', async () => {
   const primary = new Server();

@@ -1,6 +1,6 @@
 import { TLS_FAULT } from '../../config/postgres-tls.ts';
 import { Failure } from '../../lib/failure.ts';
-import { percentDecodeOrKeep } from '../../lib/percent-decode.ts';
+import { percentDecode } from '../../lib/percent-decode.ts';
 import { ENDED, LOST } from '../../postgres/failure.ts';
 
 /** Returns the lines for standard error and the exit code. The lines never contain the password of `databaseUrl`. */
@@ -39,5 +39,5 @@ function withoutPassword(text: string, databaseUrl: string): string {
   const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
   // a shorter password would match parts of ordinary words
   if (!password || password.length < 4) return text;
-  return text.replaceAll(password, '***').replaceAll(percentDecodeOrKeep(password), '***');
+  return text.replaceAll(password, '***').replaceAll(percentDecode(password) ?? password, '***');
 }
