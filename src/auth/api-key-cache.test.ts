@@ -7,7 +7,7 @@ import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
-import { type KeyRow, principalOf } from './principal.ts';
+import type { KeyRow } from './principal.ts';
 import type { LabelledKey } from './redis-key-cache.ts';
 import { UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
@@ -57,10 +57,9 @@ class Tiers {
     this.release = resolve;
   }
 
-  put(key: string, row: Partial<KeyRow> = {}): void {
-    const limit = { rate_limit_requests: null, rate_limit_window_s: null };
-    const made = { id: 'key_a', scopes: [], expires_at_ms: null, collection_id: null, ...limit };
-    this.rows.set(hashOf(key), { ...made, ...row });
+  put(key: string, expiresAtMs: number | null = null): void {
+    const principal = { keyId: 'key_a', view: 'narrow', limit: null, collection: null, expiresAtMs } as const;
+    this.rows.set(hashOf(key), { principal });
   }
 }
 
@@ -276,7 +275,7 @@ describe('a change', () => {
       window.beginHistory(1);
     };
     const { read } = tiers.redisCache;
-    tiers.redis.set(hashOf(key), { label: 9, principal: principalOf(tiers.rows.get(hashOf(key))!) });
+    tiers.redis.set(hashOf(key), { label: 9, ...tiers.rows.get(hashOf(key))! });
     tiers.redisCache.read = (sha256) => read(sha256).finally(begin);
     await load();
     expect(apiKeys.find(key)).toBeUndefined();
@@ -291,7 +290,7 @@ describe('a change', () => {
 
 describe('while Redis and PostgreSQL are unavailable', () => {
   beforeEach(async () => {
-    tiers.put(key, { expires_at_ms: wallMs() + 60_000 });
+    tiers.put(key, wallMs() + 60_000);
     await load();
     tiers.redisThere = false;
     tiers.rejection = 'postgres_unavailable';

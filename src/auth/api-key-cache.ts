@@ -7,7 +7,7 @@ import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
 import type { Origin } from '../postgres/origin.ts';
 import { hashOf, isWellFormed } from './key.ts';
-import { KEY_QUERY, type KeyRow, type Principal, principalOf, unlessExpired } from './principal.ts';
+import { KEY_QUERY, type KeyRow, type Principal, unlessExpired } from './principal.ts';
 import type { LabelledKey, RedisKeyCache } from './redis-key-cache.ts';
 import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
@@ -216,7 +216,7 @@ export class ApiKeyCache {
     // the primary: a revoked key must not wait for a replica
     const { label, rows } = await origin.readPrimary<KeyRow>(KEY_QUERY, [sha256], '', 'keys');
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
-    const found = { label, principal: rows[0] ? principalOf(rows[0]) : null };
+    const found = { label, principal: rows[0]?.principal ?? null };
     const ofHistory = history();
     onIteration(() => {
       if (ofHistory === history()) void redisCache?.fill(sha256, found);

@@ -16,7 +16,7 @@ const key: LabelledKey = {
   },
 };
 const unknown: LabelledKey = { label: 0, principal: null };
-const forever = { ...key, principal: { ...key.principal!, expiresAtMs: Infinity, limit: null } };
+const forever = { ...key, principal: { ...key.principal!, expiresAtMs: null, limit: null } };
 
 it('a key in Redis is decoded as it was encoded', () => {
   for (const labelled of [key, unknown, forever])

@@ -13,7 +13,7 @@ import { StaticPage } from './static-page.ts';
 const ACCESS: Principal = {
   keyId: 'key_a',
   view: 'full',
-  expiresAtMs: Number.POSITIVE_INFINITY,
+  expiresAtMs: null,
   limit: null,
   collection: null,
 };

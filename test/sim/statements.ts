@@ -103,10 +103,10 @@ function query(data: Data, text: string, parameters: readonly unknown[]): object
   if (text.includes('from api_keys where key_sha256')) {
     const key = data.keys.get(parameters[0] as string);
     if (!key || key.revoked) return [];
-    const { id, scopes, expiresAtMs, collection, limit } = key;
-    const rights = { id, scopes: [...scopes], expires_at_ms: expiresAtMs, collection_id: collection };
-    const { requests = null, windowS = null } = limit ?? {};
-    return [{ ...rights, rate_limit_requests: requests, rate_limit_window_s: windowS }];
+    const { id: keyId, scopes, expiresAtMs, collection } = key;
+    const view = scopes.includes('registry') ? 'full' : 'narrow';
+    const limit = key.limit && { requests: key.limit.requests, windowMs: 1000 * key.limit.windowS };
+    return [{ principal: { keyId, view, expiresAtMs, limit, collection } }];
   }
   if (text.includes('as prefix from api_keys'))
     return [...data.keys.keys()].map((sha256) => ({ prefix: sha256.slice(0, 12) }));
