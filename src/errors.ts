@@ -72,7 +72,6 @@ export const REJECTIONS = [
   'postgres_queue',
   'postgres_timeout',
   'postgres_locked',
-  'other',
 ] as const;
 export type Rejection = (typeof REJECTIONS)[number];
 
@@ -83,9 +82,9 @@ export class Unavailable extends Error {
   override name = 'Unavailable';
   readonly rejection: Rejection;
 
-  constructor(message: string, options: ErrorOptions & { rejection?: Rejection } = {}) {
+  constructor(message: string, rejection: Rejection, options?: ErrorOptions) {
     super(message, options);
-    this.rejection = options.rejection ?? 'other';
+    this.rejection = rejection;
   }
 }
 

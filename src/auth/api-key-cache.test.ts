@@ -36,7 +36,7 @@ class Tiers {
   };
   readonly origin = {
     readPrimary: async (_: string, [sha256]: string[]) => {
-      if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
+      if (this.rejection) throw new Unavailable('PostgreSQL did not answer', this.rejection);
       const { position: label } = this;
       const rows = [this.rows.get(sha256!)].filter(Boolean);
       await this.#held;

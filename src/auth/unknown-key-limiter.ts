@@ -19,9 +19,7 @@ const ADMIT_AGAIN_MS = 25;
 const MAX_LOOKUPS = 8;
 const LOOKUP_WINDOW_MS = 200;
 /** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
-const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', {
-  rejection: 'unknown_key_limit',
-});
+const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', 'unknown_key_limit');
 
 /** Limits lookups of unknown keys, so that forged keys do not keep Redis and PostgreSQL busy. */
 export class UnknownKeyLimiter {

@@ -45,7 +45,7 @@ class FakeRepository {
     const rows = this.rows.filter((row) => keys.includes(row[columns[namespace]]!));
     const entries = rows.map((row) => hotel({ ...row, label }));
     await this.#held?.promise;
-    if (owner === this.full) throw new Unavailable('full', { rejection: 'postgres_queue' });
+    if (owner === this.full) throw new Unavailable('full', 'postgres_queue');
     return { label, entries, isOfHistory: () => history === this.history };
   }
 }

@@ -119,5 +119,5 @@ export class LoadBatcher {
 
 function tooLate(error: unknown): never {
   if (!(error instanceof DeadlineExceeded)) throw error;
-  throw new Unavailable('more large hotels wait than can be read in time', { rejection: 'overload' });
+  throw new Unavailable('more large hotels wait than can be read in time', 'overload');
 }

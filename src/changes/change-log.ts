@@ -134,9 +134,7 @@ export class ChangeLog {
     await this.#postgres.rows<R>(text, all, owner, 'changes', async (rows) => {
       const state: LogSnapshot | undefined = rows[0] && JSON.parse(rows[0].state);
       if (!state?.history || state.server !== this.#server())
-        throw new Unavailable('the log is not the one that is followed', {
-          rejection: 'postgres_unavailable',
-        });
+        throw new Unavailable('the log is not the one that is followed', 'postgres_unavailable');
       snapshot = { ...state, readAtMs: monotonicMs() };
       const dayMs = Date.parse(state.day);
       await encodeInTurns(rows, owner, this.#eventLoop, (row) => {

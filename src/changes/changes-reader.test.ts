@@ -27,7 +27,7 @@ function readerOf(hotelsAfter: HotelsAfter) {
       state: STATE,
       hotels: await hotelsAfter(...of),
     }),
-    changesAfter: () => Promise.reject(new Unavailable('late', { rejection: 'postgres_timeout' })),
+    changesAfter: () => Promise.reject(new Unavailable('late', 'postgres_timeout')),
   };
   const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop(), new HotelSizes());
   return (of: { token?: Token | undefined; owner?: string; waitMs?: number }) =>
@@ -54,7 +54,7 @@ it('a page that the share of one API key rejects is read again for those of othe
   const read = readerOf(async (_, __, owner) => {
     owners.push(owner);
     await Promise.resolve();
-    if (owner === 'many') throw new Unavailable('full', { rejection: 'postgres_queue' });
+    if (owner === 'many') throw new Unavailable('full', 'postgres_queue');
     return [];
   });
   const [own, ...others] = ['many', 'few', 'other', 'few'].map((owner) => read({ owner }));
@@ -68,7 +68,7 @@ it('a client that waits reads again while the queue is full, until its wait ends
   fakeTimers();
   let fullFor = 3;
   const read = readerOf(async () => {
-    if (fullFor-- > 0) throw new Unavailable('full', { rejection: 'postgres_queue' });
+    if (fullFor-- > 0) throw new Unavailable('full', 'postgres_queue');
     return [hotelOf('a', 1_000)];
   });
   const page = read({ waitMs: 30_000 });
@@ -117,7 +117,7 @@ it('reads fewer hotels at a time while they are large, also after a query that w
   let bytes = 64 * 1024;
   const read = readerOf(async (_, limit) => {
     asked.push(limit);
-    if (limit * bytes > 32 * MIB) throw new Unavailable('late', { rejection: 'postgres_timeout' });
+    if (limit * bytes > 32 * MIB) throw new Unavailable('late', 'postgres_timeout');
     return Array.from({ length: limit }, (_, i) => hotelOf(String(i), bytes));
   });
   await expect(read({})).rejects.toThrow(Unavailable);

@@ -78,7 +78,7 @@ export class List {
   async #reply<T>(value: T): Promise<T> {
     this.queries++;
     await this.#held?.promise;
-    if (this.fails) throw new Unavailable('unavailable');
+    if (this.fails) throw new Unavailable('unavailable', 'postgres_unavailable');
     return value;
   }
 }

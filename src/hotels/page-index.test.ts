@@ -215,7 +215,7 @@ describe('pages', () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);
     pageIndex.moved('h000500');
-    const full = new Unavailable('the queue is full', { rejection: 'postgres_queue' });
+    const full = new Unavailable('the queue is full', 'postgres_queue');
     vi.spyOn(list, 'idsBetween').mockReturnValueOnce(turns().then(() => Promise.reject(full)));
     const [busy, own, busyToo] = ['busy', OWNER, 'busy'].map((owner) => pageIndex.page(500, LIMIT, owner));
     await expect(busy).rejects.toBe(full);

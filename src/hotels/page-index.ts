@@ -40,7 +40,7 @@ export async function queryPage(
   if (offset > maxSkip)
     throw new Unavailable(
       `positions over ${maxSkip} are not known: the log cannot be followed, or the collection is not in memory`,
-      { rejection: 'postgres_timeout' },
+      'postgres_timeout',
     );
   const ids = await source.idsFrom(null, offset, limit + 1, owner);
   return { ids: ids.slice(0, limit), more: ids.length > limit };
@@ -133,9 +133,7 @@ export class PageIndex {
         if (page) return page;
       }
       if (monotonicMs() > untilMs)
-        throw new Unavailable('the positions of the list are being counted', {
-          rejection: 'postgres_timeout',
-        });
+        throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
       // if a segment was replaced meanwhile, the others are tried at once
       if (this.#segments.has(segment)) await this.#advance(true);
     }

@@ -15,9 +15,7 @@ export const MAX_UNSENT_MS = 600;
 /** One shared error: see request-pipeline.ts. */
 export const CHANGED = new Unavailable(
   'the key has changed while its response was made, or its collection may have',
-  {
-    rejection: 'overload',
-  },
+  'overload',
 );
 
 /** Result for a valid key whose rate limit is used up. */

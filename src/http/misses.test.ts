@@ -120,7 +120,7 @@ it('rejects what would wait behind too many of its key, or with too many bytes, 
   const first = await nextPart();
   mayAnswer = () => {
     mayAnswer = () => true;
-    throw new Unavailable('the key cannot be judged');
+    throw new Unavailable('the key cannot be judged', 'overload');
   };
   first!.answer();
   const answered = answerAll();

@@ -162,5 +162,5 @@ export class Misses {
 }
 
 function tooLate(message = 'more batches of large hotels wait than can be answered in time'): Unavailable {
-  return new Unavailable(message, { rejection: 'overload' });
+  return new Unavailable(message, 'overload');
 }

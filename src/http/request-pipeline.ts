@@ -286,6 +286,7 @@ export class RequestPipeline implements Observer {
 }
 
 /** One shared error: an error with its stack costs as much as the rest of a rejection. */
-const OVERLOADED = new Unavailable('more batches wait, or bytes of bodies, than can be answered in time', {
-  rejection: 'overload',
-});
+const OVERLOADED = new Unavailable(
+  'more batches wait, or bytes of bodies, than can be answered in time',
+  'overload',
+);

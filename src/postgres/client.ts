@@ -109,14 +109,13 @@ export class Postgres {
     kind: Lane = 'load',
     use?: (rows: Row[]) => Promise<void>,
   ): Promise<Row[]> {
-    if (this.#breaker.open)
-      throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
+    if (this.#breaker.open) throw new Unavailable('PostgreSQL is unavailable', 'postgres_unavailable');
     const beganMs = monotonicMs();
     const lane = this.#lanes[kind];
     lane.requireUnlocked(lane.running);
     const { queueLimit } = this.#options;
     if ([lane, this.#all].some((queries) => queries.isFull(owner, queueLimit, this.#maxWaitMs, beganMs)))
-      throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
+      throw new Unavailable('the queue for PostgreSQL is full', 'postgres_queue');
     const queryAndUse = async (holdLane: Hold) => {
       const queryInTime = (hold: Hold) =>
         this.#queryInTime<Row>(text, parameters, lane, beganMs, (until) => {
@@ -163,13 +162,10 @@ export class Postgres {
     hold: Hold,
   ): Promise<Row[]> {
     try {
-      if (this.#breaker.open)
-        throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
+      if (this.#breaker.open) throw new Unavailable('PostgreSQL is unavailable', 'postgres_unavailable');
       lane.requireUnlocked(lane.running - 1);
       if (monotonicMs() - beganMs > this.#maxWaitMs)
-        throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
-          rejection: 'postgres_queue',
-        });
+        throw new Unavailable('the deadline passed in the queue for PostgreSQL', 'postgres_queue');
       const sql = this.#sql;
       const isShort = lane !== this.#lanes.changes;
       const attempt = () => this.#attempt<Row>(text, parameters, beganMs, hold, isShort);
@@ -232,11 +228,8 @@ export class Postgres {
       if (failure === 'late' || failure === 'locked' || failure === 'rejected') this.#noteReply();
       if (failure === 'locked') this.#options.onLocked?.();
       if (failure === undefined || failure === 'rejected') throw error;
-      const rejection = REJECTIONS[failure];
-      throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
-        rejection,
-        ...(isOutage && { cause: error }),
-      });
+      const cause = isOutage ? { cause: error } : undefined;
+      throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, REJECTIONS[failure], cause);
     } finally {
       this.#options.onCall?.((monotonicMs() - startedAtMs) / 1000, succeeded);
     }

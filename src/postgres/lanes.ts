@@ -38,7 +38,7 @@ export class Queries extends Turns {
    */
   requireUnlocked(others: number): void {
     if (others > 0 && monotonicMs() - this.lockedAtMs < LOCKED_MS)
-      throw new Unavailable('a table is locked', { rejection: 'postgres_locked' });
+      throw new Unavailable('a table is locked', 'postgres_locked');
   }
 }
 

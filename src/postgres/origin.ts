@@ -90,7 +90,7 @@ export class Origin {
     const read = await readLabelled<Row>(primary, applied, ...query);
     if (read) return read;
     onBehind();
-    throw new Unavailable('PostgreSQL is behind the applied log', { rejection: 'postgres_unavailable' });
+    throw new Unavailable('PostgreSQL is behind the applied log', 'postgres_unavailable');
   }
 
   /** Returns the rows of `read` alone. */
