@@ -1,3 +1,4 @@
+import { percentDecode } from '../lib/percent-decode.ts';
 import { faultOfPostgresTls } from './postgres-tls.ts';
 
 /** Advice for users and passwords with characters that delimit the parts of an address. */
@@ -57,12 +58,8 @@ function faultOf(address: string): string | undefined {
   const url = URL.parse(address);
   // none of these addresses has a fragment
   if (url?.hash !== '') return `check its host and port; ${ENCODE}`;
-  try {
-    decodeURIComponent(url.username + url.password + url.hostname);
-  } catch {
-    return 'a % that encodes nothing must be written %25';
-  }
-  return undefined;
+  const decoded = percentDecode(url.username + url.password + url.hostname);
+  return decoded === undefined ? 'a % that encodes nothing must be written %25' : undefined;
 }
 
 /** Returns true if all addresses have the same user, password and scheme, and no database number. */

@@ -63,13 +63,6 @@ export class RequestCounter {
   }
 }
 
-/** Value of a metric as prom-client's registry reads it. */
-interface Sample {
-  metricName: string;
-  labels: Record<string, string | number>;
-  value: number;
-}
-
 /**
  * Measures durations of requests in seconds, by route, method and status. It counts in plain arrays, which are exported
  * at a scrape: a labelled histogram of prom-client costs 330 ns per request.
@@ -103,22 +96,21 @@ export class RequestHistogram {
 
   /** For prom-client's registry. */
   get() {
-    const values: Sample[] = [];
-    const { length } = BOUNDS;
-    const addCell = (labels: Sample['labels'], cell: Float64Array) => {
+    const samplesOf = (labels: object, cell: Float64Array) => {
       let count = 0;
-      for (let i = 0; i <= length; i++) {
+      const buckets = [...BOUNDS, '+Inf'].map((le, i) => {
         count += cell[i]!;
-        const le = i < length ? BOUNDS[i]! : '+Inf';
-        values.push({ metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: count });
-      }
-      values.push({ metricName: `${this.name}_sum`, labels, value: cell[length + 1]! });
-      values.push({ metricName: `${this.name}_count`, labels, value: count });
-    };
-    for (const { route, method, cells } of this.#counters)
-      cells.forEach((cell, status) => {
-        addCell({ http_route: HTTP_ROUTES[route], method, status: String(status) }, cell);
+        return { metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: count };
       });
+      const sum = { metricName: `${this.name}_sum`, labels, value: cell.at(-1)! };
+      return [...buckets, sum, { metricName: `${this.name}_count`, labels, value: count }];
+    };
+    // holes of the array are left out
+    const values = this.#counters.flatMap(({ route, method, cells }) =>
+      cells.flatMap((cell, status) =>
+        samplesOf({ http_route: HTTP_ROUTES[route], method, status: String(status) }, cell),
+      ),
+    );
     return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum' as const, values };
   }
 }
