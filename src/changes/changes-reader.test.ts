@@ -1,35 +1,40 @@
 import { expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
-import type { View } from '../hotels/entry.ts';
+import { encodeHotel } from '../hotels/encode.ts';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
+import { EMPTY_ROW } from '../hotels/row.ts';
 import { fakeTimers, showMonotonic } from '../lib/clock.fixture.ts';
 import { EventLoop } from '../lib/event-loop.ts';
-import type { ChangeLog } from './change-log.ts';
+import type { Postgres } from '../postgres/client.ts';
 import { ChangesReader } from './changes-reader.ts';
-import type { ChangesPage } from './page-reader.ts';
+import { type ChangesPage, PageReader } from './page-reader.ts';
 import { PositionWatch } from './position-watch.ts';
 import type { Token } from './token.ts';
 
 const MIB = 1024 * 1024;
 let hasBeenCurrent = true;
 const WATCH = new PositionWatch({ isCurrent: () => true, isCurrentFor: () => hasBeenCurrent });
-const STATE = {
-  ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1' },
-  ...{ isOrphaned: false, isQueued: false, isListing: false },
-};
+const DAY = '2026-01-01';
+const state = JSON.stringify({
+  ...{ history: 'a', position: 1, transaction: '1', oldest: 0, transactionOfToken: '1', day: DAY },
+  ...{ isOrphaned: false, isQueued: false, isListing: false, server: 'followed' },
+});
 
-type HotelsAfter = (id: string, limit: number, owner: string) => Promise<unknown[]>;
+type HotelsAfter = (id: string, limit: number, owner: string) => Promise<{ id: string }[]>;
 
 /** Returns a function that reads a page, of a list from which this reads hotels. */
 function readerOf(hotelsAfter: HotelsAfter) {
-  const log = {
-    hotelsAfter: async (...of: Parameters<HotelsAfter>) => ({
-      state: STATE,
-      hotels: await hotelsAfter(...of),
-    }),
-    changesAfter: () => Promise.reject(new Unavailable('late', 'postgres_timeout')),
+  const rows = async (...[text, parameters, owner, _, use]: Parameters<Postgres['rows']>) => {
+    if (!text.includes('order by changed_id')) throw new Unavailable('late', 'postgres_timeout');
+    const [, limit, id] = parameters as [null, number, string];
+    const hotels = await hotelsAfter(id, limit, owner!);
+    const found = hotels.map((row) => ({ ...row, changed_id: row.id, state }));
+    await use!(found.length > 0 ? found : [{ state, changed_id: null, id: null }]);
   };
-  const reader = new ChangesReader(log as unknown as ChangeLog, WATCH, new EventLoop(), new HotelSizes());
+  const eventLoop = new EventLoop();
+  const postgres = { rows } as unknown as Postgres;
+  const pages = new PageReader(postgres, () => 'followed', WATCH, eventLoop, new HotelSizes());
+  const reader = new ChangesReader(pages, WATCH, eventLoop);
   return (of: { token?: Token | undefined; owner?: string; waitMs?: number }) =>
     reader.page(
       {
@@ -40,14 +45,12 @@ function readerOf(hotelsAfter: HotelsAfter) {
     ) as Promise<ChangesPage>;
 }
 
-const hotelOf = (id: string, bytes: number) => ({
-  id,
-  hotel: {
-    bytes: { length: bytes },
-    bodyLength: () => 2,
-    copyBody: (_: View, to: Buffer, at: number) => at + to.write('{}', at),
-  },
-});
+/** Returns the row of a hotel that is encoded in so many bytes. */
+function hotelOf(id: string, bytes: number) {
+  const row = { ...EMPTY_ROW, id, name: '' };
+  const others = encodeHotel(row, 1, Date.parse(DAY)).bytes.length;
+  return { ...row, name: 'x'.repeat(bytes - others) };
+}
 
 it('a page that the share of one API key rejects is read again for those of others', async () => {
   const owners: string[] = [];

@@ -1,9 +1,7 @@
 import { isQueueFull, Unavailable } from '../errors.ts';
-import type { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { monotonicMs, random } from '../lib/clock.ts';
 import type { EventLoop } from '../lib/event-loop.ts';
-import type { ChangeLog } from './change-log.ts';
-import { type ChangesPage, PageReader, type PageRequest, pageOf, SETTLE_MS } from './page-reader.ts';
+import { type ChangesPage, type PageReader, type PageRequest, pageOf, SETTLE_MS } from './page-reader.ts';
 import type { PositionWatch } from './position-watch.ts';
 
 /** Time for which the worker must have been current: it knows every earlier change then. */
@@ -43,10 +41,10 @@ export class ChangesReader {
   /** divides the assembling and sending of pages among its iterations */
   readonly eventLoop: EventLoop;
 
-  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop, sizes: HotelSizes) {
-    this.eventLoop = eventLoop;
-    this.#pages = new PageReader(log, watch, eventLoop, sizes);
+  constructor(pages: PageReader, watch: PositionWatch, eventLoop: EventLoop) {
+    this.#pages = pages;
     this.#watch = watch;
+    this.eventLoop = eventLoop;
   }
 
   /**

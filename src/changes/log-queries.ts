@@ -1,6 +1,8 @@
 import { HOTEL_COLUMNS } from '../hotels/row.ts';
 import { SERVER } from '../postgres/label.ts';
 
+/** Maximum number of changes of a page. */
+export const MAX_CHANGES = 1000;
 /** Maximum number of ids in a row of the log and of the queue. */
 const MAX_IDS_OF_ROW = 1000;
 /** Rows of the queue beyond which a query reads no more, and states that there are more. */
@@ -31,19 +33,21 @@ const LOG = `newest as materialized (
     limit ${MAX_QUEUED}
   )`;
 
-/** `LogSnapshot` in JSON, for a token at `position` of the key of a collection, if it has one. */
-function stateOf(position: string, collection: string | null): string {
-  const all = collection === null ? `'all_hotels'` : `'all_hotels', 'all_collections'`;
+/** Kinds of the changes of anything that a key sees. */
+const allOf = (collection: string | null) =>
+  collection === null ? `'all_hotels'` : `'all_hotels', 'all_collections'`;
+
+/** State of the log in JSON, for a token at `position` of the key of a collection, if it has one. */
+function stateOf(position: string, collection: string | null, more = ''): string {
   const members = collection === null ? 'false' : `kind = 'members' and collection_id = ${collection}`;
   return `select json_build_object(
       'history', history, 'position', position, 'transaction', transaction::text,
       'oldest', ${collection === null ? 'oldest' : 'greatest(oldest, oldest_of_collections)'},
       'day', to_char(day, 'YYYY-MM-DD'), 'isListing', cardinality(pending) > 0 or flips_after is not null,
-      'isQueued', (select count(*) = ${MAX_QUEUED} or coalesce(bool_or(kind in ('hotels', ${all}) or ${members}), false) from queue),
-      'isTruncated', (select coalesce(bool_or(kind in (${all})), false) from queue),
+      'isQueued', (select count(*) = ${MAX_QUEUED} or coalesce(bool_or(kind in ('hotels', ${allOf(collection)}) or ${members}), false) from queue),
       'isOrphaned', ${collection === null ? 'false' : isOrphaned(collection)},
       'transactionOfToken', (select transaction::text from hotel_api_log where position >= ${position} order by position limit 1),
-      'server', ${SERVER}
+      'server', ${SERVER}${more}
     )::text as state
     from newest`;
 }
@@ -62,6 +66,10 @@ export function changesQuery(collection: '$3' | null): string {
       : `(kind in (${kinds}) or kind = 'members' and collection_id = ${collection})`;
   const ofKey =
     collection === null ? '' : `having bool_or(kind = 'members') or ${isVisible(collection, 'id')}`;
+  const more = `,
+      'isCut', (select count(*) from queued) >= $2
+        or (select count(*) = ${MAX_QUEUED} or coalesce(bool_or(kind in (${allOf(collection)})), false) from queue),
+      'readTo', (select json_build_object('position', position, 'transaction', transaction::text) from last_of_range)`;
   return `with ${LOG}, page as materialized (
       select id, min(array[place, transaction]) as first
       from (
@@ -79,11 +87,9 @@ export function changesQuery(collection: '$3' | null): string {
         and not exists (select from newest, last_of_range where last_of_range.position < newest.position)
       limit $2
     )
-    select state, read.position::float8 as read_to, read.transaction::text as read_transaction,
-      (select count(*) from queued) >= $2 or (select count(*) from queue) = ${MAX_QUEUED} as is_cut,
-      change.id as changed_id, change.first[1]::float8 as log_position, change.first[2]::text as log_transaction, hotel.*
-    from (${stateOf('$1::bigint', collection)}) as state
-    left join last_of_range as read on true
+    select state, change.id as changed_id, change.first[1]::float8 as log_position,
+      change.first[2]::text as log_transaction, hotel.*
+    from (${stateOf('$1::bigint', collection, more)}) as state
     left join (
       select id, first from page
       union all
@@ -97,14 +103,14 @@ export function changesQuery(collection: '$3' | null): string {
 
 /**
  * $1: the position of the token, or null, $2: the maximum number of hotels, $3: an id, $4: the collection, if any. Returns the
- * hotels with ids after $3. `maxRows` is $2 at most: PostgreSQL would read whole tables for a parameter.
+ * hotels with ids after $3.
  */
-export function walkQuery(collection: '$4' | null, maxRows: number): string {
+export function walkQuery(collection: '$4' | null): string {
   const hotels =
     collection === null
-      ? `select id as place, ${HOTEL_COLUMNS} from hotels where id collate "C" > $3 order by id collate "C"`
+      ? `select id as changed_id, ${HOTEL_COLUMNS} from hotels where id collate "C" > $3 order by id collate "C"`
       : // ranges of one index: with an equality, PostgreSQL without statistics expects few members, and reads and sorts all
-        `select hotel_id as place, hotel.*
+        `select hotel_id as changed_id, hotel.*
         from collection_hotels, lateral (select ${HOTEL_COLUMNS} from hotels where id = hotel_id limit 1) as hotel
         where (collection_id, hotel_id collate "C") > (${collection}, $3) and collection_id <= ${collection}
           and ${trueIfAny(`collections where id = ${collection}`)}
@@ -113,7 +119,8 @@ export function walkQuery(collection: '$4' | null, maxRows: number): string {
     select state, hotel.*
     from (${stateOf('$1::bigint', collection)}) as state
     left join (
-      select * from (${hotels} limit ${maxRows}) as first_rows limit $2
+      -- PostgreSQL would read whole tables for a parameter alone
+      select * from (${hotels} limit ${MAX_CHANGES + 1}) as first_rows limit $2
     ) as hotel on true
-    order by hotel.place collate "C"`;
+    order by changed_id collate "C"`;
 }

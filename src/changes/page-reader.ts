@@ -1,11 +1,15 @@
-import { isQueueFull, isTimeout } from '../errors.ts';
-import type { View } from '../hotels/entry.ts';
+import { isQueueFull, isTimeout, Unavailable } from '../errors.ts';
+import { encodeHotel, encodeInTurns } from '../hotels/encode.ts';
+import type { Entry, View } from '../hotels/entry.ts';
 import { type HotelSizes, pagesOf, sumOf } from '../hotels/hotel-sizes.ts';
+import type { HotelRow } from '../hotels/row.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
 import type { LogPlace } from '../log/log-connection.ts';
-import type { Change, ChangeLog, LogSnapshot } from './change-log.ts';
+import type { Postgres } from '../postgres/client.ts';
+import { changesQuery, walkQuery } from './log-queries.ts';
 import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
 
@@ -13,7 +17,6 @@ import { type Token, writeToken } from './token.ts';
 export const SETTLE_MS = 250;
 /** Size of hotels after which a page ends, whatever its limit: each may have 64 KiB. */
 const MAX_PAGE_BYTES = 2 * 1024 * 1024;
-
 /** Size of hotels that are read for a page: what it has no room for is read in vain. */
 const MAX_READ_BYTES = 1.5 * MAX_PAGE_BYTES;
 
@@ -31,6 +34,46 @@ export interface PageRequest {
   /** the API key, by whose share queries wait */
   owner: string;
 }
+
+/** A hotel in its present state; null: gone. */
+interface Change {
+  id: string;
+  hotel: Entry | null;
+  /** undefined: it has no position yet, or comes from the walk by id */
+  place?: LogPlace | undefined;
+}
+
+/** State of the log in the snapshot of a page, and its changes. */
+interface Snapshot extends LogPlace {
+  history: string;
+  /** changes before this position are forgotten */
+  oldest: number;
+  /** the day that decides about `certified` */
+  day: string;
+  /** ids of committed changes are still being listed: of a large transaction, or of a midnight */
+  isListing: boolean;
+  /** committed changes have no position yet */
+  isQueued: boolean;
+  /** the collection has members but does not exist */
+  isOrphaned: boolean;
+  /** transaction of the row with the position of the token; null: there is none */
+  transactionOfToken: string | null;
+  /** value of `SERVER` */
+  server: string;
+  /** not of the walk: there are more changes without a position, or one of them is a TRUNCATE or the like */
+  isCut: boolean;
+  /** not of the walk: place up to which the log was read; null: there is no row after the position */
+  readTo: LogPlace | null;
+  changes: Change[];
+  /** monotonic time at which it had been received */
+  readAtMs: number;
+}
+
+/** Row of a page. Without changes there is one, whose `changed_id` is null. */
+type Row = { state: string; changed_id: string | null } & (HotelRow | { id: null }) & {
+    log_position?: number | null;
+    log_transaction?: string | null;
+  };
 
 /** Changes as they were read, before they are a page. */
 interface ReadChanges {
@@ -52,22 +95,35 @@ export interface ChangesPage extends ReadChanges {
 }
 
 /**
- * Reads pages of changes. The walk by id returns unchanged hotels, the log the others, and committed changes without a position
- * are added.
+ * Reads pages of changes in PostgreSQL. The walk by id returns unchanged hotels, the log the others, and committed changes without a
+ * position are added. Hotels, log and queue of a page come from one snapshot. By its positions a mirror holds everything that had
+ * committed when they were given out; with the queue it holds the snapshot.
  */
 export class PageReader {
-  readonly #log: ChangeLog;
+  readonly #postgres: Postgres;
+  readonly #server: () => string;
   readonly #watch: PositionWatch;
   readonly #eventLoop: EventLoop;
   /** clients that request the same page share its read */
   readonly #reads = new SingleFlight<ChangesPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
   readonly #sizes: HotelSizes;
 
-  constructor(log: ChangeLog, watch: PositionWatch, eventLoop: EventLoop, sizes: HotelSizes) {
-    this.#sizes = sizes;
-    this.#log = log;
+  /**
+   * Uses the server whose log is followed, which `server` returns (see `SERVER`). A replica may lack a change that another
+   * one has already returned, and a copy that is not followed yet has others.
+   */
+  constructor(
+    postgres: Postgres,
+    server: () => string,
+    watch: PositionWatch,
+    eventLoop: EventLoop,
+    sizes: HotelSizes,
+  ) {
+    this.#postgres = postgres;
+    this.#server = server;
     this.#watch = watch;
     this.#eventLoop = eventLoop;
+    this.#sizes = sizes;
   }
 
   /**
@@ -104,53 +160,75 @@ export class PageReader {
 
   /** Returns a page of the walk by id. */
   async #readHotels({ token, limit, view, owner, collection }: PageRequest): Promise<ReadChanges> {
-    const walkedFrom = token?.walkedTo ?? '';
-    const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection, token);
-    if (token) check(token, state);
-    const changes = hotels.slice(0, fitting(hotels, limit));
-    const isLast = hotels.length === changes.length;
-    const { history, position, transaction, isOrphaned } = token ?? state;
+    const from = [token?.position ?? null, limit + 1, token?.walkedTo ?? ''];
+    const text = walkQuery(collection === null ? null : '$4');
+    const found = await this.#query(text, from, token, collection, owner);
+    const changes = found.changes.slice(0, fitting(found.changes, limit));
+    const isLast = found.changes.length === changes.length;
+    const { history, position, transaction, isOrphaned } = token ?? found;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all hotels of a single page come from one snapshot
-    const isBehind = token !== undefined && (position < state.position || state.isQueued || state.isListing);
+    const isBehind = token !== undefined && (position < found.position || found.isQueued || found.isListing);
     const more = !isLast || isBehind;
     const next = { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole: !more };
-    return { changes, next, more, readAtMs: state.readAtMs };
+    return { changes, next, more, readAtMs: found.readAtMs };
   }
 
   async #readChanges(token: Token, limit: number, owner: string): Promise<ReadChanges> {
+    const { collection } = token;
+    const text = changesQuery(collection === null ? null : '$3');
     const read = async () => {
-      const page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
-      check(token, page.state);
+      const found = await this.#query(text, [token.position, limit + 1], token, collection, owner);
       // no position is left out, except in a log that was restored in part
-      if (!page.readTo && token.position < page.state.position) throw new Expired();
-      const fit = fitting(page.changes, limit);
-      const isFull = page.changes.length > fit;
-      const readTo: LogPlace = isFull ? page.changes[fit - 1]! : (page.readTo ?? page.state);
-      return { ...page, fit, readTo, reachesEnd: !isFull && readTo.position === page.state.position };
+      if (!found.readTo && token.position < found.position) throw new Expired();
+      const placed = found.changes.filter(({ place }) => place);
+      placed.sort((a, b) => a.place!.position - b.place!.position);
+      const changes = placed.slice(0, fitting(placed, limit));
+      const isFull = placed.length > changes.length;
+      const readTo = isFull ? changes.at(-1)!.place! : (found.readTo ?? found);
+      const queued = found.changes.filter(({ place }) => !place);
+      return { ...found, changes, queued, readTo, reachesEnd: !isFull && readTo.position === found.position };
     };
     let page = await read();
-    const { isQueued, isListing, position } = page.state;
+    const { isQueued, isListing, position } = page;
     if (page.reachesEnd && (isQueued || (isListing && page.changes.length === 0))) {
       await this.#watch.laterThan(position, SETTLE_MS).over;
       page = await read();
     }
-    const { fit, queued, state, readTo } = page;
-    const changes = page.changes.slice(0, fit);
-    const all = [...changes, ...queued];
-    const isWhole =
-      page.reachesEnd &&
-      !page.isCut &&
-      all.length === fitting(all, limit) &&
-      !state.isTruncated &&
-      !state.isListing;
+    const { changes, readTo, readAtMs } = page;
+    const all = [...changes, ...page.queued];
+    const isWhole = page.reachesEnd && !page.isCut && all.length === fitting(all, limit) && !page.isListing;
     const next = { ...token, position: readTo.position, transaction: readTo.transaction, isWhole };
-    return {
-      changes: removalsFirst(isWhole ? all : changes),
-      next,
-      more: !isWhole,
-      readAtMs: state.readAtMs,
-    };
+    return { changes: removalsFirst(isWhole ? all : changes), next, more: !isWhole, readAtMs };
+  }
+
+  /** Returns the snapshot of a query, with its hotels encoded in turns of the event loop. `collection` is its last parameter. */
+  async #query(
+    text: string,
+    from: (number | string | null)[],
+    token: Token | undefined,
+    collection: string | null,
+    owner: string,
+  ): Promise<Snapshot> {
+    let snapshot: Snapshot | undefined;
+    const parameters = collection === null ? from : [...from, collection];
+    await this.#postgres.rows<Row>(text, parameters, owner, 'changes', async (rows) => {
+      const state: Snapshot | undefined = rows[0] && JSON.parse(rows[0].state);
+      if (!state?.history || state.server !== this.#server())
+        throw new Unavailable('the log is not the one that is followed', 'postgres_unavailable');
+      if (token) check(token, state);
+      const changes: Change[] = [];
+      snapshot = { ...state, changes, readAtMs: monotonicMs() };
+      const dayMs = Date.parse(state.day);
+      await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
+        const { changed_id: id, log_position: position, log_transaction: transaction } = row;
+        const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
+        const place = typeof position === 'number' ? { position, transaction: transaction! } : undefined;
+        if (id !== null) changes.push({ id, hotel, place });
+        return hotel?.bytes.length ?? 0;
+      });
+    });
+    return snapshot!;
   }
 }
 
@@ -172,11 +250,11 @@ function removalsFirst(changes: Change[]): Change[] {
 /** Error for a token that is no longer remembered. */
 class Expired extends Error {}
 
-function check(token: Token, state: LogSnapshot): void {
+function check(token: Token, state: Snapshot): void {
   if (token.history !== state.history || token.position < state.oldest) throw new Expired();
-  if (token.isOrphaned !== state.isOrphaned) throw new Expired();
-  // the database has gone back to a state before the token
-  if (token.transaction !== state.transactionOfToken) throw new Expired();
+  // or the database has gone back to a state before the token
+  if (token.isOrphaned !== state.isOrphaned || token.transaction !== state.transactionOfToken)
+    throw new Expired();
 }
 
 /** Assembles a page. */

@@ -9,8 +9,8 @@ import { CacheMemory } from '../cache/memory.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { warmUp } from '../cache/warm-up.ts';
-import { ChangeLog } from '../changes/change-log.ts';
 import { ChangesReader } from '../changes/changes-reader.ts';
+import { PageReader } from '../changes/page-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
@@ -149,10 +149,9 @@ export function buildWorker(
     isStopping: () => pipeline.closing,
   };
   const changesReader = new ChangesReader(
-    new ChangeLog(postgres, () => applied.server, eventLoop),
+    new PageReader(postgres, () => applied.server, logPositions, eventLoop, sizes),
     logPositions,
     eventLoop,
-    sizes,
   );
   const { access } = pipeline;
   const misses = new Misses({ reader, redisBatch, collections, sizes, access });

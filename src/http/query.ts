@@ -1,4 +1,4 @@
-import { MAX_CHANGES } from '../changes/change-log.ts';
+import { MAX_CHANGES } from '../changes/log-queries.ts';
 import { readToken, type Token } from '../changes/token.ts';
 import type { ErrorCode } from '../errors.ts';
 import { percentDecode } from '../lib/percent-decode.ts';

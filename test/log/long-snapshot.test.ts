@@ -50,7 +50,7 @@ async function blocksOfAll(sessions: Sql[]): Promise<Record<string, number>> {
         `'{h5,h7,h9}'`,
       ],
       changes: [changesQuery(null), near.position, 100],
-      walk: [walkQuery(null, 100), 'null', 100, `'a'`],
+      walk: [walkQuery(null), 'null', 100, `'a'`],
       sequence: ['select hotel_api_sequence()'],
     };
     for (const [what, [text, ...parameters]] of Object.entries(statements)) {

@@ -3,14 +3,12 @@ import type { HotelRow } from '../../src/hotels/row.ts';
 import { Fault, type PgServer } from './postgres.ts';
 import { type Data, indexAfter, isPolled, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
 
-/** Maximum number of changes of a page; see src/changes/change-log.ts. */
-const MAX_CHANGES = 1000;
 const MAX_IDS_OF_ROW = 1000;
 const MAX_QUEUED = 2000;
 const CHANGES = changesQuery(null);
 const CHANGES_OF_COLLECTION = changesQuery('$3');
-const WALK = walkQuery(null, MAX_CHANGES + 1);
-const WALK_OF_COLLECTION = walkQuery('$4', MAX_CHANGES + 1);
+const WALK = walkQuery(null);
+const WALK_OF_COLLECTION = walkQuery('$4');
 
 /** Executes a statement of the service in one snapshot of a server. Only these statements are known. */
 export function execute(
@@ -171,12 +169,11 @@ function list(data: Data, text: string, parameters: readonly unknown[]): object[
 }
 
 /** `stateOf` of src/changes/log-queries.ts. */
-function stateOf(server: PgServer, position: number | null, collection: string | null): string {
+function stateOf(server: PgServer, position: number | null, collection: string | null, more = {}): string {
   const { data } = server.folder;
   const newest = newestOf(data);
   const s = newest.state;
   const queue = queued(data, s.snapshot, server.snapshot).slice(0, MAX_QUEUED);
-  const all = collection === null ? ['all_hotels'] : ['all_hotels', 'all_collections'];
   const ofToken = position === null ? undefined : data.log.find((row) => row.position >= position);
   return JSON.stringify({
     history: s.history,
@@ -185,8 +182,9 @@ function stateOf(server: PgServer, position: number | null, collection: string |
     oldest: collection === null ? s.oldest : Math.max(s.oldest, s.oldestOfCollections),
     day: new Date(s.day * 86_400_000).toISOString().slice(0, 10),
     isListing: s.pending.length > 0 || s.flipsAfter !== null,
-    isQueued: queue.length === MAX_QUEUED || queue.some((row) => isOf(['hotels', ...all], row, collection)),
-    isTruncated: queue.some(({ kind }) => all.includes(kind)),
+    isQueued:
+      queue.length === MAX_QUEUED ||
+      queue.some((row) => isOf(['hotels', ...allOf(collection)], row, collection)),
     // its members have stayed without it
     isOrphaned:
       collection !== null &&
@@ -194,8 +192,12 @@ function stateOf(server: PgServer, position: number | null, collection: string |
       (data.members.get(collection)?.size ?? 0) > 0,
     transactionOfToken: ofToken ? String(ofToken.transaction) : null,
     server: server.serverText,
+    ...more,
   });
 }
+
+const allOf = (collection: string | null) =>
+  collection === null ? ['all_hotels'] : ['all_hotels', 'all_collections'];
 
 /** Returns whether a row of the queue or of the log has one of these kinds, or members of the collection of a key. */
 function isOf(kinds: string[], row: { kind: string; collection: string | null }, collection: string | null) {
@@ -234,8 +236,9 @@ function changes(
     .slice(0, limit);
   const last = range.at(-1);
   const rest: { id: string; kind: string }[] = [];
+  const queue = queued(data, newest.state.snapshot, server.snapshot).slice(0, MAX_QUEUED);
   if (page.length < limit && !(last && last.position < newest.position))
-    for (const row of queued(data, newest.state.snapshot, server.snapshot).slice(0, MAX_QUEUED))
+    for (const row of queue)
       if (isOf(['hotels'], row, collection))
         for (const id of row.ids) if (rest.length < limit) rest.push({ id, kind: row.kind });
   const inPage = new Set(page.map(([id]) => id));
@@ -245,10 +248,10 @@ function changes(
       (collection === null || isVisible(id) || rest.some((row) => row.id === id && row.kind === 'members')),
   );
   const state = {
-    state: stateOf(server, position, collection),
-    read_to: last?.position ?? null,
-    read_transaction: last ? String(last.transaction) : null,
-    is_cut: rest.length >= limit,
+    state: stateOf(server, position, collection, {
+      isCut: rest.length >= limit || queue.some(({ kind }) => allOf(collection).includes(kind)),
+      readTo: last ? { position: last.position, transaction: String(last.transaction) } : null,
+    }),
   };
   const hotel = (id: string) => {
     const row = data.hotels.get(id);
@@ -278,6 +281,6 @@ function walk(
   const hotels = sortedHotels(data)
     .filter((hotel) => hotel.id > id && isSeen(data, collection, hotel.id))
     .slice(0, limit);
-  if (hotels.length === 0) return [{ state, id: null }];
-  return hotels.map((hotel) => ({ state, place: hotel.id, ...copyOf(hotel) }));
+  if (hotels.length === 0) return [{ state, changed_id: null, id: null }];
+  return hotels.map((hotel) => ({ state, changed_id: hotel.id, ...copyOf(hotel) }));
 }

@@ -229,8 +229,8 @@ async function readsAt(position: number, transaction: string) {
   const changes: typeof reads = [
     ['changes', changesQuery(null), [position, 10]],
     ['changes of a collection', changesQuery('$3'), [position, 10, 'north']],
-    ['walk', walkQuery(null, 1_001), [position, 3, '']],
-    ['walk of a collection', walkQuery('$4', 1_001), [null, 3, '', 'north']],
+    ['walk', walkQuery(null), [position, 3, '']],
+    ['walk of a collection', walkQuery('$4'), [null, 3, '', 'north']],
   ];
   return [...reads, ...changes];
 }
@@ -273,8 +273,7 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
     }
     if (/transaction/i.test(name)) return transactionOf(value);
     if (name === 'history') return numberOf(histories, String(value));
-    if (/^(position|oldest|last|label|read_to|log_position|deletedTo)$/.test(name))
-      return Number(value) - base;
+    if (/^(position|oldest|last|label|log_position|deletedTo)$/.test(name)) return Number(value) - base;
     return value;
   };
   const read = async (what: string, { position, transaction }: typeof first) => {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { MAX_CHANGES } from '../../../src/changes/change-log.ts';
+import { MAX_CHANGES } from '../../../src/changes/log-queries.ts';
 import { EXAMPLE_HOTEL, MAX_IMAGES } from '../../../src/hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../../../src/http/query.ts';
 import { MAX_KEYS } from '../../../src/wasm/constants.ts';

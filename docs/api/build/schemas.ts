@@ -1,4 +1,4 @@
-import { MAX_CHANGES } from '../../../src/changes/change-log.ts';
+import { MAX_CHANGES } from '../../../src/changes/log-queries.ts';
 import { Hotel, Image, objectOf } from '../../../src/hotels/hotel.ts';
 import {
   DEFAULT_CHANGES,
