@@ -1,5 +1,5 @@
 import { HOTEL_COLUMNS } from '../hotels/row.ts';
-import { SERVER } from '../postgres/label.ts';
+import { SERVER } from '../postgres/origin.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;

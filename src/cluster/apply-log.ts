@@ -10,7 +10,7 @@ import type { Freshness } from '../log/freshness.ts';
 import type { LogRow } from '../log/log-connection.ts';
 import type { Window } from '../log/window.ts';
 import type { Postgres } from '../postgres/client.ts';
-import { type Applied, prefixOf } from '../postgres/label.ts';
+import { type Applied, prefixOf } from '../postgres/origin.ts';
 import type { FollowedLog } from './workers.ts';
 
 /** Parts of a worker that follow the log. */

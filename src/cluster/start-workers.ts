@@ -4,7 +4,7 @@ import { type LogEvent, LogFollower } from '../log/follower.ts';
 import { Freshness } from '../log/freshness.ts';
 import { Window } from '../log/window.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import { prefixOf } from '../postgres/label.ts';
+import { prefixOf } from '../postgres/origin.ts';
 import { openRedis, type ProcessContext } from './process-context.ts';
 import { type FollowedLog, Workers } from './workers.ts';
 

@@ -8,7 +8,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { LogEvent } from '../log/follower.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Applied } from '../postgres/label.ts';
+import type { Applied } from '../postgres/origin.ts';
 import { type CountWindow, RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { HASH_SEED_HEX, HASH_SEED_VARIABLE } from '../wasm/load.ts';

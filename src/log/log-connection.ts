@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { LOG_KINDS, type LogKind } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
-import { FALSIFIED, IS_FALSIFIED, SERVER } from '../postgres/label.ts';
+import { FALSIFIED, IS_FALSIFIED, SERVER } from '../postgres/origin.ts';
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
 export const MAX_LOG_ROWS = 20;

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest';
 import { realClocks, showMonotonic } from '../lib/clock.fixture.ts';
 import type { Postgres } from './client.ts';
-import type { Applied } from './label.ts';
-import { Origin } from './origin.ts';
+
+import { type Applied, Origin } from './origin.ts';
 
 type Rows = { label: number; history: string; server: string | null; found: true | null; id?: string }[];
 

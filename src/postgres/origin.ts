@@ -1,13 +1,108 @@
+import { hash } from 'node:crypto';
 import { isQueueFull, Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
-import { type Applied, type Labelled, type Query, readLabelled } from './label.ts';
+import { SETTINGS } from './connect.ts';
+import type { Lane } from './lanes.ts';
 
 /** Time for which a replica that was behind or failed is left alone. Changes are applied every 25 ms at most. */
 const PAUSE_MS = 25;
 
-/** Result of a read for which a replica was considered; all but `answered` went to the primary. */
-type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
+/** A query, its parameters, and the owner and lane by which `Postgres` queues it. */
+export type Query = [text: string, parameters: unknown[], owner?: string, lane?: Lane];
+
+/** Rows and the position of the log at which they were read. */
+export interface Labelled<Row> {
+  label: number;
+  rows: Row[];
+}
+
+/** History of which the log is followed, on which server, and the position up to which it was applied. */
+export interface Applied {
+  history: string;
+  /** value of `SERVER` there */
+  server: string;
+  position: number;
+}
+
+/** The newest row of the log, with each row of a query. `found` is null in the only row if the query returns none. */
+type Mark = { label: number; history: string; server: string | null; found: true | null };
+
+/** SQL of a condition that a setting has another value than the service needs, of those that the results of a statement depend on. */
+const IS_SET_OTHERWISE = Object.entries(SETTINGS)
+  .filter(([name]) => name !== 'jit' && name !== 'default_transaction_isolation')
+  .map(([name, needed]) =>
+    name === 'extra_float_digits'
+      ? `current_setting('${name}')::integer < ${needed}`
+      : `current_setting('${name}') not like '${needed}%'`,
+  )
+  .join(' or ');
+
+/**
+ * SQL of a condition that is true in a falsified session of a pooler: another user of the login has left it temporary tables
+ * or settings. Temporary tables are read in place of others. By settings a position loses digits, or a time is another.
+ * Functions are never temporary, so nothing can replace these.
+ */
+export const IS_FALSIFIED = `(pg_my_temp_schema() <> 0 or ${IS_SET_OTHERWISE})`;
+/** Value of `SERVER` in such a session. */
+export const FALSIFIED = 'falsified';
+
+/**
+ * SQL of a text that differs between the running server with its database and any copy. It has the start of the server (µs of
+ * its clock) and the path of a sequence's file, which names the database. That of a table changes with `VACUUM FULL` and
+ * `CLUSTER`. Null on a replica, which has what its primary wrote.
+ */
+export const SERVER = `case when ${IS_FALSIFIED} then '${FALSIFIED}' when not pg_is_in_recovery() then
+    (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint || ' ' || pg_relation_filepath('hotel_api_queue_number_seq') end`;
+
+/**
+ * A label is honest. The sequencer gives a change its position after the change has committed, in one later transaction. A
+ * snapshot that shows a position therefore shows every change with a position up to it. A statement has one snapshot: rows
+ * that are read together with the newest position contain all of these changes, on the primary and on a replica alike.
+ * The label may be too low, if later changes have no position yet; it is never too high. A copy of the database shows the
+ * same positions and history until something is sequenced there: its rows are rejected by `SERVER`.
+ *
+ * Returns the rows of a query with their label, or undefined if they may not be used: the server is behind what was
+ * applied before the read began, is not the one that is followed, before or after it, or the session is falsified. While
+ * nothing is known to be applied, any label will do.
+ * The columns of the query must not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws.
+ */
+export async function readLabelled<Row>(
+  postgres: Postgres,
+  applied: () => Applied | undefined,
+  ...[text, ...rest]: Query
+): Promise<Labelled<Row> | undefined> {
+  // its object may change during the read
+  const before = { ...applied() };
+  const rows = await postgres.rows<Mark & Row>(withLabel(text), ...rest);
+  const [mark] = rows;
+  // a log without rows is not the one that was applied
+  if (!mark || mark.label < (before.position ?? 0)) return undefined;
+  if (!isFollowed(mark, before) || !isFollowed(mark, applied())) return undefined;
+  return { label: mark.label, rows: mark.found ? rows : [] };
+}
+
+/** Returns whether a snapshot is one of the server and history that are followed, or of a replica. */
+function isFollowed({ history, server }: Mark, applied: Partial<Applied> = {}): boolean {
+  if (server === FALSIFIED) return false;
+  if (applied.history === undefined) return true;
+  return history === applied.history && (server === null || server === applied.server);
+}
+
+function withLabel(text: string): string {
+  return `select mark.label, mark.history, mark.server, read.* from (
+      select position::float8 as label, (state).history as history, ${SERVER} as server
+      from hotel_api_log order by position desc limit 1
+    ) as mark left join lateral (select true as found, query.* from (${text}) as query) as read on true`;
+}
+
+/**
+ * Returns the prefix of the names in Redis. Labels are comparable within one history, and only while the server runs: an
+ * older data folder can be put back by a restart alone, and its history then gives out the same positions again.
+ */
+export function prefixOf({ history, server }: Pick<Applied, 'history' | 'server'>): string {
+  return hash('sha256', `${history} ${server}`, 'base64url').slice(0, 12);
+}
 
 interface OriginOptions {
   primary: Postgres;
@@ -18,14 +113,16 @@ interface OriginOptions {
   mayCompareReplicas: () => boolean;
   /** called when the primary is behind what was applied: the database has gone back, or another has taken its place */
   onBehind: () => void;
-  count: (outcome: ReplicaRead) => void;
+  /** called for each read for which a replica was considered; all but `answered` went to the primary */
+  count: (outcome: 'answered' | 'behind' | 'failed' | 'left_alone') => void;
 }
 
 interface Replica {
   postgres: Postgres;
-  /** end of its pause, from which one read is its probe; undefined: it was not behind when it was read last */
-  tryAtMs?: number | undefined;
-  /** times of the first and the last of the last reads that all found it behind or failed */
+  /**
+   * Times of the first and the last of the last reads that all found it behind or failed; undefined: it was not behind when it was
+   * read last. Behind each follows a pause, and then one read, its probe.
+   */
   behind?: { firstMs: number; lastMs: number } | undefined;
 }
 
@@ -62,26 +159,8 @@ export class Origin {
    * not be named `label`, `history`, `server` or `found`. Throws what `Postgres` throws, and `Unavailable` if the primary is behind.
    */
   async read<Row>(...query: Query): Promise<Labelled<Row>> {
-    if (this.#replicas.length === 0) return this.readPrimary(...query);
-    const replica = this.#next();
-    if (!replica) {
-      this.#options.count('left_alone');
-      return this.readPrimary(...query);
-    }
-    try {
-      const read = await readLabelled<Row>(replica.postgres, this.#options.applied, ...query);
-      this.#options.count(read ? 'answered' : 'behind');
-      if (!read) leaveAlone(replica);
-      else {
-        Object.assign(replica, { tryAtMs: undefined, behind: undefined });
-        return read;
-      }
-    } catch (error) {
-      this.#options.count('failed');
-      // a full queue says nothing about the replica
-      if (!isQueueFull(error)) leaveAlone(replica);
-    }
-    return this.readPrimary(...query);
+    const read = this.#replicas.length > 0 ? await this.#readReplica<Row>(query) : undefined;
+    return read ?? this.readPrimary(...query);
   }
 
   /** Reads like `read`, from the primary alone. */
@@ -98,6 +177,28 @@ export class Origin {
     return (await this.read<Row>(...query)).rows;
   }
 
+  /** Reads a replica; returns undefined if none may be read now, or if the next one is behind or fails. */
+  async #readReplica<Row>(query: Query): Promise<Labelled<Row> | undefined> {
+    const { applied, count } = this.#options;
+    const replica = this.#next();
+    if (!replica) {
+      count('left_alone');
+      return undefined;
+    }
+    try {
+      const read = await readLabelled<Row>(replica.postgres, applied, ...query);
+      count(read ? 'answered' : 'behind');
+      if (read) replica.behind = undefined;
+      else wasBehind(replica);
+      return read;
+    } catch (error) {
+      count('failed');
+      // a full queue says nothing about the replica
+      if (!isQueueFull(error)) wasBehind(replica);
+      return undefined;
+    }
+  }
+
   /** Returns the replica to read, if one may be read now. */
   #next(): Replica | undefined {
     const { applied, mayCompareReplicas } = this.#options;
@@ -105,16 +206,16 @@ export class Origin {
     const nowMs = monotonicMs();
     for (let i = 0; i < this.#replicas.length; i++) {
       const replica = this.#replicas[this.#nextIndex++ % this.#replicas.length]!;
-      if (replica.postgres.breakerOpen || nowMs < (replica.tryAtMs ?? 0)) continue;
-      if (replica.tryAtMs !== undefined) replica.tryAtMs = nowMs + PAUSE_MS;
+      const { postgres, behind } = replica;
+      if (postgres.breakerOpen || (behind && nowMs < behind.lastMs + PAUSE_MS)) continue;
+      if (behind) behind.lastMs = nowMs;
       return replica;
     }
     return undefined;
   }
 }
 
-function leaveAlone(replica: Replica): void {
+function wasBehind(replica: Replica): void {
   const nowMs = monotonicMs();
-  replica.tryAtMs = nowMs + PAUSE_MS;
   replica.behind = { firstMs: replica.behind?.firstMs ?? nowMs, lastMs: nowMs };
 }

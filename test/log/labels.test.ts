@@ -5,7 +5,7 @@ import { HotelSizes } from '../../src/hotels/hotel-sizes.ts';
 import { EventLoop } from '../../src/lib/event-loop.ts';
 import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
-import { readLabelled } from '../../src/postgres/label.ts';
+import { readLabelled } from '../../src/postgres/origin.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { readLogState } from '../support/log-state.ts';

@@ -106,7 +106,7 @@ export class PgServer extends Server {
     return this.host.wallMs();
   }
 
-  /** `SERVER` of src/postgres/label.ts */
+  /** `SERVER` of src/postgres/origin.ts */
   get serverText(): string | null {
     if (this.role === 'replica') return null;
     const { world } = this.cluster;

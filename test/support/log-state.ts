@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
 import { expect } from 'vitest';
-import { prefixOf, SERVER } from '../../src/postgres/label.ts';
+import { prefixOf, SERVER } from '../../src/postgres/origin.ts';
 import type { Service } from './service.ts';
 
 interface LogState {
