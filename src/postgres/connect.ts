@@ -1,6 +1,7 @@
+import { Socket } from 'node:net';
 import postgres, { type Sql } from 'postgres';
 import { postgresTlsOf } from '../config/postgres-tls.ts';
-import { Connector, retryAfterMs } from './connector.ts';
+import { monotonicMs, pause, random } from '../lib/clock.ts';
 
 /**
  * Purposes of connections. `pooled`: through a pooler, which passes no settings of a connection, no session and no prepared
@@ -90,11 +91,11 @@ export const SERVING_ROLE = 'hotel_api_serve';
 export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
   const { kind, pooled = false } = purpose;
   const { url, database, ssl } = postgresTlsOf(address);
-  const connector = new Connector(connections);
+  const closing = new AbortController();
   const options = {
     ssl,
     ...(database !== '' && { database }),
-    socket: (target: Parameters<Connector['open']>[0]) => connector.open(target),
+    socket: socketsOf(connections, closing.signal),
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,
@@ -111,8 +112,65 @@ export function openDatabase(address: string, connections: number, purpose: Purp
   const sql = postgres(url, options as postgres.Options<Record<string, never>>) as unknown as Sql;
   const { end } = sql;
   return Object.assign(sql, {
-    end: (how?: { timeout?: number }) => end(how).finally(() => connector.close()),
+    end: (how?: { timeout?: number }) => end(how).finally(() => closing.abort()),
   });
+}
+
+/** What postgres.js passes to its option `socket`. */
+interface Target {
+  host: string[];
+  /** one for each host */
+  port: number[];
+  /** of a Unix socket */
+  path: string | false;
+}
+
+/** Number of the host with which a new pool begins, by hosts: one that did not answer is left by all of them. */
+const firstHosts = new Map<string, number>();
+
+/**
+ * Returns the option `socket` of a pool, until it is closed. A peer that accepts a connection and ends it without an answer,
+ * like a proxy without a server behind it, fails the query that needed it: postgres.js 3.4 would try again without a pause
+ * and never fail the query. It also does so for several hosts, or after an answer. Therefore a pool opens at most as many
+ * connections in 200 to 400 ms as it may hold, times the number of its hosts.
+ */
+function socketsOf(connections: number, closed: AbortSignal): (target: Target) => Promise<Socket> {
+  /** times of the last connections, some of them in the future */
+  const openedAtMs: number[] = [];
+  /** number of the host that is used; the next one after the end of a connection to it */
+  let present: number | undefined;
+  return async ({ host, port, path }) => {
+    const nowMs = monotonicMs();
+    const before = openedAtMs.length < connections * host.length ? -Infinity : openedAtMs.shift()!;
+    const dueAtMs = Math.max(nowMs, before + retryAfterMs());
+    openedAtMs.push(dueAtMs);
+    if (dueAtMs > nowMs) await pause(dueAtMs - nowMs, closed);
+    closed.throwIfAborted();
+    const name = JSON.stringify([host, port]);
+    present ??= firstHosts.get(name) ?? 0;
+    const at = present;
+    const socket = new Socket();
+    // postgres.js removes every listener of a socket before a handshake of TLS
+    socket._destroy = (error, done) => {
+      const next = (at + 1) % host.length;
+      if (present === at) present = next;
+      if (socket.bytesRead === 0 && (firstHosts.get(name) ?? 0) === at) firstHosts.set(name, next);
+      Socket.prototype._destroy.call(socket, error, done);
+    };
+    if (path) socket.connect(path);
+    else socket.connect(port[at]!, host[at]!);
+    // postgres.js checks the certificate against it
+    Object.assign(socket, { host: host[at], port: port[at] });
+    return socket.once('end', () => {
+      const error = new Error('the server, or a proxy before it, ended the connection without an answer');
+      if (socket.bytesRead === 0) socket.destroy(Object.assign(error, { code: 'CONNECTION_UNANSWERED' }));
+    });
+  };
+}
+
+/** Returns a pause before a lost server is tried again. Instances spread their tries. */
+export function retryAfterMs(): number {
+  return 200 + random() * 200;
 }
 
 function settingsFor(purpose: Purpose): Record<string, string> {

@@ -1,4 +1,4 @@
-import { retryAfterMs } from '../../src/postgres/connector.ts';
+import { retryAfterMs } from '../../src/postgres/connect.ts';
 import { Connection } from './network.ts';
 import type { Answer, PgServer } from './postgres.ts';
 import { present } from './present.ts';
