@@ -1,8 +1,7 @@
 import { monotonicMs, onIteration, wallAt, wallMs } from '../lib/clock.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_ABSENCE_MS, MAX_AGE_MS, MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
-import type { Freshness } from '../log/freshness.ts';
+import { type Freshness, MAX_ABSENCE_MS, MAX_AGE_MS, MAX_AGE_NOT_CURRENT_MS } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { LookupCounts } from '../observability/metrics.ts';
 import type { Origin } from '../postgres/origin.ts';

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { lifetimeMs } from '../lib/lifetime.ts';
-import { MAX_ABSENCE_MS } from '../log/bounds.ts';
+import { MAX_ABSENCE_MS } from '../log/freshness.ts';
 import type { RedisCacheOptions, RedisStore } from '../redis/store.ts';
 import type { Principal } from './principal.ts';
 

@@ -4,7 +4,7 @@ import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository, LoadedHotels } from '../hotels/repository.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/freshness.ts';
 import type { Window } from '../log/window.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 

@@ -2,7 +2,7 @@ import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
-import { MAX_ABSENCE_MS } from '../log/bounds.ts';
+import { MAX_ABSENCE_MS } from '../log/freshness.ts';
 import type { RedisCacheOptions, RedisStore, TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */

@@ -6,7 +6,7 @@ import type { HotelRow } from '../hotels/row.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import { MAX_AGE_NOT_CURRENT_MS } from '../log/bounds.ts';
+import { MAX_AGE_NOT_CURRENT_MS } from '../log/freshness.ts';
 import type { LogPlace } from '../log/log-connection.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { changesQuery, walkQuery } from './log-queries.ts';

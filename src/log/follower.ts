@@ -4,7 +4,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connect.ts';
-import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './bounds.ts';
+import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './freshness.ts';
 import {
   type HistoryStart,
   LEARN_ROWS,

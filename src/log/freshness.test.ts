@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../lib/clock.fixture.ts';
 import {
   CURRENT_WITHIN_MS,
+  Freshness,
   GRACE_MS,
   MAX_AGE_MS,
   MAX_AGE_NOT_CURRENT_MS,
@@ -10,8 +11,7 @@ import {
   OUTAGE_AFTER_MS,
   POSITIONS_WITHIN_MS,
   STOPPED_MS,
-} from './bounds.ts';
-import { Freshness } from './freshness.ts';
+} from './freshness.ts';
 
 /** Interval of the ticks of a process. */
 const TICK_MS = 100;

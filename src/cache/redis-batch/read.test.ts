@@ -16,7 +16,7 @@ import {
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import type { HotelRow } from '../../hotels/row.ts';
-import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
+import { MAX_ABSENCE_MS } from '../../log/freshness.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 

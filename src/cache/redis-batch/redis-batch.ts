@@ -2,7 +2,7 @@ import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY, type PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs } from '../../lib/clock.ts';
-import { MAX_ABSENCE_MS } from '../../log/bounds.ts';
+import { MAX_ABSENCE_MS } from '../../log/freshness.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import type { BatchLookup } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';

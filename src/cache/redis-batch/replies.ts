@@ -2,7 +2,7 @@ import { Entry, type Found, type View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY, PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
-import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/bounds.ts';
+import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/freshness.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
 import { GAP, NO_HOTEL, PENDING_BYTES } from '../../wasm/constants.ts';
 import type { LocalCache } from '../local-cache.ts';
