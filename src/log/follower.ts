@@ -1,10 +1,9 @@
 import type { Sql } from 'postgres';
 import { monotonicMs, pause, random } from '../lib/clock.ts';
-import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connect.ts';
-import { BUSY_POLL_MS, HEARTBEAT_MS, OPEN_TIMEOUT_MS, POLL_MS, POLL_TIMEOUT_MS } from './freshness.ts';
+import { BUSY_POLL_MS, HEARTBEAT_MS, POLL_MS } from './freshness.ts';
 import {
   type HistoryStart,
   LEARN_ROWS,
@@ -14,8 +13,6 @@ import {
   type Poll,
 } from './log-connection.ts';
 
-/** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
-const SEQUENCE_TIMEOUT_MS = 5_000;
 /** Rows of the log in one message to the workers, each of up to 1000 ids. */
 const PIECE_ROWS = 5;
 /** Pause between two reads of the log backwards. */
@@ -111,12 +108,16 @@ export class LogFollower {
       const connection = this.#connection;
       let pauseMs = POLL_MS * (0.8 + 0.4 * random());
       try {
-        if (!connection.isOpen) await withDeadline(connection.open(), OPEN_TIMEOUT_MS);
-        const beganMs = monotonicMs();
-        const poll = await withDeadline(connection.poll(this.#place), POLL_TIMEOUT_MS);
+        let poll = await connection.poll(this.#place);
         this.#reached();
-        if (await this.#follow(connection, poll, beganMs)) pauseMs = BUSY_POLL_MS;
-        if (this.#place && poll.cutAt) pauseMs = 0;
+        // a server that was restarted or promoted may have another place, which the sequencer compares
+        if (poll.isDue || (this.#place && poll.server !== this.#server)) {
+          poll = await connection.sequenceAndPoll(this.#place);
+          this.#options.metrics.logSequenced.inc();
+          pauseMs = BUSY_POLL_MS;
+        }
+        if (poll.isCut) pauseMs = 0;
+        await this.#apply(connection, poll);
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
         this.#failed(error as Error);
@@ -128,22 +129,7 @@ export class LogFollower {
     }
   }
 
-  /** Applies a poll that began at `beganMs`, and calls the sequencer if it is due. Returns whether it was. */
-  async #follow(connection: LogConnection, first: Poll, beganMs: number): Promise<boolean> {
-    // a server that was restarted or promoted may have another place, which the sequencer compares
-    if (!first.isDue && (first.server === this.#server || this.#place === undefined)) {
-      await this.#apply(connection, first, first.isUnread ? undefined : beganMs);
-      return false;
-    }
-    const sequencedMs = monotonicMs();
-    const poll = await withDeadline(connection.sequenceAndPoll(this.#place), SEQUENCE_TIMEOUT_MS);
-    await this.#apply(connection, poll, sequencedMs);
-    this.#options.metrics.logSequenced.inc();
-    return true;
-  }
-
-  /** `asOfMs`: everything that had committed by then is in the log of the poll; undefined: perhaps not. */
-  async #apply(connection: LogConnection, poll: Poll, asOfMs: number | undefined): Promise<void> {
+  async #apply(connection: LogConnection, poll: Poll): Promise<void> {
     // it was replaced meanwhile: the answer may be from before a sleep of the machine, or of another address
     if (connection !== this.#connection) return;
     const { metrics } = this.#options;
@@ -152,8 +138,7 @@ export class LogFollower {
       return;
     }
     if (!poll.isContinued) {
-      const begun = connection.beginHistory(this.#history, this.#place!);
-      await withDeadline(begun, SEQUENCE_TIMEOUT_MS);
+      await connection.beginHistory(this.#history, this.#place!);
       return;
     }
     if (poll.server !== this.#server) {
@@ -162,15 +147,14 @@ export class LogFollower {
     }
     // what is known from before it is covered no longer
     if (poll.rows.some(isOfAnything)) this.#beginning = undefined;
-    const place = poll.cutAt ?? poll.last;
+    const { place, asOfMs } = poll;
     const isNew = place.position !== this.#place!.position;
     this.#place = place;
     // its changes were not known as of the last time
     if (poll.rows.length > 0 && this.#asOfMs !== undefined)
       metrics.freshnessLag.observe((monotonicMs() - this.#asOfMs) / 1000);
     for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
-    const currentAsOfMs = poll.cutAt ? undefined : asOfMs;
-    this.#asOfMs = currentAsOfMs ?? this.#asOfMs;
+    this.#asOfMs = asOfMs ?? this.#asOfMs;
     if (!isNew && monotonicMs() - this.#reportedAtMs < HEARTBEAT_MS) return;
     this.#reportedAtMs = monotonicMs();
     const isListing = poll.isDue && !poll.isUnread;
@@ -178,7 +162,7 @@ export class LogFollower {
     for (let from = 0; from === 0 || from < poll.rows.length; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, from + PIECE_ROWS);
       const isLast = from + PIECE_ROWS >= poll.rows.length;
-      const reached = { place: isLast ? place : undefined, asOfMs: isLast ? currentAsOfMs : undefined };
+      const reached = { place: isLast ? place : undefined, asOfMs: isLast ? asOfMs : undefined };
       this.#options.onEvent({ type: 'news', rows, isListing, ...reached });
     }
   }
@@ -187,9 +171,8 @@ export class LogFollower {
     // A copied or restored database begins a history of its own before anything is read from it. The history that it shows
     // until then may be one that was followed before: Redis has values of a future that the copy lacks. The first poll of
     // all compares the place of the database, later ones leave that to the sequencer.
-    if (poll.isDue || this.#history !== undefined)
-      await withDeadline(connection.sequenceAndPoll(undefined), SEQUENCE_TIMEOUT_MS);
-    const start = await withDeadline(connection.historyStart(), POLL_TIMEOUT_MS);
+    if (poll.isDue || this.#history !== undefined) await connection.sequenceAndPoll(undefined);
+    const start = await connection.historyStart();
     if (this.#history !== undefined && this.#history !== start.history) {
       this.#options.metrics.historyChanges.inc();
       this.#options.events.historyChanged(start.history);
@@ -210,10 +193,7 @@ export class LogFollower {
     const { onEvent, maxAgeMs } = this.#options;
     for (let { position } = beginning; !this.#stopping.signal.aborted; ) {
       try {
-        const { rows, deletedTo } = await withDeadline(
-          this.#connection.rowsBefore(position),
-          2 * POLL_TIMEOUT_MS,
-        );
+        const { rows, deletedTo } = await this.#connection.rowsBefore(position);
         // it has begun anew, and what has changed between the two places is not known; or anything has changed since
         if (beginning !== this.#beginning) return;
         const last = rows.at(-1);

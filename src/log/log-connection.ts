@@ -1,7 +1,13 @@
 import type { Sql } from 'postgres';
+import { monotonicMs } from '../lib/clock.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { LOG_KINDS, type LogKind } from '../observability/metrics.ts';
 import { BEGIN_WRITING, completed } from '../postgres/connect.ts';
 import { FALSIFIED, IS_FALSIFIED, SERVER } from '../postgres/origin.ts';
+import { OPEN_TIMEOUT_MS, POLL_TIMEOUT_MS } from './freshness.ts';
+
+/** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
+const SEQUENCE_TIMEOUT_MS = 5_000;
 
 /** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
 export const MAX_LOG_ROWS = 20;
@@ -53,20 +59,8 @@ export interface LogPlace {
   transaction: string;
 }
 
-/** A row as it is read; its position is null if there is none. */
-interface Row {
-  position: number | null;
-  transaction: string;
-  kind: string;
-  moves: boolean;
-  ids: string[] | null;
-  channelIds: (string | null)[] | null;
-  registryIds: (string | null)[] | null;
-  collection: string | null;
-}
-
-/** State of the log in the snapshot of a poll. */
-interface State {
+/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
+export interface Poll {
   history: string;
   /** see `SERVER`; differs after a restart */
   server: string;
@@ -76,17 +70,19 @@ interface State {
   isDue: boolean;
   /** false: the database has gone back; null: the place is no longer in the log */
   isContinued: boolean | null;
-}
-
-/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
-export interface Poll extends State {
-  last: LogPlace;
   rows: LogRow[];
-  /** place of the last of `rows`, if there may be more behind it */
-  cutAt: LogPlace | undefined;
+  /** the place that is reached with `rows` */
+  place: LogPlace;
+  /** there may be more rows behind it */
+  isCut: boolean;
+  /** everything that had committed by this time, by `monotonicMs`, is in the log up to `place`; undefined: perhaps not */
+  asOfMs: number | undefined;
 }
 
-type StateRow = Row & State & { last: number; lastTransaction: string };
+/** A row as it is read; its position is null if there is none. */
+type Row = { [Column in keyof (LogRow & LogPlace)]: (LogRow & LogPlace)[Column] | null };
+type StateRow = Row &
+  Omit<Poll, 'rows' | 'place' | 'isCut' | 'asOfMs'> & { last: number; lastTransaction: string };
 
 /** A history of the database, and the place at which an instance begins to follow it. */
 export interface HistoryStart extends LogPlace {
@@ -104,22 +100,14 @@ export class LogConnection {
     this.#sql = sql;
   }
 
-  get isOpen(): boolean {
-    return this.#isOpen;
-  }
-
-  /** Opens the connection, which takes several round trips. */
-  async open(): Promise<void> {
-    await this.#sql.unsafe('select');
-    this.#isOpen = true;
-  }
-
-  /** Reads the rows after a place; undefined: only the state. */
+  /** Reads the rows after a place; undefined: only the state. The first poll opens the connection, which takes several round trips. */
   async poll(after: LogPlace | undefined): Promise<Poll> {
-    const parameters = [after?.position ?? null, after?.transaction ?? null];
-    return pollOf(
-      completed(await this.#sql.unsafe<StateRow[]>(POLL_ONLY, parameters as never[], { prepare: true })),
-    );
+    if (!this.#isOpen) await this.#rows('select', [], OPEN_TIMEOUT_MS);
+    this.#isOpen = true;
+    const beganMs = monotonicMs();
+    const place = [after?.position ?? null, after?.transaction ?? null];
+    const poll = pollOf(await this.#rows<StateRow>(POLL_ONLY, place, POLL_TIMEOUT_MS), beganMs);
+    return poll.isUnread ? { ...poll, asOfMs: undefined } : poll;
   }
 
   /**
@@ -127,22 +115,19 @@ export class LogConnection {
    * no row is returned that could be taken back, and everything that had committed before this call is in the log.
    */
   async sequenceAndPoll(after: LogPlace | undefined): Promise<Poll> {
+    const beganMs = monotonicMs();
     const place = after ? `${after.position}, ${after.transaction}` : 'null, null';
-    const results = completed(
-      await this.#sql
-        .unsafe(`${BEGIN_WRITING}; select hotel_api_sequence(); commit; ${POLL(place)}`)
-        .simple(),
-    ) as unknown as StateRow[][];
-    return pollOf(results.at(-1)!);
+    const results = await this.#write(`select hotel_api_sequence(); commit; ${POLL(place)}`);
+    return pollOf(results.at(-1)!, beganMs);
   }
 
   /** Returns the present history and its end. */
   async historyStart(): Promise<HistoryStart> {
-    const [row] = completed(
-      await this.#sql.unsafe<{ history: string; position: number; transaction: string; secret: string }[]>(
-        `select history, position::float8, transaction, encode(secret, 'hex') as secret from hotel_api_history()
-        where not ${IS_FALSIFIED}`,
-      ),
+    const [row] = await this.#rows<Omit<HistoryStart, 'secret'> & { secret: string }>(
+      `select history, position::float8, transaction, encode(secret, 'hex') as secret from hotel_api_history()
+      where not ${IS_FALSIFIED}`,
+      [],
+      POLL_TIMEOUT_MS,
     );
     if (!row)
       throw new Error(
@@ -155,7 +140,7 @@ export class LogConnection {
   async beginHistory(known: string, { position, transaction }: LogPlace): Promise<void> {
     // both are numbers
     const call = `select hotel_api_begin_history('${known.replaceAll("'", "''")}', ${position}, ${transaction})`;
-    completed(await this.#sql.unsafe(`${BEGIN_WRITING}; ${call}; commit`).simple());
+    await this.#write(`${call}; commit`);
   }
 
   /**
@@ -163,13 +148,8 @@ export class LogConnection {
    * which the log is deleted. Throws if the server lacks the position, as a replica may that is behind.
    */
   async rowsBefore(position: number): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
-    const found = completed(
-      await this.#sql.unsafe<(Row & { deletedTo: number; ageMs: number })[]>(
-        BEFORE,
-        [position, LEARN_ROWS] as never[],
-        { prepare: true },
-      ),
-    );
+    type Found = Row & { deletedTo: number; ageMs: number };
+    const found = await this.#rows<Found>(BEFORE, [position, LEARN_ROWS], 2 * POLL_TIMEOUT_MS);
     if (!found[0]) throw new Error(`the log lacks position ${position}, or ${RECONNECT}`);
     const rows = found.filter((row) => row.position !== null);
     return {
@@ -181,20 +161,32 @@ export class LogConnection {
   async end(): Promise<void> {
     await this.#sql.end({ timeout: 0 });
   }
+
+  async #rows<Found>(text: string, parameters: unknown[], timeoutMs: number): Promise<Found[]> {
+    const query = this.#sql.unsafe(text, parameters as never[], { prepare: true });
+    return completed(await withDeadline(query, timeoutMs)) as unknown as Found[];
+  }
+
+  async #write(statements: string): Promise<StateRow[][]> {
+    const query = this.#sql.unsafe(`${BEGIN_WRITING}; ${statements}`).simple();
+    return completed(await withDeadline(query, SEQUENCE_TIMEOUT_MS)) as unknown as StateRow[][];
+  }
 }
 
-function pollOf(found: StateRow[]): Poll {
+/** `beganMs`: when the message was sent, by `monotonicMs`. */
+function pollOf(found: StateRow[], beganMs: number): Poll {
   const [state] = found;
   if (!state) throw new Error('the log is empty: run hotel-api migrate');
   if (state.server === FALSIFIED) throw new Error(RECONNECT);
   const { history, server, last, lastTransaction, isUnread, isDue, isContinued } = state;
   const rows = found.filter(({ position }) => position !== null);
-  const cut = rows.length < MAX_LOG_ROWS ? undefined : rows.at(-1)!;
+  const isCut = rows.length === MAX_LOG_ROWS;
+  const { position, transaction } = isCut ? rows.at(-1)! : { position: last, transaction: lastTransaction };
   return {
-    ...{ history, server, isUnread, isDue, isContinued },
-    last: { position: last, transaction: lastTransaction },
+    ...{ history, server, isUnread, isDue, isContinued, isCut },
     rows: rows.map(rowOf),
-    cutAt: cut && { position: cut.position!, transaction: cut.transaction },
+    place: { position: position!, transaction: transaction! },
+    asOfMs: isCut ? undefined : beganMs,
   };
 }
 

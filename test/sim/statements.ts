@@ -18,7 +18,8 @@ export function execute(
 ): object[] | object[][] {
   const { data } = server.folder;
   const trimmed = text.trim();
-  if (trimmed === 'select' || trimmed === 'select from hotels limit 1') return [];
+  if (trimmed === 'select') return [{}];
+  if (trimmed === 'select from hotels limit 1') return [];
   if (text.includes('hotel_api_poll(')) {
     if (server.role === 'replica') throw new Fault('25006', 'this server is a replica');
     return polled(server, text, parameters);

@@ -8,6 +8,7 @@ import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
+import { useClock } from '../../src/lib/clock.ts';
 import { EventLoop } from '../../src/lib/event-loop.ts';
 import { LogConnection } from '../../src/log/log-connection.ts';
 import { Origin } from '../../src/postgres/origin.ts';
@@ -189,6 +190,8 @@ async function statementsOf(work: (origin: Origin, log: LogConnection) => Promis
     replicas: [],
     ...{ applied: () => undefined, mayCompareReplicas: () => true, onBehind: () => {}, count: () => {} },
   });
+  // no process of the simulation sends them
+  useClock();
   // nothing is answered, which the service takes for a fault
   await work(origin, new LogConnection({ unsafe: record } as never)).catch(() => {});
   return asked;
