@@ -8,7 +8,8 @@ import { IS_OWN_TABLE } from './rights.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
-const MIGRATION_ATTEMPTS = 20;
+/** Number of collisions with other processes that migrate, by which one gives up. */
+const MAX_RACES = 20;
 /**
  * Pattern of a migration that older releases tolerate: `009-more.from-008.sql` changes nothing that releases of
  * version 8 and later use. Without the suffix only its own release and later ones work.
@@ -38,10 +39,15 @@ export async function migrate(sql: Sql, directory?: string): Promise<{ applied: 
   const migrations = await readMigrations(directory);
   await requireServer(sql);
   const applied: string[] = [];
-  for (;;) {
-    const done = await retried(() => sql.begin((transaction) => applyNext(transaction, migrations)));
-    if (done === undefined) break;
-    applied.push(done);
+  for (let races = 0; ; ) {
+    try {
+      const done = await sql.begin((transaction) => applyNext(transaction, migrations));
+      if (done === undefined) break;
+      applied.push(done);
+    } catch (error) {
+      if (!isRace(error) || ++races === MAX_RACES) throw error;
+      await sleep(20 + Math.random() * 80);
+    }
   }
   await sql`select hotel_api_correct_triggers()`;
   await analyzeTables(sql);
@@ -83,22 +89,20 @@ export async function requireSchema(sql: Sql, directory?: string): Promise<void>
   let applied: AppliedMigration[];
   try {
     await requireServer(sql);
-    applied = (await requireVisibleRows(sql)) ? await readApplied(sql) : [];
+    applied = (await requireVisibleTables(sql)) ? await readApplied(sql) : [];
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     // the server may translate the rest of the message
-    const isAboutRole = message.includes('hotel_api_serve');
-    if (code === '42501' && isAboutRole) {
+    if (!message.includes('hotel_api_serve')) throw error;
+    if (code === '42501')
       throw new Failure(
         'The login of DATABASE_URL may not assume the role hotel_api_serve. ' +
           'Run, as a login that may grant the role: grant hotel_api_serve to LOGIN',
       );
-    }
     // the service connects as a role that the migrations create
-    if (code !== '22023' || !isAboutRole) throw error;
+    if (code !== '22023') throw error;
     applied = [];
   }
-  if (applied.length === 0) await requireSearchPath(sql);
   const lacking = firstLacking(await readMigrations(directory), applied);
   if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);
   await requireTriggers(sql);
@@ -116,12 +120,17 @@ async function requireTriggers(sql: Sql): Promise<void> {
 }
 
 /**
- * Throws a `Failure` if row-level security hides all rows of a table from the service, as if no hotel and no key existed.
- * Returns true if migrations were applied.
+ * Throws a `Failure` if row-level security hides all rows of a table from the service, as if no hotel and no key existed, or if
+ * the tables are in a schema that its search path lacks. Returns true if migrations were applied.
  */
-async function requireVisibleRows(sql: Sql): Promise<boolean> {
-  const [found] = await sql<{ migrated: boolean; role: string; hidden: string[] }[]>`
-    select to_regclass('schema_migrations') is not null as migrated, current_user as role, array(
+async function requireVisibleTables(sql: Sql): Promise<boolean> {
+  type Found = { migrated: boolean; role: string; login: string; elsewhere: string | null; hidden: string[] };
+  const [found] = await sql<Found[]>`
+    select to_regclass('schema_migrations') is not null as migrated, current_user as role,
+      quote_ident(session_user) as login, (
+        select quote_ident(nspname) from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+        where relname = 'hotel_api_log' and relkind = 'r' and to_regclass('hotel_api_log') is null
+        limit 1) as elsewhere, array(
       select oid::regclass::text from pg_class as tables
       where ${sql.unsafe(IS_OWN_TABLE)} and relrowsecurity
         and has_table_privilege(oid, 'select')
@@ -131,30 +140,22 @@ async function requireVisibleRows(sql: Sql): Promise<boolean> {
           where polrelid = tables.oid and polpermissive and polcmd in ('r', '*')
             and (role = 0 or pg_has_role(role, 'usage')))
       order by relname) as hidden`;
-  const { migrated, role, hidden } = found!;
-  if (hidden.length === 0) return migrated;
-  const policies = hidden.map(
-    (name) => `create policy hotel_api on ${name} to hotel_api_serve using (true);`,
-  );
-  throw new Failure(
-    `Row-level security hides all rows of ${hidden.join(', ')} from ${role}. ` +
-      `Run, as their owner: ${policies.join(' ')}`,
-  );
-}
-
-/** Throws a `Failure` if the tables are in a schema that the search path of the service lacks. */
-async function requireSearchPath(sql: Sql): Promise<void> {
-  const [found] = await sql<{ schema: string; login: string }[]>`
-    select quote_ident(nspname) as schema, quote_ident(session_user) as login
-    from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where relname = 'hotel_api_log' and relkind = 'r' and to_regclass('hotel_api_log') is null`.catch(
-    () => [],
-  );
-  if (!found) return;
-  throw new Failure(
-    `The tables are in the schema ${found.schema}, which is not in the search_path of the service. ` +
-      `Run: alter role ${found.login} set search_path = ${found.schema}`,
-  );
+  const { migrated, role, login, elsewhere, hidden } = found!;
+  if (hidden.length > 0) {
+    const policies = hidden.map(
+      (name) => `create policy hotel_api on ${name} to hotel_api_serve using (true);`,
+    );
+    throw new Failure(
+      `Row-level security hides all rows of ${hidden.join(', ')} from ${role}. ` +
+        `Run, as their owner: ${policies.join(' ')}`,
+    );
+  }
+  if (!migrated && elsewhere !== null)
+    throw new Failure(
+      `The tables are in the schema ${elsewhere}, which is not in the search_path of the service. ` +
+        `Run: alter role ${login} set search_path = ${elsewhere}`,
+    );
+  return migrated;
 }
 
 /**
@@ -252,15 +253,4 @@ function isRace(error: unknown): boolean {
     (code === '23505' && /^pg_/.test(table_name ?? '')) ||
     (code === '42710' && /hotel_api_serve|schema_migrations/.test(message))
   );
-}
-
-async function retried<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (attempt === MIGRATION_ATTEMPTS || !isRace(error)) throw error;
-      await sleep(20 + Math.random() * 80);
-    }
-  }
 }
