@@ -4,8 +4,6 @@ import { mayExist } from '../hotels/namespace.ts';
 
 const FORMAT = 1;
 const TOKEN_CHECKSUM_CHARACTERS = 8;
-const MAX_HISTORY_LENGTH = 64;
-const MAX_TOKEN_DIGITS = 20;
 
 /**
  * State of a client that has applied all pages up to this token. It names only what the client has seen and grants no
@@ -58,11 +56,9 @@ function tokenOf(fields: unknown): Token | undefined {
   const [format, history, position, transaction, view, walkedTo, collection, ...flags] = fields;
   const isValid =
     format === FORMAT &&
-    isText(history, MAX_HISTORY_LENGTH) &&
-    history !== '' &&
+    isLike(history, /^.{1,64}$/s) &&
     isCount(position) &&
-    isText(transaction, MAX_TOKEN_DIGITS) &&
-    /^\d+$/.test(transaction) &&
+    isLike(transaction, /^\d{1,20}$/) &&
     isCount(view) &&
     view < VIEWS.length &&
     (walkedTo === null || walkedTo === '' || isId(walkedTo)) &&
@@ -73,9 +69,8 @@ function tokenOf(fields: unknown): Token | undefined {
   return { history, position, transaction, view: VIEWS[view]!, walkedTo, collection, isWhole, isOrphaned };
 }
 
-/** Returns true for a string of at most so many UTF-16 code units. */
-function isText(value: unknown, maxLength: number): value is string {
-  return typeof value === 'string' && value.length <= maxLength;
+function isLike(value: unknown, pattern: RegExp): value is string {
+  return typeof value === 'string' && pattern.test(value);
 }
 
 /** Returns true for a string that may be the id of a hotel, or of a collection, which has the same bounds. */

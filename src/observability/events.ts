@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import type { TableLock } from '../postgres/lock-report.ts';
 
 /** Logs events for operators. Each event has a constant message, a level and fields. */
 export class Events {
@@ -30,7 +29,7 @@ export class Events {
     else this.#log.info({ dependency, reason }, 'circuit breaker closed');
   }
   /** Never logs a statement, which can contain data. */
-  readonly tableLocked = (locks: TableLock[]) => this.#log.error({ locks }, 'table locked');
+  readonly tableLocked = (locks: object[]) => this.#log.error({ locks }, 'table locked');
   readonly usageNotRecorded = (reason: string) => this.#log.warn({ reason }, 'use of keys not recorded');
   readonly workerFailed = (workerPid: number | undefined, reason: string) =>
     this.#log.error({ workerPid, reason }, 'worker failed');

@@ -1,21 +1,6 @@
 import { monotonicMs } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
 
-/** Lock that keeps queries from reading a table. What the login may not see is null. */
-export interface TableLock {
-  table: string;
-  /** process of the server; null: a prepared transaction */
-  pid: number | null;
-  login: string | null;
-  application: string | null;
-  state: string | null;
-  /** first word of its last statement */
-  statement: string | null;
-  seconds: number | null;
-  /** processes that it waits for itself */
-  blockedBy: number[];
-}
-
 /** Interval of the log lines while a table is locked. */
 const REPORT_EVERY_MS = 10_000;
 /** Maximum number of locks in one line: a lock that is held, and those that wait for it. */
@@ -23,7 +8,8 @@ const MAX_LOCKS = 5;
 
 /**
  * The locks that readers wait for. A lock that waits is one too: those that come later wait behind it. An index belongs to its
- * table. The server shows all locks, but the state and the statement of another login only to members of pg_read_all_stats.
+ * table. `statement` is the first word of the last one; a prepared transaction has no `pid`. The server shows all locks, but the
+ * state and the statement of another login only to members of pg_read_all_stats.
  */
 const LOCKS = `
   select tables.relname as "table", locks.pid, usename as login, application_name as application, state,
@@ -44,13 +30,13 @@ const LOCKS = `
  * Returns a function to be called when a query has waited for a lock in vain. It finds out which sessions have locked a table,
  * every 10 s at most.
  */
-export function lockReporter(postgres: Postgres, onLocks: (locks: TableLock[]) => void): () => Promise<void> {
+export function lockReporter(postgres: Postgres, onLocks: (locks: object[]) => void): () => Promise<void> {
   let reportedAtMs = -Infinity;
   return async () => {
     const nowMs = monotonicMs();
     if (nowMs - reportedAtMs < REPORT_EVERY_MS) return;
     reportedAtMs = nowMs;
-    const query = postgres.rows<TableLock>(LOCKS, [], '', 'background');
+    const query = postgres.rows<object>(LOCKS, [], '', 'background');
     const locks = await query.catch(() => undefined);
     // without an answer, the next query that waits in vain reports it
     if (!locks) reportedAtMs = -Infinity;

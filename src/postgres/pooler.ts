@@ -64,7 +64,7 @@ export async function makeServingLogin(sql: Sql, login: string): Promise<void> {
  * Throws a `Failure` if the login may write or create tables, or lacks settings. `timeoutMs`: deadline of its queries.
  */
 export async function requireServingLogin(sql: Sql, timeoutMs: number): Promise<void> {
-  const login = await currentLogin(sql);
+  const [{ login }] = await sql<[{ login: string }]>`select session_user as login`;
   await requireReadOnly(sql, login);
   await requireSettings(sql, servingSettings(timeoutMs), ` Or: hotel-api migrate --serving-login ${login}`);
 }
@@ -76,15 +76,15 @@ export function requireOperatorSettings(sql: Sql): Promise<void> {
 }
 
 async function requireSettings(sql: Sql, needed: Record<string, string>, otherCure = ''): Promise<void> {
-  const login = await currentLogin(sql);
-  const found = await sql<{ name: string; setting: string }[]>`
-    select name, setting from pg_catalog.pg_settings where name = any(${Object.keys(needed)}::text[])
+  const found = await sql<{ name: string; setting: string; login: string }[]>`
+    select name, setting, session_user as login from pg_catalog.pg_settings where name = any(${Object.keys(needed)}::text[])
       -- on by default, but without effect on a server that cannot compile
       and (name <> 'jit' or pg_jit_available())`;
   const missing: Record<string, string> = {};
   for (const { name, setting } of found)
     if (!fits(name, setting, needed[name]!)) missing[name] = needed[name]!;
   if (Object.keys(missing).length === 0) return;
+  const { login } = found[0]!;
   const cure = await statementsFor(sql, login, missing);
   throw new Failure(
     `DATABASE_URL leads through a pooler, which passes no settings, and the login ${login} lacks ${Object.keys(missing).join(', ')}. ` +
@@ -96,11 +96,6 @@ function fits(name: string, setting: string, needed: string): boolean {
   if (name.endsWith('_timeout')) return setting !== '0';
   if (name === 'extra_float_digits') return Number(setting) >= Number(needed);
   return setting.startsWith(needed);
-}
-
-async function currentLogin(sql: Sql): Promise<string> {
-  const [row] = await sql<[{ login: string }]>`select session_user as login`;
-  return row.login;
 }
 
 /** Returns the statements that give a login these settings, with names and values quoted. */
