@@ -75,9 +75,9 @@ export class ChangesReader {
     const untilMs = arrivedAtMs + request.waitMs;
     let { token } = request;
     if (token && token.collection !== collection) return 'expired';
-    // the client has seen another view: it gets all hotels again, and the deletions since
-    if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
+      // the client has seen another view: it gets all hotels again, and the deletions since
+      if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
       const from = token?.position;
       const wasBehind = from !== undefined && this.#watch.behind(from) > 0;
       const known = token && this.upToDate({ token, view, collection });
@@ -98,22 +98,22 @@ export class ChangesReader {
         if (page.more) continue;
       }
       const restMs = untilMs - monotonicMs();
-      if (page === 'full') {
-        const minMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
-        await this.#wait(client, Infinity, Math.min(restMs, minMs * (1 + random())));
-      } else {
+      let position = Infinity;
+      let maxMs = SETTLE_MS;
+      if (page === 'full') maxMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT) * (1 + random());
+      else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
-        const { position } = page.next;
-        fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
+        fruitless = wasBehind && known === undefined && page.next.position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
-        const isSettling = fruitless > 1;
-        const maxMs = isSettling
-          ? SETTLE_MS
-          : this.#watch.freshness.isCurrent()
-            ? restMs
-            : NOT_CURRENT_WAIT_MS;
-        await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, maxMs));
+        if (fruitless < 2) {
+          position = page.next.position;
+          maxMs = this.#watch.freshness.isCurrent() ? restMs : NOT_CURRENT_WAIT_MS;
+        }
       }
+      const wait = this.#watch.laterThan(position, Math.min(restMs, maxMs));
+      // it ends when the client disconnects
+      client.whenMade(wait.cancel);
+      await wait.over;
       client.waited();
       // the client has disconnected: its result is not read
       if (client.over) return page === 'full' ? 'expired' : page;
@@ -121,17 +121,8 @@ export class ChangesReader {
       if (rights === null) return 'unauthorized';
       if (rights.collection !== collection) return 'expired';
       if (page !== 'full') empty = page;
-      if (rights.view === view) continue;
+      if (rights.view !== view) empty = undefined;
       view = rights.view;
-      empty = undefined;
-      token = token && { ...token, view, walkedTo: '', isWhole: false };
     }
-  }
-
-  /** Waits as `PositionWatch.laterThan` does; ends when the client disconnects. */
-  #wait(client: Client, position: number, timeoutMs: number): Promise<void> {
-    const wait = this.#watch.laterThan(position, timeoutMs);
-    client.whenMade(wait.cancel);
-    return wait.over;
   }
 }
