@@ -3,7 +3,7 @@ import { monotonicMs, pause, random } from '../lib/clock.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { retryAfterMs } from '../postgres/connect.ts';
-import { BUSY_POLL_MS, HEARTBEAT_MS, POLL_MS } from './freshness.ts';
+import { BUSY_POLL_MS, POLL_MS } from './freshness.ts';
 import {
   type HistoryStart,
   LEARN_ROWS,
@@ -72,7 +72,6 @@ export class LogFollower {
   #asOfMs: number | undefined;
   /** why it could not be followed since it last could */
   readonly #reasons = new Set<string>();
-  #reportedAtMs = -Infinity;
   #done: Promise<void> | undefined;
 
   constructor(options: FollowerOptions) {
@@ -148,15 +147,12 @@ export class LogFollower {
     // what is known from before it is covered no longer
     if (poll.rows.some(isOfAnything)) this.#beginning = undefined;
     const { place, asOfMs } = poll;
-    const isNew = place.position !== this.#place!.position;
     this.#place = place;
     // its changes were not known as of the last time
     if (poll.rows.length > 0 && this.#asOfMs !== undefined)
       metrics.freshnessLag.observe((monotonicMs() - this.#asOfMs) / 1000);
     for (const { kind, ids } of poll.rows) metrics.logChanges.inc({ kind }, Math.max(1, ids.length));
     this.#asOfMs = asOfMs ?? this.#asOfMs;
-    if (!isNew && monotonicMs() - this.#reportedAtMs < HEARTBEAT_MS) return;
-    this.#reportedAtMs = monotonicMs();
     const isListing = poll.isDue && !poll.isUnread;
     // each piece is one message to every worker, which answers requests in between
     for (let from = 0; from === 0 || from < poll.rows.length; from += PIECE_ROWS) {
@@ -181,7 +177,6 @@ export class LogFollower {
     this.#server = poll.server;
     this.#place = { position: start.position, transaction: start.transaction };
     this.#beginning = this.#place;
-    this.#reportedAtMs = -Infinity;
     this.#asOfMs = undefined;
     this.#options.onEvent({ type: 'history', server: poll.server, ...start });
     this.#started.resolve();
