@@ -10,20 +10,8 @@ const WOKEN_AT_ONCE = 100;
 /** Delay after which clients continue whose keys may have changed, so that many changes of keys wake them once. */
 const KEYS_WAIT_MS = 250;
 
-interface Waiter {
-  position: number;
-  wake: () => void;
-}
-
-/** Returns false for a wait that only its time ends. */
-function isForChange({ position }: Waiter): boolean {
-  return position < Infinity;
-}
-
-interface Wait {
-  over: Promise<void>;
-  cancel: () => void;
-}
+/** Returns false for the position of a wait that only its time ends. */
+const isForChange = (position: number) => position < Infinity;
 
 /** Tracks the last applied position of the log, and wakes waits for a later one. */
 export class PositionWatch {
@@ -34,7 +22,8 @@ export class PositionWatch {
   #place: LogPlace | undefined;
   #isListing = false;
   #keysTimer: Timer | undefined;
-  readonly #waiters = new Set<Waiter>();
+  /** what ends each wait, and the position that it is for */
+  readonly #waits = new Map<() => void, number>();
   /** true: the worker ends, and no wait begins */
   isReleased = false;
 
@@ -44,7 +33,7 @@ export class PositionWatch {
 
   /** Number of waits for a change in progress. */
   get waiting(): number {
-    return [...this.#waiters].filter(isForChange).length;
+    return [...this.#waits.values()].filter(isForChange).length;
   }
 
   /** Returns the number of applied positions after this one; 0 if unknown. */
@@ -59,7 +48,7 @@ export class PositionWatch {
   announced(place: LogPlace, isListing: boolean): void {
     this.#place = place;
     this.#isListing = isListing;
-    this.#wake((waiter) => waiter.position < place.position);
+    this.#wake((position) => position < place.position);
   }
 
   /** Wakes the waits for a change within a moment: their keys may see something else. */
@@ -96,18 +85,17 @@ export class PositionWatch {
   /**
    * Waits until a later position is applied, or keys change, at most for this time. Position Infinity: for the time alone.
    */
-  laterThan(position: number, timeoutMs: number): Wait {
+  laterThan(position: number, timeoutMs: number): { over: Promise<void>; cancel: () => void } {
     const isKnown = this.#place !== undefined && this.#place.position > position;
     if (isKnown || this.isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
     const { promise, resolve } = Promise.withResolvers<void>();
     const wake = () => {
       clearTimer(timer);
-      this.#waiters.delete(waiter);
+      this.#waits.delete(wake);
       resolve();
     };
     const timer = setTimer(wake, timeoutMs);
-    const waiter: Waiter = { position, wake };
-    this.#waiters.add(waiter);
+    this.#waits.set(wake, position);
     return { over: promise, cancel: wake };
   }
 
@@ -118,10 +106,10 @@ export class PositionWatch {
     this.#wake(() => true);
   }
 
-  #wake(matches: (waiter: Waiter) => boolean): void {
-    const woken = [...this.#waiters].filter(matches);
+  #wake(matches: (position: number) => boolean): void {
+    const woken = [...this.#waits].filter(([, position]) => matches(position));
     const wakeFrom = (from: number) => {
-      for (const waiter of woken.slice(from, from + WOKEN_AT_ONCE)) waiter.wake();
+      for (const [wake] of woken.slice(from, from + WOKEN_AT_ONCE)) wake();
       if (from + WOKEN_AT_ONCE < woken.length) onIteration(() => wakeFrom(from + WOKEN_AT_ONCE));
     };
     wakeFrom(0);
