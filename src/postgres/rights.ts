@@ -95,29 +95,23 @@ export async function requireReadOnly(sql: Sql | TransactionSql, login: string):
  * not prevent: the owner of the database may want them.
  */
 export async function warnOfOpenRights(sql: Sql): Promise<string[]> {
-  const [found] = await sql<[{ isOpen: boolean; creators: string[]; schemas: string[]; copies: string[] }]>`
-    select has_database_privilege('public', current_database(), 'connect') as "isOpen",
-      array(
-        select distinct case grantee when 0 then 'public' else grantee::regrole::text end as role
+  type Found = { isOpen: boolean; creators: string | null; schemas: string | null; copies: string | null };
+  const [{ isOpen, creators, schemas, copies }] = await sql<[Found]>`
+    select has_database_privilege('public', current_database(), 'connect') as "isOpen", (
+        select string_agg(distinct case grantee when 0 then 'public' else grantee::regrole::text end, ', ')
         from pg_class, aclexplode(relacl)
-        where ${sql.unsafe(IS_OWN_TABLE)} and privilege_type = 'TRIGGER' and grantee <> relowner order by role
-      ) as creators,
-      array(
-        select oid::regnamespace::text as schema from pg_namespace
-        where has_schema_privilege('public', oid, 'create') order by schema
-      ) as schemas,
-      array(
-        select distinct relnamespace::regnamespace::text as schema from pg_class
+        where ${sql.unsafe(IS_OWN_TABLE)} and privilege_type = 'TRIGGER' and grantee <> relowner
+      ) as creators, (
+        select string_agg(oid::regnamespace::text, ', ' order by nspname) from pg_namespace
+        where has_schema_privilege('public', oid, 'create')
+      ) as schemas, (
+        select string_agg(distinct relnamespace::regnamespace::text, ', ') from pg_class
         where ${sql.unsafe(HAS_OWN_NAME)} and relkind in ('r', 'p', 'v', 'm', 'f') and relpersistence <> 't'
           and relnamespace <> (select relnamespace from pg_class where oid = to_regclass('hotels'))
           and has_schema_privilege(${SERVING_ROLE}, relnamespace, 'usage') and has_any_column_privilege(${SERVING_ROLE}, oid, 'select')
-        order by schema
       ) as copies`;
-  const [creators = '', schemas = '', copies = ''] = [found.creators, found.schemas, found.copies].map(
-    (names) => names.join(', '),
-  );
-  return [
-    found.isOpen ? OPEN_TO_ALL_LOGINS : '',
+  const warnings = [
+    isOpen && OPEN_TO_ALL_LOGINS,
     creators &&
       `Warning: ${creators} may create triggers on tables of the service. They run with the rights of whoever writes ` +
         `there, the owner among them. Run, as the owner: revoke trigger on hotels, api_keys, collections, collection_hotels from ${creators}`,
@@ -127,5 +121,6 @@ export async function warnOfOpenRights(sql: Sql): Promise<string[]> {
     copies &&
       `Warning: ${SERVING_ROLE} may read tables of the same names in ${copies}. A stolen login of the service can have them served ` +
         'in place of the hotels and the keys. Keep copies and other installations in another database.',
-  ].filter((warning) => warning !== '');
+  ];
+  return warnings.filter((warning) => typeof warning === 'string');
 }
