@@ -105,7 +105,7 @@ export class PageReader {
   readonly #watch: PositionWatch;
   readonly #eventLoop: EventLoop;
   /** clients that request the same page share its read */
-  readonly #reads = new SingleFlight<ChangesPage>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
+  readonly #reads = new SingleFlight<ChangesPage | 'expired'>(MAX_AGE_NOT_CURRENT_MS, isQueueFull);
   readonly #sizes: HotelSizes;
 
   /**
@@ -134,24 +134,21 @@ export class PageReader {
   async read(request: PageRequest, arrivedAtMs: number): Promise<ChangesPage | 'expired'> {
     const { token, limit, view, collection, owner } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
-    return this.#reads
-      .run(name, owner, () => this.#read(request), arrivedAtMs)
-      .catch((error) => {
-        if (error instanceof Expired) return 'expired';
-        throw error;
-      });
+    return this.#reads.run(name, owner, () => this.#read(request), arrivedAtMs);
   }
 
-  async #read(request: PageRequest): Promise<ChangesPage> {
+  async #read(request: PageRequest): Promise<ChangesPage | 'expired'> {
     const { token, owner } = request;
     const limit = Math.min(request.limit, this.#sizes.atOnce(pagesOf(owner), MAX_READ_BYTES));
     const found = await (token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
       : this.#readHotels({ ...request, limit })
     ).catch((error) => {
+      if (error instanceof Expired) return 'expired' as const;
       if (isTimeout(error)) this.#sizes.wasTooMuch(pagesOf(owner));
       throw error;
     });
+    if (found === 'expired') return found;
     const hotels = found.changes.flatMap(({ hotel }) => hotel ?? []);
     this.#sizes.note(pagesOf(owner), ...sumOf(hotels));
     const bytes = hotels.reduce((sum, hotel) => sum + hotel.bodyLength(found.next.view), 0);

@@ -13,25 +13,18 @@ export async function openDetected(open: (pooled: boolean) => Sql): Promise<{ sq
   const sql = open(false);
   let arrived = false;
   try {
-    arrived = await settingsArrive(sql);
-  } finally {
-    if (!arrived) sql.end({ timeout: 0 }).catch(() => {});
-  }
-  return arrived ? { sql, pooled: false } : { sql: open(true), pooled: true };
-}
-
-async function settingsArrive(sql: Sql): Promise<boolean> {
-  try {
     // without parameters it is not prepared, which a pooler might not support
     const [row] = await sql.unsafe<{ arrived: boolean }[]>(
       "select source = 'client' as arrived from pg_catalog.pg_settings where name = 'statement_timeout'",
     );
-    return row!.arrived;
+    arrived = row!.arrived;
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    if (code === '08P01' && message.includes('startup parameter')) return false;
-    throw error;
+    if (code !== '08P01' || !message.includes('startup parameter')) throw error;
+  } finally {
+    if (!arrived) sql.end({ timeout: 0 }).catch(() => {});
   }
+  return arrived ? { sql, pooled: false } : { sql: open(true), pooled: true };
 }
 
 /**

@@ -25,9 +25,8 @@ it('what was read from a copy is rejected while the log of the original is follo
   await copy.sql`update hotels set name = 'Changed'`;
   let token: Token | undefined;
   const read = async (url: string, followed: string) => {
-    const connect = () => openDatabase(url, 1, { kind: 'follow', pooled: false });
     const postgres = new Postgres({
-      open: connect,
+      open: () => openDatabase(url, 1, { kind: 'follow', pooled: false }),
       ...{ connections: 1, queueLimit: 10, timeoutMs: 60_000 },
       onBreaker: () => {},
     });
@@ -37,29 +36,22 @@ it('what was read from a copy is rejected while the log of the original is follo
     const pageAfter = (token?: Token) =>
       pages.read({ token, limit: 1, view: 'full', collection: null, owner: 'a' }, 0) as Promise<ChangesPage>;
     const positionOf = ({ next }: ChangesPage) => {
-      token ??= next;
+      token = next;
       return next.position;
     };
+    const query = 'select name from hotels';
     return [
-      (await readLabelled(postgres, () => applied, 'select name from hotels', []))?.rows[0],
+      (await readLabelled<{ name: string }>(postgres, () => applied, query, []))?.rows[0]?.name,
       await pageAfter().then(positionOf, String),
       await pageAfter(token).then(positionOf, String),
     ];
   };
   const lost = 'Unavailable: the log is not the one that is followed';
-  expect(await read(original.url, server)).toEqual([
-    expect.objectContaining({ name: 'Hotel' }),
-    position,
-    position,
-  ]);
+  expect(await read(original.url, server)).toEqual(['Hotel', position, position]);
   expect(await read(copy.url, server)).toEqual([undefined, lost, lost]);
   // an instance that follows the copy may read it
   const { server: ofCopy } = await readLogState(copy.sql);
-  expect(await read(copy.url, ofCopy)).toEqual([
-    expect.objectContaining({ name: 'Changed' }),
-    position,
-    position,
-  ]);
+  expect(await read(copy.url, ofCopy)).toEqual(['Changed', position, position]);
   expect(await read(original.url, ofCopy)).toEqual([undefined, lost, lost]);
 });
 
