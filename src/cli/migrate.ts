@@ -1,7 +1,6 @@
 import type { Sql } from 'postgres';
+import { makeServingLogin, warnOfOpenRights } from '../postgres/logins.ts';
 import { knownVersion, migrate } from '../postgres/migrate.ts';
-import { makeServingLogin } from '../postgres/pooler.ts';
-import { warnOfOpenRights } from '../postgres/rights.ts';
 import type { CliCommand } from './common/help.ts';
 import { onDatabase } from './common/session.ts';
 

@@ -50,11 +50,8 @@ class FakeDatabase {
       await Promise.race([this.befall(call), closed.promise]);
       return answer();
     };
-    const unsafe = (text: string, parameters?: unknown[]) => {
-      // a query is sent once, when it is awaited
-      const query = { simple: () => run(text) };
-      return parameters || !text.includes(';') ? run(text, parameters) : query;
-    };
+    const unsafe = (text: string, parameters?: unknown[]) =>
+      parameters ? run(text, parameters) : { simple: () => run(text) };
     const end = async () => {
       this.connections.delete(closed);
       closed.reject(new Error('the connection has ended'));

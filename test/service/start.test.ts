@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { OPEN_TO_ALL_LOGINS } from '../../src/postgres/rights.ts';
+import { OPEN_TO_ALL_LOGINS } from '../../src/postgres/logins.ts';
 import { startProgram } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';

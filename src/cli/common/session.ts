@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { readConfig } from '../../config/config.ts';
 import { Failure } from '../../lib/failure.ts';
 import { openDatabase } from '../../postgres/connect.ts';
-import { openDetected, requireOperatorSettings } from '../../postgres/pooler.ts';
+import { openDetected, requireOperatorSettings } from '../../postgres/logins.ts';
 import { print } from './print.ts';
 
 /** Result of a command. A person gets `shown`, by default the same, and the note. */

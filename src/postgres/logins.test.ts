@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import postgres from 'postgres';
 import { expect, it } from 'vitest';
-import { openDetected } from './pooler.ts';
+import { openDetected } from './logins.ts';
 
 /** ErrorResponse of the protocol of PostgreSQL, version 3. */
 function errorResponse(code: string, message: string): Buffer {
