@@ -6,10 +6,10 @@ import { retryAfterMs } from '../postgres/connect.ts';
 import { BUSY_POLL_MS, POLL_MS } from './freshness.ts';
 import {
   type HistoryStart,
-  LEARN_ROWS,
   LogConnection,
   type LogPlace,
   type LogRow,
+  MAX_LOG_ROWS,
   type Poll,
 } from './log-connection.ts';
 
@@ -191,15 +191,13 @@ export class LogFollower {
         const { rows, deletedTo } = await this.#connection.rowsBefore(position);
         // it has begun anew, and what has changed between the two places is not known; or anything has changed since
         if (beginning !== this.#beginning) return;
-        const last = rows.at(-1);
-        const all = rows.findIndex((row) => isOfAnything(row) || row.ageMs > maxAgeMs);
-        if (all >= 0 || rows.length < LEARN_ROWS) {
-          const floor = all < 0 ? deletedTo : rows[all]!.position;
-          onEvent({ type: 'learned', rows: all < 0 ? rows : rows.slice(0, all), floor });
-          return;
-        }
-        position = last!.position - Math.max(1, last!.ids.length);
-        onEvent({ type: 'learned', rows, floor: position });
+        const end = rows.findIndex((row) => isOfAnything(row) || row.ageMs > maxAgeMs);
+        const last = rows.length === MAX_LOG_ROWS ? rows.at(-1) : undefined;
+        const before = last ? last.position - Math.max(1, last.ids.length) : deletedTo;
+        const floor = rows[end]?.position ?? before;
+        onEvent({ type: 'learned', rows: end < 0 ? rows : rows.slice(0, end), floor });
+        if (end >= 0 || !last) return;
+        position = floor;
         await pause(LEARN_EVERY_MS);
       } catch {
         // the connection was replaced, or the server does not answer at the moment

@@ -9,7 +9,7 @@ import { OPEN_TIMEOUT_MS, POLL_TIMEOUT_MS } from './freshness.ts';
 /** Timeout of a message that calls the sequencer. The server has the whole transaction, and finishes it. */
 const SEQUENCE_TIMEOUT_MS = 5_000;
 
-/** Maximum number of rows of a poll, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
+/** Maximum number of rows that are read at once, each of up to 1000 ids. With ids of any length they arrive within its timeout. */
 export const MAX_LOG_ROWS = 20;
 
 const POLL = (
@@ -19,8 +19,6 @@ const POLL = (
   ids, channel_ids as "channelIds", registry_ids as "registryIds", collection_id as collection
   from hotel_api_poll(${after}, ${MAX_LOG_ROWS})`;
 const POLL_ONLY = POLL('$1, $2');
-/** Rows of the log read backwards at once. */
-export const LEARN_ROWS = 20;
 /** Rows before a position, the last first, in one snapshot with the position before which all are deleted. */
 const BEFORE = `select state.log_from::float8 as "deletedTo", position::float8, transaction, kind, moves, ids,
     to_json(channel_ids) as "channelIds", to_json(registry_ids::text[]) as "registryIds", collection_id as collection,
@@ -144,12 +142,12 @@ export class LogConnection {
   }
 
   /**
-   * Returns at most `LEARN_ROWS` rows up to a position, the last first, each with its age in ms, and the position up to
+   * Returns at most `MAX_LOG_ROWS` rows up to a position, the last first, each with its age in ms, and the position up to
    * which the log is deleted. Throws if the server lacks the position, as a replica may that is behind.
    */
   async rowsBefore(position: number): Promise<{ rows: (LogRow & { ageMs: number })[]; deletedTo: number }> {
     type Found = Row & { deletedTo: number; ageMs: number };
-    const found = await this.#rows<Found>(BEFORE, [position, LEARN_ROWS], 2 * POLL_TIMEOUT_MS);
+    const found = await this.#rows<Found>(BEFORE, [position, MAX_LOG_ROWS], 2 * POLL_TIMEOUT_MS);
     if (!found[0]) throw new Error(`the log lacks position ${position}, or ${RECONNECT}`);
     const rows = found.filter((row) => row.position !== null);
     return {
