@@ -8,10 +8,8 @@ it('a page of changes whose snapshot has more rows in the queue than it reads is
   const { sql, from: position } = await freshLog();
   const page = async () => {
     const rows = await sql.unsafe(changesQuery(null), [position, 100]);
-    return {
-      isCut: JSON.parse(rows[0]!.state).isCut,
-      ids: rows.map(({ changed_id }) => changed_id).filter(Boolean),
-    };
+    const { isCut } = JSON.parse(rows[0]!.state);
+    return { isCut, ids: rows.map(({ changed_id }) => changed_id).filter(Boolean) };
   };
   await insertHotels(sql, ['before']);
   expect(await page()).toEqual({ isCut: false, ids: ['before'] });
