@@ -152,8 +152,10 @@ export class Workers {
     this.broadcast({ type: 'report metrics' });
     // then with what a worker reported before
     await withDeadline(Promise.all(reports), REPORT_TIMEOUT_MS).catch(() => {});
-    const all = [...this.#handles].map(({ metrics }) => metrics);
-    return Registry.aggregate([await own(), ...this.#ofEnded, ...all] as never).metrics();
+    const ofPrimary = await own();
+    // one that ended meanwhile is among the ended ones
+    const ofWorkers = [...this.#handles].map(({ metrics }) => metrics);
+    return Registry.aggregate([ofPrimary, ...this.#ofEnded, ...ofWorkers] as never).metrics();
   }
 
   /** Lets every worker finish; resolves when all have ended, or were killed after `deadlineMs`. */

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../lib/clock.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import type { WindowCount, WindowUse } from '../redis/store.ts';
+import type { RedisStore, WindowCount } from '../redis/store.ts';
 import { type LeaseGrant, type LeaseRequest, type RateLimit, SWEEP_AT } from './rate-limit.ts';
 
 interface CountedWindow {
@@ -12,8 +12,8 @@ interface CountedWindow {
 /** Timeout of Redis, half of the workers' timeout of the primary process. */
 const COUNT_TIMEOUT_MS = 50;
 
-/** Counts uses in the window of a name, in Redis; undefined if it does not respond. */
-export type CountWindow = (name: string, use: WindowUse) => Promise<WindowCount | undefined>;
+/** Counts uses in the window of a name, in Redis. */
+export type CountWindow = RedisStore['countWindow'];
 
 /**
  * Counts the requests of each rate limit, in the primary process: those of its instance, or in Redis those of all instances.

@@ -39,7 +39,9 @@ export class RedisCluster implements RedisStore {
   readonly #credentials: RedisOptions;
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
-  readonly #reportBreaker: (name: string, open: boolean, reason: string) => void;
+  readonly #onBreaker: (open: boolean, reason: string) => void;
+  /** names of the masters whose circuit breaker is open, and perhaps `SLOT_MAP` */
+  readonly #failing = new Set<string>();
   /** by host:port */
   readonly #byName = new Map<string, Redis>();
   /** of the last slot map, empty before the first; undefined for a slot without a master */
@@ -66,7 +68,7 @@ export class RedisCluster implements RedisStore {
     this.#onCall = onCall;
     const parsed = urls.map((url) => new URL(url));
     this.#credentials = credentialsOf(parsed);
-    this.#reportBreaker = jointly(onBreaker);
+    this.#onBreaker = onBreaker;
     this.#seeds = parsed.map(({ host, port }) => (port === '' ? `${host}:6379` : host));
     void this.#refresh();
   }
@@ -194,22 +196,14 @@ export class RedisCluster implements RedisStore {
     this.#byName.delete(name);
     this.#reportBreaker(name, false, 'the slot map does not name it');
   }
-}
 
-/**
- * Returns a function that records the state of the breaker of this name. All are reported as one: open with the first that opens,
- * closed with the last that closes.
- */
-function jointly(
-  onBreaker: (open: boolean, reason: string) => void,
-): (name: string, open: boolean, reason: string) => void {
-  const names = new Set<string>();
-  return (name, open, reason) => {
-    const wasOpen = names.size > 0;
-    if (open) names.add(name);
-    else names.delete(name);
-    if (wasOpen !== names.size > 0) onBreaker(open, `${name}: ${reason}`);
-  };
+  /** Records the state of a breaker. All are reported as one: open with the first that opens, closed with the last that closes. */
+  #reportBreaker(name: string, open: boolean, reason: string): void {
+    const wasOpen = this.#failing.size > 0;
+    if (open) this.#failing.add(name);
+    else this.#failing.delete(name);
+    if (wasOpen !== this.#failing.size > 0) this.#onBreaker(open, `${name}: ${reason}`);
+  }
 }
 
 /** Returns the address of a node by its name in the slot map or in `REDIS_URL`. */

@@ -48,6 +48,7 @@ const MAPS: Record<string, string> = {
   'of the same slots often': mapOf(...Array(1_000).fill(range(0, 16_383, NODE))),
   'of a host that is a list': mapOf(range(0, 1, '*2\r\n*0\r\n:1\r\n')),
   'of a host of two lines': mapOf(range(0, 1, node('a\nb', 1))),
+  'of a host that Node rejects': mapOf(range(0, 1, node('a\0b', 1))),
   'of a port that is none': mapOf(range(0, 1, node('h', 65_536))),
   'without slots': mapOf(),
   'of slots without a master': mapOf(range(0, 16_383)),

@@ -2,6 +2,7 @@ const SLOTS = 16_384;
 /** Maximum number of masters, to each of which a process has two connections. */
 export const MAX_MASTERS = 100;
 
+/** The elements behind the master are not read. */
 type Range = [from: number, to: number, master?: [host: string | null, port: number]];
 
 /**
@@ -10,39 +11,31 @@ type Range = [from: number, to: number, master?: [host: string | null, port: num
  * that replied. Throws if the reply is no slot map, has no slot, or has more than `MAX_MASTERS` masters.
  */
 export function mastersBySlot(reply: unknown, host: string): (string | undefined)[] {
-  if (!isSlotMap(reply)) throw new Error('Redis sent a wrong slot map');
   const bySlot = new Array<string | undefined>(SLOTS).fill(undefined);
   const masters = new Set<string>();
-  for (const [from, to, master] of reply) {
+  let slots = 0;
+  for (const [from, to, master] of reply as Range[]) {
+    slots += to - from + 1;
+    const [name, port] = master ?? ['', 0];
+    if (
+      !isBelow(from, SLOTS) ||
+      !isBelow(to, SLOTS) ||
+      from > to ||
+      slots > SLOTS ||
+      !isNode(name ?? '', port)
+    )
+      throw new Error('Redis sent a wrong slot map');
     if (!master) continue;
-    const name = `${master[0] || host}:${master[1]}`;
-    masters.add(name);
-    bySlot.fill(name, from, to + 1);
+    masters.add(`${name || host}:${port}`);
+    bySlot.fill(`${name || host}:${port}`, from, to + 1);
   }
   if (masters.size === 0) throw new Error('the slot map of Redis has no slots');
   if (masters.size > MAX_MASTERS) throw new Error(`the Redis Cluster has over ${MAX_MASTERS} masters`);
   return bySlot;
 }
 
-/**
- * Returns true for a slot map that names every slot at most once. The elements behind the master of a range are not read.
- */
-function isSlotMap(reply: unknown): reply is Range[] {
-  if (!Array.isArray(reply) || !reply.every(isRange)) return false;
-  return reply.reduce((sum, [from, to]) => sum + to - from + 1, 0) <= SLOTS;
-}
-
-function isRange(range: unknown): range is Range {
-  if (!Array.isArray(range)) return false;
-  const [from, to, master] = range;
-  const isOrdered = isBelow(from, SLOTS) && isBelow(to, SLOTS) && from <= to;
-  return isOrdered && (range.length === 2 || isNode(master));
-}
-
-function isNode(node: unknown): boolean {
-  if (!Array.isArray(node)) return false;
-  const host = node[0] ?? '';
-  return typeof host === 'string' && /^\S{0,255}$/.test(host) && isBelow(node[1], 65_536);
+function isNode(host: unknown, port: unknown): boolean {
+  return typeof host === 'string' && /^[\w.:%-]{0,255}$/.test(host) && isBelow(port, 65_536);
 }
 
 function isBelow(number: unknown, limit: number): boolean {
