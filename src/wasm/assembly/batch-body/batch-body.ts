@@ -32,30 +32,27 @@ const NO_ARRAY: i32 = -2;
 const TOO_MANY: i32 = -3;
 const WRONG_ELEMENT: i32 = -4;
 
-/** Results for an element. An id that no hotel can have is ignored: nothing matches it. */
-const ADDED: u32 = 0;
-const LEFT_OUT: u32 = 1;
-const WRONG: u32 = 2;
-
 /** Maximum digits of a 64-bit integer. */
-const MAX_DIGITS: usize = 19;
+const MAX_DIGITS: i32 = 19;
 /** Bound of exponents: the digits of no body could compensate a larger one. */
 const MAX_EXPONENT: i32 = 0x1000000;
 const BYTE_ORDER_MARK: u32 = 0xbfbbef;
 /** Numbers of namespaces, as of src/hotels/namespace.ts. */
 const CHANNEL: u32 = 1;
 const REGISTRY: u32 = 2;
-// member names in pieces of four, as little-endian numbers
+// `ids`, `channel_` and `registry` as little-endian numbers, and the last four bytes of a longer name
 const IDS: u32 = 0x736469;
-const CHAN: u32 = 0x6e616863;
-const NEL_: u32 = 0x5f6c656e;
-const REGI: u32 = 0x69676572;
-const STRY: u32 = 0x79727473;
-const _IDS: u32 = 0x7364695f;
+const LAST_OF_NAME: u32 = 0x7364695f;
+// biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
+const CHANNEL_: u64 = 0x5f6c656e6e616863;
+// biome-ignore lint/correctness/noPrecisionLoss: 64 bits in AssemblyScript
+const REGISTRY_: u64 = 0x7972747369676572;
 
 /** Result for the array read last: its element count or the error, and the index of the first wrong element. */
 let outcome: i32 = 0;
 export let wrongIndex: u32 = 0;
+/** number of its elements that are in ELEMENTS: an id that no hotel can have is left out */
+let added: u32 = 0;
 
 /** Fills ELEMENTS from the `length` bytes of UTF-8 at INPUT, which it changes; returns the number of elements or the error. */
 export function readBody(length: u32, namespace: u32): i32 {
@@ -69,135 +66,117 @@ export function readBody(length: u32, namespace: u32): i32 {
 
 function readMembers(at: usize, namespace: u32): usize {
   at = skipSpace(at);
-  if (load<u8>(at) === CLOSE_OBJECT) return at + 1;
-  while (true) {
+  let next: u32 = load<u8>(at);
+  while (next !== CLOSE_OBJECT) {
     at = readName(at);
-    if (at === INVALID) return INVALID;
     if (!isNameOfIds(namespace)) at = skipValue(at);
     else if (load<u8>(at) === OPEN_ARRAY) at = readIds(at + 1, namespace === REGISTRY);
     else {
       outcome = NO_ARRAY;
       at = skipValue(at);
     }
-    if (at === INVALID) return INVALID;
     at = skipSpace(at);
-    const next: u32 = load<u8>(at);
-    if (next === CLOSE_OBJECT) return at + 1;
-    if (next !== COMMA) return INVALID;
-    at = skipSpace(at + 1);
+    next = load<u8>(at);
+    if (next === COMMA) at = skipSpace(at + 1);
+    else if (next !== CLOSE_OBJECT) return INVALID;
   }
+  return at + 1;
 }
 
 function isNameOfIds(namespace: u32): bool {
-  const name = textStart;
-  const length = textEnd - name;
-  if (namespace === REGISTRY)
-    return (
-      length === 12 && load<u32>(name) === REGI && load<u32>(name, 4) === STRY && load<u32>(name, 8) === _IDS
-    );
-  if (namespace === CHANNEL)
-    return (
-      length === 11 && load<u32>(name) === CHAN && load<u32>(name, 4) === NEL_ && load<u32>(name, 7) === _IDS
-    );
-  return length === 3 && (load<u32>(name) & 0xffffff) === IDS;
+  const length = textEnd - textStart;
+  if (namespace !== CHANNEL && namespace !== REGISTRY)
+    return length === 3 && (load<u32>(textStart) & 0xffffff) === IDS;
+  const start = namespace === CHANNEL ? CHANNEL_ : REGISTRY_;
+  return (
+    length === (namespace === CHANNEL ? 11 : 12) &&
+    load<u64>(textStart) === start &&
+    load<u32>(textEnd - 4) === LAST_OF_NAME
+  );
 }
 
 function readIds(at: usize, isRegistry: bool): usize {
-  let added: u32 = 0;
   let asked: u32 = 0;
-  let isWrong = false;
+  added = 0;
+  wrongIndex = MAX_ELEMENTS;
   at = skipSpace(at);
-  if (load<u8>(at) === CLOSE_ARRAY) {
-    outcome = 0;
-    return at + 1;
-  }
-  while (true) {
+  let next: u32 = load<u8>(at);
+  while (next !== CLOSE_ARRAY) {
     const start = at;
     const byte: u32 = load<u8>(at);
     const isString = byte === QUOTE;
     const isNumber = isDigit(byte) || byte === MINUS;
     at = isString ? readString(at + 1) : isNumber ? readNumber(at) : skipValue(at);
-    if (at === INVALID) return INVALID;
-    if (asked++ < MAX_ELEMENTS) {
-      let became = WRONG;
-      if (isString) became = isRegistry ? addDigits(added) : addText(added);
-      else if (isNumber && isRegistry) became = addNumber(added, start, at);
-      if (became === ADDED) added++;
-      else if (became === WRONG && !isWrong) {
-        isWrong = true;
-        wrongIndex = asked - 1;
-      }
+    if (asked < MAX_ELEMENTS) {
+      let isRight = false;
+      if (isString) isRight = isRegistry ? addDigits() : addText();
+      else if (isNumber && isRegistry) isRight = addNumber(start, at);
+      if (!isRight) wrongIndex = min(wrongIndex, asked);
     }
+    asked++;
     at = skipSpace(at);
-    const next: u32 = load<u8>(at);
-    if (next === CLOSE_ARRAY) break;
-    if (next !== COMMA) return INVALID;
-    at = skipSpace(at + 1);
+    next = load<u8>(at);
+    if (next === COMMA) at = skipSpace(at + 1);
+    else if (next !== CLOSE_ARRAY) return INVALID;
   }
-  outcome = asked > MAX_ELEMENTS ? TOO_MANY : isWrong ? WRONG_ELEMENT : added;
+  outcome = asked > MAX_ELEMENTS ? TOO_MANY : wrongIndex < MAX_ELEMENTS ? WRONG_ELEMENT : added;
   return at + 1;
 }
 
-function add(place: u32, start: usize, end: usize): u32 {
-  const element = ELEMENTS + <usize>place * ELEMENT_BYTES;
+/** Adds an element. Like what follows, returns false for the wrong type alone. */
+function add(start: usize, end: usize): bool {
+  const element = ELEMENTS + <usize>added * ELEMENT_BYTES;
   store<u32>(element, <u32>start);
   store<u32>(element, <u32>(end - start), 4);
-  return ADDED;
+  added++;
+  return true;
 }
 
 /** Adds the string read last. A string with a lone surrogate is no id. */
-function addText(place: u32): u32 {
-  return isTextBroken ? LEFT_OUT : add(place, textStart, textEnd);
+function addText(): bool {
+  return isTextBroken || add(textStart, textEnd);
 }
 
 /** Adds the string read last as an integer. Leading zeros are removed by moving the sign over them. */
-function addDigits(place: u32): u32 {
+function addDigits(): bool {
   const end = textEnd;
   const isNegative = load<u8>(textStart) === MINUS;
   let at = isNegative ? textStart + 1 : textStart;
-  if (at >= end) return WRONG;
-  for (let digit = at; digit < end; digit++) {
-    if (!isDigit(load<u8>(digit))) return WRONG;
-  }
+  if (at >= end) return false;
+  for (let digit = at; digit < end; digit++) if (!isDigit(load<u8>(digit))) return false;
   while (at < end - 1 && load<u8>(at) === ZERO) at++;
-  if (end - at > MAX_DIGITS) return LEFT_OUT;
+  if (<i32>(end - at) > MAX_DIGITS) return true;
   if (isNegative && load<u8>(at) !== ZERO) store<u8>(--at, MINUS);
-  return add(place, at, end);
+  return add(at, end);
 }
 
-/** Adds the number from `start` to `end` if its value is an integer. */
-function addNumber(place: u32, start: usize, end: usize): u32 {
-  if ((pointAt | exponentAt) !== 0) return addScaled(place, start, end);
+/** Adds the number read last if its value is an integer. */
+function addNumber(start: usize, end: usize): bool {
+  if ((pointAt | exponentAt) !== 0) return addScaled(start, end);
   const digits = start + <usize>(load<u8>(start) === MINUS);
-  if (end - digits > MAX_DIGITS) return LEFT_OUT;
-  return add(place, load<u8>(digits) === ZERO ? digits : start, end);
+  return <i32>(end - digits) > MAX_DIGITS || add(load<u8>(digits) === ZERO ? digits : start, end);
 }
 
 /** Adds a number with a fraction or an exponent, if its value is an integer, by writing its digits anew. */
-function addScaled(place: u32, start: usize, end: usize): u32 {
-  const isNegative = load<u8>(start) === MINUS;
-  const digits = isNegative ? start + 1 : start;
-  const digitsEnd = exponentAt !== 0 ? exponentAt : end;
-  const text = NUMBERS + <usize>place * NUMBER_BYTES;
-  store<u8>(text, MINUS);
-  let write = text + 1;
-  const limit = write + MAX_DIGITS;
-  /** digits of the integer that follow */
-  let left = <i32>((pointAt !== 0 ? pointAt : digitsEnd) - digits);
-  if (exponentAt !== 0) left += readExponent(exponentAt + 1, end);
-  let isTooLong = false;
-  for (let digit = digits; digit < digitsEnd || (left > 0 && write > text + 1 && !isTooLong); digit++) {
-    if (digit === pointAt) continue;
-    const byte: u32 = digit < digitsEnd ? load<u8>(digit) : ZERO;
-    if (byte !== ZERO && left <= 0) return WRONG;
-    if (left-- <= 0 || (byte === ZERO && write === text + 1)) continue;
-    if (write === limit) isTooLong = true;
-    else store<u8>(write++, byte);
-  }
-  if (isTooLong) return LEFT_OUT;
-  if (write > text + 1) return add(place, isNegative ? text : text + 1, write);
-  store<u8>(text, ZERO);
-  return add(place, text, text + 1);
+function addScaled(start: usize, end: usize): bool {
+  let from = start + <usize>(load<u8>(start) === MINUS);
+  let to = exponentAt !== 0 ? exponentAt : end;
+  const point = pointAt !== 0 ? pointAt : to;
+  while (from < to && (load<u8>(from) === ZERO || from === point)) from++;
+  while (from < to && (load<u8>(to - 1) === ZERO || to - 1 === point)) to--;
+  /** zeros behind the last other digit; negative: that one is in the fraction */
+  let zeros = <i32>(point - to) + <i32>(point < to);
+  if (exponentAt !== 0) zeros += readExponent(exponentAt + 1, end);
+  if (from === to) zeros = 1;
+  if (zeros < 0) return false;
+  const digits = <i32>(to - from) - <i32>(from < point && point < to);
+  if (digits + zeros > MAX_DIGITS) return true;
+  const text = NUMBERS + <usize>added * NUMBER_BYTES;
+  let write = text;
+  if (from < to && load<u8>(start) === MINUS) store<u8>(write++, MINUS);
+  for (; from < to; from++) if (from !== point) store<u8>(write++, load<u8>(from));
+  for (; zeros > 0; zeros--) store<u8>(write++, ZERO);
+  return add(text, write);
 }
 
 function readExponent(at: usize, end: usize): i32 {

@@ -1,6 +1,7 @@
 /**
  * Validates JSON (RFC 8259) in one pass without recursion, and decodes its strings in place. The text must be valid UTF-8,
- * followed by 16 zeros, which end every scan. A reader function returns the address behind the value, or INVALID.
+ * followed by 16 zeros, which end every scan. A reader function returns the address behind the value, or INVALID. There are
+ * zeros too, so a reader that begins there returns it again.
  */
 export const INVALID: usize = 0;
 
@@ -119,19 +120,13 @@ function decodedOf(letter: u32): u32 {
 
 /** Returns the value of four hexadecimal digits; negative if they are invalid. */
 function readHex(at: usize): i32 {
-  return (
-    (valueOfHex(load<u8>(at)) << 12) |
-    (valueOfHex(load<u8>(at + 1)) << 8) |
-    (valueOfHex(load<u8>(at + 2)) << 4) |
-    valueOfHex(load<u8>(at + 3))
-  );
-}
-
-/** Returns the value of a hexadecimal digit; negative if invalid, which makes every sum with it negative. */
-function valueOfHex(byte: u32): i32 {
-  if (isDigit(byte)) return byte - ZERO;
-  const letter = (byte | 0x20) - 0x61;
-  return letter < 6 ? letter + 10 : -0x10000;
+  let value: i32 = 0;
+  for (let end = at + 4; at < end; at++) {
+    const byte: u32 = load<u8>(at);
+    const letter = (byte | 0x20) - 0x61;
+    value = (value << 4) | (isDigit(byte) ? byte - ZERO : letter < 6 ? letter + 10 : -0x10000);
+  }
+  return value;
 }
 
 /** Writes a code point as UTF-8, a lone surrogate as three bytes; returns the address behind it. */
@@ -140,22 +135,11 @@ function encode(at: usize, code: u32): usize {
     store<u8>(at, code);
     return at + 1;
   }
-  if (code < 0x800) {
-    store<u8>(at, 0xc0 | (code >> 6));
-    store<u8>(at, 0x80 | (code & 0x3f), 1);
-    return at + 2;
-  }
-  if (code < 0x10000) {
-    store<u8>(at, 0xe0 | (code >> 12));
-    store<u8>(at, 0x80 | ((code >> 6) & 0x3f), 1);
-    store<u8>(at, 0x80 | (code & 0x3f), 2);
-    return at + 3;
-  }
-  store<u8>(at, 0xf0 | (code >> 18));
-  store<u8>(at, 0x80 | ((code >> 12) & 0x3f), 1);
-  store<u8>(at, 0x80 | ((code >> 6) & 0x3f), 2);
-  store<u8>(at, 0x80 | (code & 0x3f), 3);
-  return at + 4;
+  const bytes: u32 = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (let byte = at + bytes - 1; byte > at; byte--, code >>= 6) store<u8>(byte, 0x80 | (code & 0x3f));
+  // as many ones as bytes, in the highest bits
+  store<u8>(at, (0xf00 >> bytes) | code);
+  return at + bytes;
 }
 
 /** Reads a number. */
@@ -189,9 +173,7 @@ function skipDigits(at: usize): usize {
 /** Reads a member's name and its colon; returns the address of its value. */
 export function readName(at: usize): usize {
   if (load<u8>(at) !== QUOTE) return INVALID;
-  at = readString(at + 1);
-  if (at === INVALID) return INVALID;
-  at = skipSpace(at);
+  at = skipSpace(readString(at + 1));
   return load<u8>(at) === COLON ? skipSpace(at + 1) : INVALID;
 }
 
@@ -207,36 +189,24 @@ export function skipValue(at: usize): usize {
     if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
       const close = byte + 2;
       at = skipSpace(at + 1);
-      if (load<u8>(at) === close) at++;
-      else {
+      if (load<u8>(at) !== close) {
         store<u8>(top++, close);
-        if (close === CLOSE_OBJECT) {
-          at = readName(at);
-          if (at === INVALID) return INVALID;
-        }
+        if (close === CLOSE_OBJECT) at = readName(at);
         continue;
       }
-    } else {
-      at = byte === QUOTE ? readString(at + 1) : skipWord(at, byte);
-      if (at === INVALID) return INVALID;
-    }
+      at++;
+    } else at = byte === QUOTE ? readString(at + 1) : skipWord(at, byte);
     // a value has ended, and perhaps the values that contain it
-    while (true) {
+    let next = CLOSE_ARRAY;
+    while (next !== COMMA) {
       if (top === levels) return at;
       at = skipSpace(at);
-      const next: u32 = load<u8>(at++);
-      const close: u32 = load<u8>(top - 1);
-      if (next === close) top--;
+      next = load<u8>(at++);
+      if (next === load<u8>(top - 1)) top--;
       else if (next !== COMMA) return INVALID;
-      else {
-        at = skipSpace(at);
-        if (close === CLOSE_OBJECT) {
-          at = readName(at);
-          if (at === INVALID) return INVALID;
-        }
-        break;
-      }
     }
+    at = skipSpace(at);
+    if (load<u8>(top - 1) === CLOSE_OBJECT) at = readName(at);
   }
 }
 
