@@ -100,7 +100,7 @@ function complete(namespace: Namespace, keys: readonly string[], body: Buffer, v
   };
   const lookup = local.gatherBody(namespace, body, view, true)!;
   if (lookup.status === OK) running.push(reader.complete(namespace, lookup, view, finish));
-  expectChanged('input', 'prefix', 'scratch', 'command', 'output', 'arena');
+  expectChanged('input', 'prefix', 'scratch', 'command', 'response', 'output', 'arena');
 }
 
 const STEPS = [
@@ -133,7 +133,8 @@ function take(step: (typeof STEPS)[number]): void {
   if (step === 'late' && random(4) === 0) redis.late();
   if (step === 'complete') complete(namespace, keys, body(']}'), oneOf(VIEWS));
   else if (step === 'reply') redis.takeReply(expectReplyTaken);
-  else if (step === 'read') expectChanged('input', 'prefix', 'scratch', 'command', 'output', 'arena');
+  else if (step === 'read')
+    expectChanged('input', 'prefix', 'scratch', 'command', 'response', 'output', 'arena');
   else expectChanged('input', 'output', 'arena');
 }
 

@@ -30,16 +30,6 @@ interface RedisBatchOptions {
   count: CountLookups;
 }
 
-/** Result of following the pointers of a batch. */
-interface Pointed {
-  pending: PendingKeys;
-  /** number of entries that `command` requests */
-  named: number;
-  command: Buffer;
-  absent: number;
-  invalid: number;
-}
-
 /**
  * Reads hotels from the replies of Redis. WebAssembly turns the keys that a lookup missed into the MGET of pointers, these into
  * the MGET of entries, and these into the response, without an object for each hotel. A miss, an outdated pointer, a
@@ -129,54 +119,56 @@ export class RedisBatchReader {
     const prefix = cache.prefixOf('id');
     // labels of another history mean nothing to the window
     const isSameHistory = () => cache.prefixOf('id') === prefix;
-    let pointed: Pointed | undefined;
-    if (requested === 0) pointed = this.#requestEntries(pending);
-    else {
-      const pointers = new SharedReply(this.#memory, requested, () => {
-        if (isSameHistory()) pointed = this.#requestEntries(pending);
+    let next: { pointed: PendingKeys; named: number; command: Buffer } | undefined;
+    if (requested === 0) next = this.#requestEntries(pending);
+    else
+      await this.#send(this.#memory.takeCommand(), requested, () => {
+        if (isSameHistory()) next = this.#requestEntries(pending);
       });
-      await this.#send(this.#memory.takeCommand(), requested, pointers);
-    }
     let finished: Promise<void> | undefined;
     const finish = (result: BatchResult) => {
       this.#count(result);
       // its errors are no failures of Redis
       finished = (async () => done(result))();
     };
-    const { named, absent, invalid } = pointed ?? { named: 0, absent: 0, invalid: 0 };
-    if (pointed && named > 0 && !isOver()) {
-      const { pending: table, command } = pointed;
-      const entries = new SharedReply(this.#memory, named, () => {
-        if (!isSameHistory()) return;
+    if (next && !isOver()) {
+      const { named, command, pointed } = next;
+      const take = () => {
         // after a stop of this process a reply is older than it seems
-        const result = takeEntries(this.#memory, table, wanted, local, isCurrent());
-        finish({ ...result, absent: result.absent + absent, invalid: result.invalid + invalid });
-      });
-      await this.#send(command, named, entries);
-      if (finished) this.#memory.pool.release(table.table);
+        if (isSameHistory()) finish(takeEntries(this.#memory, pointed, wanted, local, isCurrent()));
+      };
+      if (named === 0) take();
+      else await this.#send(command, named, take);
+      this.#memory.pool.release(pointed.table);
     }
     // without a reply with entries, absences are not used either
-    if (!finished)
-      finish(pointed && named === 0 ? { ...nothing(pointed.pending), absent, invalid } : nothing(pending));
+    if (!finished) finish(nothing(pending));
     for (const buffer of [pending.table, pending.known]) this.#memory.pool.release(buffer);
     return finished;
   }
 
   #count({ pending, hits, absent, invalid, isFull }: BatchResult): void {
-    const { cache, count } = this.#options;
+    const { count } = this.#options;
     count('redis', 'hit', hits);
     count('redis', 'absent', absent);
     // otherwise they are read again, and counted then
     if (!isFull) count('redis', 'miss', pending.count - hits - absent);
-    for (let i = 0; i < invalid; i++) cache.onInvalidValue();
+    this.#countInvalid(invalid);
   }
 
-  #send(command: Buffer, keys: number, reader: SharedReply): Promise<true | undefined> {
-    return this.#options.redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
+  #countInvalid(values: number): void {
+    for (let i = 0; i < values; i++) this.#options.cache.onInvalidValue();
   }
 
-  /** Follows the known pointers and those in the memory. */
-  #requestEntries({ namespace, count, table, known }: PendingKeys): Pointed {
+  /** Sends a command for the values of `keys` keys. `done` is called when they are in the memory. */
+  async #send(command: Buffer, keys: number, done: () => void): Promise<void> {
+    const { redis } = this.#options;
+    const reader = new SharedReply(this.#memory, keys, done);
+    await redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
+  }
+
+  /** Follows the pointers in the memory. Returns the command for the entries of all ids, and their number. */
+  #requestEntries({ namespace, count, table, known }: PendingKeys) {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
@@ -185,8 +177,8 @@ export class RedisBatchReader {
       ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
       local.isEnabled && isCurrent() ? MAX_ABSENCE_MS : 0,
     );
-    const pending = new PendingKeys(namespace, count, this.#memory.takePending(), known);
-    const [absent, invalid] = [this.#memory.result(2), this.#memory.result(3)];
-    return { pending, named, absent, invalid, command: this.#memory.takeCommand() };
+    this.#countInvalid(this.#memory.result(2));
+    const pointed = new PendingKeys(namespace, count, this.#memory.takePending(), known);
+    return { pointed, named, command: this.#memory.takeCommand() };
   }
 }

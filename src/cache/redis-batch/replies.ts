@@ -19,12 +19,15 @@ export class PendingKeys {
   readonly table: Buffer;
   /** array of the known hotels. Its last bracket is not read. In a result, the entries instead */
   readonly known: Buffer;
+  /** true if Redis has resolved all but the gaps, else none */
+  readonly #isResolved: boolean;
 
-  constructor(namespace: Namespace, count: number, table: Buffer, known: Buffer) {
+  constructor(namespace: Namespace, count: number, table: Buffer, known: Buffer, isResolved = false) {
     this.namespace = namespace;
     this.count = count;
     this.table = table;
     this.known = known;
+    this.#isResolved = isResolved;
   }
 
   /** Returns the known hotels with a gap for each key that Redis has not resolved. `isFull`: see `BatchResult`. */
@@ -32,7 +35,7 @@ export class PendingKeys {
     const keys: string[] = [];
     const places: number[] = [];
     for (let i = 0; i < this.count; i++) {
-      if (this.#word(i, 12) !== GAP) continue;
+      if (this.#isResolved && this.#word(i, 12) !== GAP) continue;
       keys.push(this.#key(i));
       places.push(this.#word(i, 16));
     }
@@ -44,7 +47,7 @@ export class PendingKeys {
   entries(): Map<string, Found> {
     const found = new Map<string, Found>();
     const source = Buffer.from(this.known);
-    for (let i = 0; i < this.count; i++) {
+    for (let i = 0; this.#isResolved && i < this.count; i++) {
       const state = this.#word(i, 12);
       if (state === GAP) continue;
       const start = this.#word(i, 16);
@@ -134,7 +137,7 @@ export function takeEntries(
   const marked = bytes.subarray(wasm.SCRATCH.value, wasm.SCRATCH.value + table.length);
   return {
     response: gaps === 0 && wanted !== 'entries' ? output : undefined,
-    pending: new PendingKeys(namespace, count, marked, output),
+    pending: new PendingKeys(namespace, count, marked, output, true),
     ...{ hits: hits!, absent: absent!, invalid: invalid!, isFull: isFull !== 0 },
   };
 }

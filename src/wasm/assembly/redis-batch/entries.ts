@@ -1,26 +1,15 @@
 /** Last step of a batch: from the reply with its entries to its response. */
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
-import { MAX_ENTRY_BYTES } from '../../constants';
+import { GAP, MAX_ENTRY_BYTES, NO_HOTEL } from '../../constants';
 import { bodyOf, hasKey, isValid, showAt } from '../arena/entry';
 import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/index';
 import { closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
 import { putEntry } from '../arena/store';
 import { hashOf, spread } from '../hash';
-import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT, SCRATCH } from '../layout';
-import {
-  GAP,
-  hitsPlaceOf,
-  idLengthOf,
-  idOf,
-  keyLengthOf,
-  keyOf,
-  NO_HOTEL,
-  setEntry,
-  setGap,
-  setId,
-} from './pending-keys';
+import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT } from '../layout';
+import { pendingAt } from './pending-keys';
 import { forgetId } from './pointer-cache';
 import { isAbsence, isOutdated, keepAbsence, newestChange } from './values';
 
@@ -38,8 +27,8 @@ const ENTRIES: u32 = 2;
 let namespace: u32 = 0;
 let view: u32 = 0;
 let nowWallMs: f64 = 0;
-/** index of the present record */
-let next: u32 = 0;
+/** the present record */
+let pending = pendingAt(0);
 let output: usize = RESPONSE;
 /** length of the local hits, and how many of their bytes are in the response */
 let hitsLength: u32 = 0;
@@ -89,10 +78,11 @@ export function takeEntries(
   invalid = 0;
   readBuckets(count);
   let place = PLACES;
-  for (next = 0; next < count; next++) {
-    const idLength = idLengthOf(SCRATCH, next);
-    if (idLength === GAP) addGap();
-    if (idLength >= NO_HOTEL) continue;
+  for (let i: u32 = 0; i < count; i++) {
+    pending = pendingAt(i);
+    if (pending.idLength === GAP) addGap();
+    else if (pending.idLength === NO_HOTEL) absent++;
+    if (!pending.hasId) continue;
     const length = load<i32>(place, 4);
     // the rest of a reply may be many times as long as the output
     if (isOutputFull) addGap();
@@ -115,8 +105,8 @@ export function takeEntries(
 function readBuckets(count: u32): void {
   let sum: f64 = 0;
   for (let i: u32 = 0; i < count; i++) {
-    const idLength = idLengthOf(SCRATCH, i);
-    if (idLength < NO_HOTEL) sum += newestChange(0, idOf(SCRATCH, i), idLength);
+    const named = pendingAt(i);
+    if (named.hasId) sum += newestChange(0, named.idAt, named.idLength);
   }
   // the store keeps the compiler from dropping the reads
   store<f64>(RESULT, sum);
@@ -134,27 +124,27 @@ function takeHits(place: u32): void {
 }
 
 function addGap(): void {
-  takeHits(hitsPlaceOf(SCRATCH, next));
-  setGap(SCRATCH, next, <u32>(output - RESPONSE));
+  takeHits(pending.place);
+  pending.idLength = GAP;
+  pending.place = <u32>(output - RESPONSE);
   gaps++;
 }
 
 /** Leaves a gap for the present record, whose pointer may be wrong. */
 function reject(): void {
-  const hash = hashOf(namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next));
   addGap();
-  forgetId(hash);
+  forgetId(hashOf(namespace, pending.keyAt, pending.keyLength));
 }
 
 /** Takes a value as the entry or the absence of the present record. Returns false if it is not usable or space is short. */
 function take(entry: usize, length: u32): bool {
-  const id = idOf(SCRATCH, next);
-  const idLength = idLengthOf(SCRATCH, next);
+  const id = pending.idAt;
+  const idLength = pending.idLength;
   if (isAbsence(entry, length, 0, id, idLength)) {
     // else the pointer is outdated
     if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
     if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, maxAbsenceMs);
-    setId(SCRATCH, next, 0, NO_HOTEL);
+    pending.idLength = NO_HOTEL;
     absent++;
     return true;
   }
@@ -162,7 +152,7 @@ function take(entry: usize, length: u32): bool {
     invalid++;
     return false;
   }
-  if (!hasKey(entry, namespace, keyOf(SCRATCH, next), keyLengthOf(SCRATCH, next))) return false;
+  if (!hasKey(entry, namespace, pending.keyAt, pending.keyLength)) return false;
   if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
   showAt(entry, length, nowWallMs);
   if (storedAtMs >= 0) storeLocally(entry, length);
@@ -171,8 +161,8 @@ function take(entry: usize, length: u32): bool {
 
 /** Stores an entry in the local cache, or a sample; of ENTRIES, which are few, also each whose key is held, at any age. */
 function storeLocally(entry: usize, length: u32): void {
-  const key = keyOf(SCRATCH, next);
-  const keyLength = keyLengthOf(SCRATCH, next);
+  const key = pending.keyAt;
+  const keyLength = pending.keyLength;
   const hash = hashOf(namespace, key, keyLength);
   const isHeld = view === ENTRIES && recordOf(<u32>(hash >> 32), namespace, key, keyLength) !== 0;
   if (!isHeld && !hasRoomInMain() && ++passed < STORED_ONE_OF) return;
@@ -192,11 +182,12 @@ function add(entry: usize, length: u32): bool {
   hits++;
   if (view === ENTRIES) {
     memory.copy(output, entry, length);
-    setEntry(SCRATCH, next, <u32>(output - RESPONSE), length);
+    pending.entryLength = length;
+    pending.place = <u32>(output - RESPONSE);
     output += length;
     return true;
   }
-  takeHits(hitsPlaceOf(SCRATCH, next));
+  takeHits(pending.place);
   memory.copy(output, bodyOf(entry, length), copied);
   output = endBody(output + copied, view === FULL);
   return true;

@@ -4,6 +4,7 @@
  */
 
 import { LABEL_AT } from '../../../hotels/entry-layout';
+import { GAP, NO_HOTEL, PENDING_BYTES } from '../../constants';
 import { isSame, MAX_KEY_BYTES } from '../arena/entry';
 import { GAP_BYTES } from '../arena/lookup';
 import { hashOf } from '../hash';
@@ -20,16 +21,7 @@ import {
   SEEN,
   SEEN_SLOTS,
 } from '../layout';
-import {
-  keyLengthOf,
-  keyOf,
-  knownIdOf,
-  NO_HOTEL,
-  PENDING_BYTES,
-  setId,
-  setKey,
-  setKnownId,
-} from './pending-keys';
+import { pendingAt } from './pending-keys';
 import { copyId, prefetch, rememberId } from './pointer-cache';
 import { isAbsence, isOutdated, keepAbsence } from './values';
 
@@ -59,8 +51,8 @@ let end: usize = COMMAND;
  */
 export function requestPointers(misses: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
-  let place = misses * PENDING_BYTES;
-  let pending: u32 = 0;
+  let place = SCRATCH + misses * PENDING_BYTES;
+  let count: u32 = 0;
   for (let i: u32 = 0; i < misses; i++) {
     const gap = GAPS + <usize>i * GAP_BYTES;
     const element = ELEMENTS + <usize>load<u32>(gap) * ELEMENT_BYTES;
@@ -68,37 +60,42 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32):
     const keyLength = load<u32>(element, 4);
     if (keyLength === 0 || keyLength > MAX_KEY_BYTES) continue;
     const hash = hashOf(namespace, key, keyLength);
-    if (!isFirst(hash, key, keyLength, pending)) continue;
-    setKey(SCRATCH, pending, place, keyLength, load<u32>(gap, 4));
-    memory.copy(SCRATCH + place, key, keyLength);
+    if (!isFirst(hash, key, keyLength, count)) continue;
+    const pending = pendingAt(count);
+    pending.keyAt = place;
+    pending.keyLength = keyLength;
+    pending.idAt = place;
+    pending.idLength = namespace === ID ? keyLength : GAP;
+    pending.place = load<u32>(gap, 4);
+    memory.copy(place, key, keyLength);
     place += keyLength;
-    store<u64>(PLACES + <usize>pending * 8, hash);
-    pending++;
+    store<u64>(PLACES + <usize>count * 8, hash);
+    count++;
   }
-  const usesKnown = namespace !== ID && ++batches % REFRESH_ONE_OF !== 0;
-  if (usesKnown) {
+  let requested: u32 = namespace === ID ? 0 : count;
+  if (namespace !== ID && ++batches % REFRESH_ONE_OF !== 0) {
     let read: u32 = 0;
-    for (let i: u32 = 0; i < pending; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
+    for (let i: u32 = 0; i < count; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
     store<u32>(RESULT, read, 12);
-  }
-  let requested: u32 = 0;
-  for (let i: u32 = 0; i < pending && namespace !== ID; i++) {
-    const idLength = usesKnown ? copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1) : 0;
-    if (idLength === 0) {
-      requested++;
-      continue;
+    for (let i: u32 = 0; i < count; i++) {
+      const idLength = copyId(load<u64>(PLACES + <usize>i * 8), place);
+      if (idLength === 0) continue;
+      const pending = pendingAt(i);
+      pending.idAt = place;
+      pending.idLength = idLength;
+      place += idLength;
+      requested--;
     }
-    store<u8>(SCRATCH + place, <u8>idLength);
-    setKnownId(SCRATCH, i, place);
-    place += 1 + idLength;
   }
   beginCommand(requested);
-  for (let i: u32 = 0; i < pending && requested > 0; i++)
-    if (knownIdOf(SCRATCH, i) === 0) addKey(prefixLength, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i));
-  store<u32>(RESULT, commandLength());
-  store<u32>(RESULT, place, 4);
+  for (let i: u32 = 0; i < count && requested > 0; i++) {
+    const pending = pendingAt(i);
+    if (pending.idLength === GAP) addKey(prefixLength, pending.keyAt, pending.keyLength);
+  }
+  store<u32>(RESULT, <u32>(end - COMMAND));
+  store<u32>(RESULT, <u32>(place - SCRATCH), 4);
   store<u32>(RESULT, requested, 8);
-  return pending;
+  return count;
 }
 
 /** Returns true if the key is none of the first `number` of the table, and notes it as the next. */
@@ -111,17 +108,17 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
       store<u16>(at, <u16>(number + 1));
       return true;
     }
-    if (keyLengthOf(SCRATCH, held - 1) === length && isSame(keyOf(SCRATCH, held - 1), key, length))
-      return false;
+    const other = pendingAt(held - 1);
+    if (other.keyLength === length && isSame(other.keyAt, key, length)) return false;
     slot = (slot + 1) & (SEEN_SLOTS - 1);
   }
 }
 
 /**
  * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of these, of the known ids, and of keys that are ids. Absences were just compared with
- * the window. They are stored in the local cache until `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not.
- * Returns the number of entries. RESULT: length of the command, length of the table, number of absent keys, of invalid values.
+ * and writes the MGET of the entries of all ids. Absences were just compared with the window. They are stored in the local cache until
+ * `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not. Returns the number of entries. RESULT: length of the
+ * command, length of the table, number of invalid values.
  */
 export function requestEntries(
   count: u32,
@@ -131,52 +128,46 @@ export function requestEntries(
   nowMs: f64,
   maxAbsenceMs: f64,
 ): u32 {
-  let place = length;
+  let place = SCRATCH + length;
   let named: u32 = 0;
-  let absent: u32 = 0;
   let invalid: u32 = 0;
   let at = PLACES;
   for (let i: u32 = 0; i < count; i++) {
-    const key = keyOf(SCRATCH, i);
-    const keyLength = keyLengthOf(SCRATCH, i);
-    if (namespace === ID) {
-      setId(SCRATCH, i, <u32>(key - SCRATCH), keyLength);
-      named++;
-      continue;
+    const pending = pendingAt(i);
+    if (pending.idLength === GAP) {
+      const value = REPLY + load<u32>(at);
+      const valueLength = load<i32>(at, 4);
+      at += 8;
+      if (valueLength < 0) continue;
+      const key = pending.keyAt;
+      const keyLength = pending.keyLength;
+      if (isAbsence(value, valueLength, namespace, key, keyLength)) {
+        if (isOutdated(namespace, key, keyLength, load<f64>(value, LABEL_AT))) continue;
+        pending.idLength = NO_HOTEL;
+        if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
+        continue;
+      }
+      const idLength: u32 = valueLength - 1;
+      if (valueLength < 2 || load<u8>(value) !== POINTER_MARK || idLength > MAX_KEY_BYTES) {
+        invalid++;
+        continue;
+      }
+      pending.idAt = place;
+      pending.idLength = idLength;
+      memory.copy(place, value + 1, idLength);
+      rememberId(hashOf(namespace, key, keyLength), value + 1, idLength);
+      place += idLength;
     }
-    const known = knownIdOf(SCRATCH, i);
-    if (known !== 0) {
-      setId(SCRATCH, i, <u32>(known + 1 - SCRATCH), load<u8>(known));
-      named++;
-      continue;
-    }
-    const value = REPLY + load<u32>(at);
-    const valueLength = load<i32>(at, 4);
-    at += 8;
-    if (valueLength < 0) continue;
-    if (isAbsence(value, valueLength, namespace, key, keyLength)) {
-      if (isOutdated(namespace, key, keyLength, load<f64>(value, LABEL_AT))) continue;
-      setId(SCRATCH, i, 0, NO_HOTEL);
-      if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
-      absent++;
-    } else if (valueLength > 1 && load<u8>(value) === POINTER_MARK && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
-      setId(SCRATCH, i, place, valueLength - 1);
-      memory.copy(SCRATCH + place, value + 1, valueLength - 1);
-      rememberId(hashOf(namespace, key, keyLength), value + 1, valueLength - 1);
-      place += valueLength - 1;
-      named++;
-    } else invalid++;
+    named++;
   }
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
-    const idLength = load<u32>(SCRATCH + i * PENDING_BYTES, 12);
-    if (idLength < NO_HOTEL)
-      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * PENDING_BYTES, 8), idLength);
+    const pending = pendingAt(i);
+    if (pending.hasId) addKey(prefixLength, pending.idAt, pending.idLength);
   }
-  store<u32>(RESULT, commandLength());
-  store<u32>(RESULT, place, 4);
-  store<u32>(RESULT, absent, 8);
-  store<u32>(RESULT, invalid, 12);
+  store<u32>(RESULT, <u32>(end - COMMAND));
+  store<u32>(RESULT, <u32>(place - SCRATCH), 4);
+  store<u32>(RESULT, invalid, 8);
   return named;
 }
 
@@ -211,8 +202,4 @@ function addKey(prefixLength: u32, key: usize, length: u32): void {
   end += length;
   store<u16>(end, LINE_END);
   end += 2;
-}
-
-function commandLength(): u32 {
-  return <u32>(end - COMMAND);
 }
