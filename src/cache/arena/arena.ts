@@ -4,9 +4,9 @@ import { BODY_LENGTH_AT, OTHER_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
+import { writeKey, writeKeys } from '../../wasm/key-bytes.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
-import { writeKey, writeKeys } from './key-bytes.ts';
 import { StoredTag, tagStart } from './tag.ts';
 
 /** Fields of the entry of a record, in words of four bytes from the record's start. */

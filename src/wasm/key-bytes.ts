@@ -1,5 +1,5 @@
-import { charCodeAt } from '../../lib/char-code-at.ts';
-import { MAX_KEY_BYTES } from '../../wasm/constants.ts';
+import { charCodeAt } from '../lib/char-code-at.ts';
+import { MAX_KEY_BYTES } from './constants.ts';
 
 const encoder = new TextEncoder();
 
