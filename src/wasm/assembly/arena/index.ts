@@ -4,7 +4,7 @@
  * is empty. The home of a slot is its hash scaled to the number of slots, so moving a slot needs no hashing.
  */
 import { hashOf } from '../hash';
-import { indexSlots, indexStart, SLOT_BYTES } from '../layout';
+import { ghostStart, indexSlots, indexStart, SLOT_BYTES } from '../layout';
 import {
   ABSENCE,
   ENTRY,
@@ -20,7 +20,6 @@ import {
   sizeOf,
 } from './record';
 
-const NONE: u32 = 0xffffffff;
 /** number of keys in the index */
 let used: u32 = 0;
 export let entries: u32 = 0;
@@ -28,19 +27,12 @@ export let absences: u32 = 0;
 
 /** Returns the address of the slot where the search for a hash begins. */
 export function homeAt(hash: u32): usize {
-  return slotAt(homeOf(hash));
+  return indexStart + <usize>((<u64>hash * indexSlots) >> 32) * SLOT_BYTES;
 }
 
-function slotAt(slot: u32): usize {
-  return indexStart + <usize>slot * SLOT_BYTES;
-}
-
-function homeOf(hash: u32): u32 {
-  return <u32>((<u64>hash * indexSlots) >> 32);
-}
-
-function after(slot: u32): u32 {
-  return slot + 1 === indexSlots ? 0 : slot + 1;
+/** Returns the address of the slot behind this one; the ghosts follow the last. */
+function after(slot: usize): usize {
+  return slot + SLOT_BYTES === ghostStart ? indexStart : slot + SLOT_BYTES;
 }
 
 /** Returns true if `more` keys would fill more than 7/8 of the slots: probe sequences get long beyond. */
@@ -48,26 +40,26 @@ export function isCrowded(more: u32): bool {
   return used + more > indexSlots - (indexSlots >> 3);
 }
 
-function recordIn(slot: u32): usize {
-  return (<usize>load<u32>(slotAt(slot), 4)) << 3;
+function recordIn(slot: usize): usize {
+  return (<usize>load<u32>(slot, 4)) << 3;
 }
 
 /** Returns the first record with this hash, or 0. The caller compares the key. */
 export function candidateOf(hash: u32): usize {
-  let slot = homeOf(hash);
+  let slot = homeAt(hash);
   while (true) {
-    const held = load<u64>(slotAt(slot));
+    const held = load<u64>(slot);
     if (held === 0 || <u32>held === hash) return (<usize>(held >> 32)) << 3;
     slot = after(slot);
   }
 }
 
-/** Returns the slot of a key, or NONE. */
-function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 {
-  let slot = homeOf(hash);
+/** Returns the slot of a key, or the empty one in its place, where the record is 0. */
+function slotOf(hash: u32, namespace: u32, key: usize, length: u32): usize {
+  let slot = homeAt(hash);
   while (true) {
-    const held = load<u64>(slotAt(slot));
-    if (held === 0) return NONE;
+    const held = load<u64>(slot);
+    if (held === 0) return slot;
     if (<u32>held === hash && isLinkedBy((<usize>(held >> 32)) << 3, namespace, key, length)) return slot;
     slot = after(slot);
   }
@@ -75,17 +67,16 @@ function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 {
 
 /** Returns the record of a key, or 0. */
 export function recordOf(hash: u32, namespace: u32, key: usize, length: u32): usize {
-  const slot = slotOf(hash, namespace, key, length);
-  return slot === NONE ? 0 : recordIn(slot);
+  return recordIn(slotOf(hash, namespace, key, length));
 }
 
 /** Returns the slot through which a key of this record leads to the record at `to`. */
-function slotOfLink(record: usize, namespace: u32, to: usize): u32 {
+function slotOfLink(record: usize, namespace: u32, to: usize): usize {
   const hash = hashOfKey(record, namespace);
   const pointing = <u64>hash | ((<u64>(to >> 3)) << 32);
-  let slot = homeOf(hash);
+  let slot = homeAt(hash);
   while (true) {
-    const held = load<u64>(slotAt(slot));
+    const held = load<u64>(slot);
     if (held === pointing) return slot;
     // it would be written at another place
     if (held === 0) unreachable();
@@ -97,42 +88,38 @@ function hashOfKey(record: usize, namespace: u32): u32 {
   return <u32>(hashOf(namespace, keyOf(record, namespace), keyLengthOf(record, namespace)) >> 32);
 }
 
-function point(slot: u32, record: usize): void {
-  store<u32>(slotAt(slot), <u32>(record >> 3), 4);
+/** Lets a slot, which may be empty, lead to a record by a hash. */
+function point(slot: usize, hash: u32, record: usize): void {
+  if (recordIn(slot) === 0) used++;
+  store<u32>(slot, hash);
+  store<u32>(slot, <u32>(record >> 3), 4);
 }
 
-function insert(hash: u32, record: usize): void {
-  let slot = homeOf(hash);
-  while (load<u64>(slotAt(slot)) !== 0) slot = after(slot);
-  store<u32>(slotAt(slot), hash);
-  point(slot, record);
-  used++;
-}
-
-function remove(slot: u32): void {
+function remove(slot: usize): void {
   let hole = slot;
   let at = slot;
   while (true) {
     at = after(at);
-    const held = load<u64>(slotAt(at));
+    const held = load<u64>(at);
     if (held === 0) break;
-    if (distance(homeOf(<u32>held), at) >= distance(hole, at)) {
-      store<u64>(slotAt(hole), held);
+    if (distance(homeAt(<u32>held), at) >= distance(hole, at)) {
+      store<u64>(hole, held);
       hole = at;
     }
   }
-  store<u64>(slotAt(hole), 0);
+  store<u64>(hole, 0);
   used--;
 }
 
-function distance(from: u32, to: u32): u32 {
-  return to >= from ? to - from : to + indexSlots - from;
+function distance(from: usize, to: usize): usize {
+  return to >= from ? to - from : to - indexStart + (ghostStart - from);
 }
 
 /** Links the one key of an absence, or of a compressed form, that was just written. It must not be linked. */
 export function linkKey(record: usize, namespace: u32): void {
+  const hash = hashOfKey(record, namespace);
   setLinks(record, 1 << namespace);
-  insert(hashOfKey(record, namespace), record);
+  point(slotOf(hash, namespace, keyOf(record, namespace), keyLengthOf(record, namespace)), hash, record);
   if (kindOf(record) === ABSENCE) absences++;
 }
 
@@ -147,8 +134,8 @@ export function linkEntry(record: usize): void {
     if (length === 0) continue;
     const hash = hashOfKey(record, namespace);
     const slot = slotOf(hash, namespace, keyOf(record, namespace), length);
-    if (slot !== NONE) {
-      const holder = recordIn(slot);
+    const holder = recordIn(slot);
+    if (holder !== 0) {
       if (kindOf(holder) === ABSENCE) {
         markDead(holder, sizeOf(holder));
         absences--;
@@ -156,10 +143,8 @@ export function linkEntry(record: usize): void {
         if (labelOf(holder) > labelOf(record)) continue;
         setLinks(holder, linksOf(holder) & ~(1 << namespace));
       }
-      point(slot, record);
-    } else {
-      insert(hash, record);
     }
+    point(slot, hash, record);
     links |= 1 << namespace;
   }
   setLinks(record, links);
@@ -181,7 +166,7 @@ export function unlink(record: usize): void {
 export function relink(from: usize, to: usize): void {
   const links = linksOf(to);
   for (let namespace: u32 = 0; namespace <= FORMS; namespace++) {
-    if ((links >> namespace) & 1) point(slotOfLink(to, namespace, from), to);
+    if ((links >> namespace) & 1) store<u32>(slotOfLink(to, namespace, from), <u32>(to >> 3), 4);
   }
 }
 
