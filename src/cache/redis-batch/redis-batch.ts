@@ -13,7 +13,6 @@ import { type BatchResult, nothing, PendingKeys, SharedReply, takeEntries, type 
 
 /** Number of keys whose entries are read at once: they fit the memory for a response, 8 MiB. */
 const KEYS_AT_ONCE = 100;
-const COMMA = 0x2c;
 
 /** Callback with the response and the number of hotels in it. The bytes are valid until it returns. */
 type Finish = (result: Uint8Array | PartialResponse, hotels: number) => void | Promise<void>;
@@ -63,15 +62,11 @@ export class RedisBatchReader {
     finish: Finish,
     isOver?: () => boolean,
   ): Promise<void> {
-    const known = lookup.hits;
-    const pending = this.#requestPointers(
-      namespace,
-      lookup.misses,
-      known === 0 ? EMPTY_ARRAY : this.#copyHits(lookup.output),
-    );
-    const done = ({ response, pending: left, hits, isFull }: BatchResult) =>
-      finish(response ?? left.partialResponse(isFull), known + hits);
-    return this.#readHotels(pending, view, done, isOver);
+    const { hits: known, misses } = lookup;
+    const hits = this.#memory.pool.copy(lookup.output);
+    const done = ({ response, pending, hits, isFull }: BatchResult) =>
+      finish(response ?? pending.partialResponse(isFull), known + hits);
+    return this.#readHotels(this.#requestPointers(namespace, misses, hits), view, done, isOver);
   }
 
   /** Adds to `found` the hotels in Redis, null for absent keys. */
@@ -84,17 +79,8 @@ export class RedisBatchReader {
 
   #readPart(namespace: Namespace, part: string[], found: Map<string, Found>): Promise<void> {
     const misses = this.#options.local.arena.missAll(namespace, part);
-    const done = ({ pending }: BatchResult) => {
-      for (const [key, hotel] of pending.entries()) if (hotel !== undefined) found.set(key, hotel);
-    };
-    return this.#readHotels(this.#requestPointers(namespace, misses, EMPTY_ARRAY), 'entries', done);
-  }
-
-  /** Copies the array of the local hits, with a comma in place of its last bracket. */
-  #copyHits(output: Uint8Array): Buffer {
-    const hits = this.#memory.pool.copy(output);
-    hits[hits.length - 1] = COMMA;
-    return hits;
+    const pending = this.#requestPointers(namespace, misses, EMPTY_ARRAY);
+    return this.#readHotels(pending, 'entries', (result) => result.pending.addEntriesTo(found));
   }
 
   #requestPointers(namespace: Namespace, misses: number, hits: Buffer): PendingKeys {

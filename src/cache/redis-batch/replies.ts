@@ -1,5 +1,5 @@
 import { Entry, type Found, type View } from '../../hotels/entry.ts';
-import { EMPTY_ARRAY, PartialResponse } from '../../hotels/json-array.ts';
+import { PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/freshness.ts';
@@ -17,7 +17,7 @@ export class PendingKeys {
   readonly namespace: Namespace;
   readonly count: number;
   readonly table: Buffer;
-  /** array of the known hotels. Its last bracket is not read. In a result, the entries instead */
+  /** array of the known hotels; in a result, the entries instead */
   readonly known: Buffer;
   /** true if Redis has resolved all but the gaps, else none */
   readonly #isResolved: boolean;
@@ -43,9 +43,8 @@ export class PendingKeys {
     return new PartialResponse(Buffer.from(this.known), keys, places, isLarge);
   }
 
-  /** Returns the entries and absences that Redis has resolved, by key. */
-  entries(): Map<string, Found> {
-    const found = new Map<string, Found>();
+  /** Adds the entries that Redis has resolved, and null for absences, by key. */
+  addEntriesTo(found: Map<string, Found>): void {
     const source = Buffer.from(this.known);
     for (let i = 0; this.#isResolved && i < this.count; i++) {
       const state = this.#word(i, 12);
@@ -55,7 +54,6 @@ export class PendingKeys {
       const entry = state === NO_HOTEL ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
       found.set(this.#key(i), entry);
     }
-    return found;
   }
 
   #key(i: number): string {
@@ -128,7 +126,7 @@ export function takeEntries(
   bytes.set(known, wasm.outputStart.value >>> 0);
   wasm.takeEntries(
     ...([count, numberOf(namespace), NUMBERS[wanted], wallMs()] as const),
-    known === EMPTY_ARRAY ? 1 : known.length,
+    known.length,
     local.isEnabled && mayStore ? monotonicMs() : -1,
     ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
   );

@@ -40,7 +40,7 @@ export const GAP_BYTES: usize = 8;
 const NULL: u32 = 0x6c6c756e;
 const CLOSING: u8 = 0x7d;
 const OPENING_BRACKET: u8 = 0x5b;
-const COMMA: u8 = 0x2c;
+export const COMMA: u8 = 0x2c;
 const CLOSING_BRACKET: u8 = 0x5d;
 /** Maximum length of the part behind the shared body, comma included. */
 export const MAX_END_BYTES: u32 = 8;

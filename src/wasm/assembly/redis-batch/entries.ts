@@ -5,7 +5,7 @@ import { GAP, MAX_ENTRY_BYTES, NO_HOTEL } from '../../constants';
 import { bodyOf, hasKey, isValid, showAt } from '../arena/entry';
 import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/index';
-import { closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
+import { COMMA, closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
 import { putEntry } from '../arena/store';
 import { hashOf, spread } from '../hash';
 import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT } from '../layout';
@@ -46,9 +46,8 @@ let maxAgeMs: f64 = 0;
 let maxAbsenceMs: f64 = 0;
 
 /**
- * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the local hits are
- * in the output, without their closing bracket: each body ends with a comma. `ofView`: narrow, FULL or ENTRIES. The local
- * cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
+ * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the array of
+ * local hits, `ofHits` bytes, is in the output. `ofView`: narrow, FULL or ENTRIES. The local cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
  * the response's length, its gaps, hits, absent keys, invalid values, and 1 if it is full and Redis may hold more.
  * The table then has the places of gaps, and of ENTRIES.
  */
@@ -66,7 +65,9 @@ export function takeEntries(
   view = ofView;
   nowWallMs = wallMs;
   output = RESPONSE;
-  hitsLength = ofHits;
+  // its bracket becomes the comma behind the last body
+  hitsLength = ofHits > 2 ? ofHits : 1;
+  if (ofHits > 2) store<u8>(outputStart + ofHits - 1, COMMA);
   hitsTaken = 0;
   isOutputFull = false;
   storedAtMs = nowMs;
