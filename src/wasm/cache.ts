@@ -1,53 +1,31 @@
 import { compileModule, type Global, HASH_SEED, type Memory, PAGE_BYTES } from './load.ts';
 
+type Key = [namespace: number, key: number, length: number];
+type Times = [nowMs: number, minStoredAtMs: number, wallMs: number];
+type Numbers = 'entries' | 'absences' | 'evictions' | 'puts' | 'wrongIndex' | 'outputStart';
+type Places = 'INPUT' | 'INPUT_BYTES' | 'ELEMENTS' | 'GAPS' | 'HASHES' | 'RESULT' | 'PREFIX' | 'PLACES';
+type PlacesOfRedis = 'SCRATCH' | 'COMMAND' | 'REPLY' | 'REPLY_BYTES' | 'RESPONSE' | 'WINDOW';
+
 /** Exports of assembly/cache.ts. Addresses and lengths are in bytes, times in milliseconds. */
-export interface CacheWasm
-  extends Record<'INPUT' | 'INPUT_BYTES' | 'ELEMENTS' | 'GAPS' | 'HASHES' | 'RESULT' | 'outputStart', Global>,
-    Record<'entries' | 'absences' | 'evictions' | 'puts', Global> {
-  /** index of the first wrong element of a body */
-  readonly wrongIndex: Global;
+export interface CacheWasm extends Readonly<Record<Numbers | Places | PlacesOfRedis, Global>> {
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): number;
   setMagic(magic: number): void;
   maxEntryBytes(): number;
   putEntry(entry: number, length: number, nowMs: number, untilMs: number): number;
-  putAbsence(namespace: number, key: number, length: number, nowMs: number, untilMs: number): void;
-  find(
-    namespace: number,
-    key: number,
-    length: number,
-    nowMs: number,
-    minStoredAtMs: number,
-    wallMs: number,
-  ): number;
-  dropKey(namespace: number, key: number, length: number): void;
+  putAbsence(...of: [...Key, nowMs: number, untilMs: number]): void;
+  find(...of: [...Key, ...Times]): number;
+  dropKey(...key: Key): void;
   dropSince(sinceMs: number): void;
   narrow(ref: number): void;
   findForm(ref: number, form: number): number;
   putForm(ref: number, form: number, length: number): void;
   readBody(length: number, namespace: number): number;
   hashKeys(count: number, namespace: number): void;
-  gather(
-    count: number,
-    namespace: number,
-    isFull: number,
-    nowMs: number,
-    minStoredAtMs: number,
-    wallMs: number,
-    hashesIds: number,
-  ): number;
+  gather(...of: [count: number, namespace: number, isFull: number, ...Times, hashesIds: number]): number;
   hashId(ref: number): void;
   hasRoom(): number;
   clear(): void;
   writtenBytes(): number;
-
-  readonly PREFIX: Global;
-  readonly PLACES: Global;
-  readonly SCRATCH: Global;
-  readonly COMMAND: Global;
-  readonly REPLY: Global;
-  readonly REPLY_BYTES: Global;
-  readonly RESPONSE: Global;
-  readonly WINDOW: Global;
   requestPointers(misses: number, namespace: number, prefixLength: number): number;
   requestEntries(
     count: number,
@@ -67,7 +45,6 @@ export interface CacheWasm
     maxAgeMs: number,
     maxAbsenceMs: number,
   ): void;
-
   hash(namespace: number, length: number): void;
 }
 

@@ -1,15 +1,22 @@
 /** The program of the caches: its calls for src/wasm/cache.ts. The caller first writes keys and bodies to INPUT. */
-import { MAIN, openRing, SMALL } from './arena/ring';
+import { MAIN, openRing, SMALL } from './arena/eviction';
 import { hashOf, seedHash } from './hash';
 import { divide, INPUT, indexStart, mainEnd, mainStart, outputEnd, RESULT, smallStart } from './layout';
 
 export { setMagic } from './arena/entry';
-export { evictions, hasRoomInMain as hasRoom } from './arena/eviction';
-export { findForm, putForm } from './arena/forms';
+export { dropSince, evictions, hasRoomInMain as hasRoom } from './arena/eviction';
 export { absences, entries } from './arena/index';
 export { find, gather, hashId, hashKeys, narrow } from './arena/lookup';
-export { dropSince } from './arena/ring';
-export { clear, dropKey, maxEntryBytes, putAbsence, putEntry, puts } from './arena/store';
+export {
+  clear,
+  dropKey,
+  findForm,
+  maxEntryBytes,
+  putAbsence,
+  putEntry,
+  putForm,
+  puts,
+} from './arena/store';
 export { readBody, wrongIndex } from './batch-body/batch-body';
 export {
   COMMAND,

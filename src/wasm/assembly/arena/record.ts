@@ -11,7 +11,7 @@
  *
  *    24  u32  stamp: the last batch that included it
  *    28  u32  length of the rest in bytes
- *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
+ *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (store.ts)
  */
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { RECORD_HEADER_BYTES as ENTRY_AT } from '../../constants';

@@ -1,23 +1,34 @@
-/** Writes of the arena: entries, absences, and what drops them. */
-import { LABEL_AT } from '../../../hotels/entry-layout';
+/**
+ * Writes of the arena: entries, absences, and what drops them; and compressed forms of entries. Forms are records of their own in the rings, so they count in the budget and are evicted
+ * like hotels. Behind the record header: u32 key length, the key, the compressed bytes. An empty form states that compression
+ * does not pay.
+ *
+ * The key is the number of the form, then the bytes of the entry from the tags to the end of the id. Tags differ where the
+ * bytes of a view differ. A changed hotel has other tags, so an outdated form is never found, and is evicted unused.
+ */
+import { HEADER_BYTES, LABEL_AT, NARROW_TAG_AT } from '../../../hotels/entry-layout';
 import { MAX_ENTRY_BYTES } from '../../constants';
 import { hashOf } from '../hash';
-import { mainStart, smallStart } from '../layout';
+import { INPUT, mainStart, outputStart, smallStart } from '../layout';
 import { entryKey, entryKeyLength, idHashOf, isValid } from './entry';
-import { claimMain, claimSmall, recall, relieveIndex, remember } from './eviction';
+import { claimMain, claimSmall, emptyRing, MAIN, recall, relieveIndex, remember, SMALL } from './eviction';
 import { clearIndex, forget, linkEntry, linkKey, recordOf, unlink } from './index';
 import {
   ABSENCE,
   ENTRY,
+  FORM,
+  FORMS,
   frequencyOf,
   kindOf,
   labelOf,
   RECORD_HEADER_BYTES,
   sizeFor,
   sizeOf,
+  touch,
   writeHeader,
 } from './record';
-import { emptyRing, MAIN, SMALL } from './ring';
+
+const FORM_NUMBER_BYTES: u32 = 8;
 
 export let puts: f64 = 0;
 
@@ -81,6 +92,46 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
   // a dropped record of the main ring leaves a ghost, because it was dropped for a change and not for disuse
   if (kindOf(record) === ENTRY && record >= mainStart) remember(record);
   forget(record);
+}
+
+/** Writes the key of a form of an entry's record to INPUT; returns its length in bytes. */
+function writeFormKey(record: usize, form: u32): u32 {
+  const entry = record + RECORD_HEADER_BYTES;
+  const length = HEADER_BYTES - <u32>NARROW_TAG_AT + entryKeyLength(entry, 0);
+  store<u64>(INPUT, form);
+  memory.copy(INPUT + FORM_NUMBER_BYTES, entry + NARROW_TAG_AT, length);
+  return FORM_NUMBER_BYTES + length;
+}
+
+/** Returns the form whose key is at INPUT, or 0. */
+function formAt(keyLength: u32): usize {
+  return recordOf(<u32>(hashOf(FORMS, INPUT, keyLength) >> 32), FORMS, INPUT, keyLength);
+}
+
+/** Returns the ref of a compressed form of the entry at `ref`, or 0. */
+export function findForm(ref: u32, form: u32): u32 {
+  const held = formAt(writeFormKey((<usize>ref) << 3, form));
+  if (held === 0) return 0;
+  touch(held);
+  return <u32>(held >> 3);
+}
+
+/** Stores the `length` bytes in the output as a form of the entry at `ref`. */
+export function putForm(ref: u32, form: u32, length: u32): void {
+  const keyLength = writeFormKey((<usize>ref) << 3, form);
+  const contentLength: u32 = 4 + keyLength + length;
+  if (contentLength > maxEntryBytes()) return;
+  const held = formAt(keyLength);
+  if (held !== 0) forget(held);
+  relieveIndex();
+  const size = sizeFor(contentLength);
+  const target = claimSmall(size);
+  writeHeader(target, size, FORM, 0, 0, 0, contentLength);
+  const content = target + RECORD_HEADER_BYTES;
+  store<u32>(content, keyLength);
+  memory.copy(content + 4, INPUT, keyLength);
+  memory.copy(content + 4 + keyLength, outputStart, length);
+  linkKey(target, FORMS);
 }
 
 /** Drops everything. */
