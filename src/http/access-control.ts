@@ -1,6 +1,6 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { type Principal, seesAlike } from '../auth/principal.ts';
-import { publicErrors, Unavailable } from '../errors.ts';
+import { type PublicError, publicErrors, Unavailable } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';
@@ -18,14 +18,11 @@ export const CHANGED = new Unavailable(
   'overload',
 );
 
-/** Result for a valid key whose rate limit is used up. */
-const LIMIT_REACHED = Symbol('limit reached');
-/** Result of an authentication; null: the key is not valid. */
-export type Authentication = Principal | null | typeof LIMIT_REACHED;
+/** Result of an authentication; an error if the key is not valid, or its rate limit is used up. */
+export type Authentication = Principal | PublicError;
 
-/** Returns true if the key is valid and its rate limit is not used up. */
 export function isPrincipal(result: Authentication): result is Principal {
-  return result !== null && result !== LIMIT_REACHED;
+  return 'keyId' in result;
 }
 
 /** Authenticates the key of a request (401), counts it against its rate limit (429), and authorizes the scope (403). */
@@ -44,19 +41,22 @@ export class AccessControl {
   authenticate(exchange: Exchange): Authentication | Promise<Authentication> {
     const key = exchange.headers.apiKey ?? '';
     const principal = this.#apiKeys.find(key, exchange.nowMs);
-    if (principal === null || principal?.limit === null) return principal;
-    if (principal) return this.#count(exchange, principal);
-    return this.#apiKeys.load(key).then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
+    if (principal === undefined)
+      return this.#apiKeys.load(key).then((loaded) => this.#count(exchange, loaded));
+    return this.#count(exchange, principal);
   }
 
-  #count(exchange: Exchange, principal: Principal): Authentication | Promise<Authentication> {
+  #count(exchange: Exchange, principal: Principal | null): Authentication | Promise<Authentication> {
+    if (principal === null) return publicErrors.unauthorized;
+    const { limit } = principal;
+    if (limit === null) return principal;
     const resultOf = (decision: RateLimitDecision): Authentication => {
-      exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
+      exchange.limitHeaders = rateLimitHeaders(limit, decision);
       if (decision.admitted) return principal;
       exchange.principal = principal;
-      return LIMIT_REACHED;
+      return publicErrors.tooManyRequests;
     };
-    const decision = this.#limiter.take(principal.keyId, principal.limit!);
+    const decision = this.#limiter.take(principal.keyId, limit);
     return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
   }
 
@@ -64,17 +64,13 @@ export class AccessControl {
   accept(exchange: Exchange, result: Authentication): result is Principal {
     // the client may have disconnected during the lookup of its key
     if (exchange.over) return false;
-    if (result === null) {
-      exchange.fail(publicErrors.unauthorized);
-      return false;
+    if (isPrincipal(result)) {
+      exchange.principal = result;
+      return true;
     }
-    if (result === LIMIT_REACHED) {
-      this.#metrics.rejected.inc({ reason: 'rate_limit' });
-      exchange.fail(publicErrors.tooManyRequests);
-      return false;
-    }
-    exchange.principal = result;
-    return true;
+    if (result === publicErrors.tooManyRequests) this.#metrics.rejected.inc({ reason: 'rate_limit' });
+    exchange.fail(result);
+    return false;
   }
 
   /**
@@ -95,7 +91,10 @@ export class AccessControl {
   }
 
   #judge(exchange: Exchange, principal: Principal | null): boolean {
-    return this.accept(exchange, principal) && this.authorize(exchange, exchange.needsRegistry);
+    return (
+      this.accept(exchange, principal ?? publicErrors.unauthorized) &&
+      this.authorize(exchange, exchange.needsRegistry)
+    );
   }
 
   /**

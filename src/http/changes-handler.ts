@@ -78,7 +78,6 @@ export function changesOperation(
   return {
     route: 'changes',
     read: (request) => request.getQuery() ?? '',
-    needsRegistry: () => false,
     respond: (exchange, text) => {
       const query = readChangesQuery(text);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);

@@ -75,7 +75,7 @@ beforeEach(() => {
     mustClose: vi.fn<Observer['mustClose']>(() => false),
     compresses: true,
     eventLoop: new EventLoop() as Mocked<EventLoop>,
-    mayStillSend: vi.fn<Observer['mayStillSend']>(async () => true),
+    access: { mayStillSend: vi.fn(async () => true) },
     failed: vi.fn<Observer['failed']>((exchange) => exchange.fail(publicErrors.internal)),
     sending: vi.fn<Observer['sending']>(),
     finished: vi.fn<Observer['finished']>(),
@@ -148,7 +148,7 @@ describe('a response that is compressed', () => {
 
   it('is not sent to a key that has been revoked meanwhile', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
-    observer.mayStillSend.mockImplementation(async () => {
+    vi.mocked(observer.access.mayStillSend).mockImplementation(async () => {
       exchange.fail(publicErrors.unauthorized);
       return false;
     });

@@ -35,11 +35,10 @@ export interface Observer {
   readonly eventLoop: EventLoop;
   /** Called once for each response: true if it asks the client to close its connection. */
   mustClose(): boolean;
-  /**
-   * Judges the key again for a response that was made at this time, and could not be sent at once; `before`: what the key was
-   * then. Returns true if it may be sent; else responds. Throws `Unavailable`.
-   */
-  mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean>;
+  /** Judges the key again, as `AccessControl.mayStillSend` does. */
+  readonly access: {
+    mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean>;
+  };
   /** Answers a failure. */
   failed(exchange: Exchange, error: unknown): void;
   /** Called if the client has not taken the whole response; `finished` follows. */
@@ -189,7 +188,7 @@ export class Exchange extends ReceivedRequest {
         if (this.over) this.#onMade?.();
       })
       .then(async (compressed) => {
-        const may = !this.over && (await this.#observer.mayStillSend(this, principal, madeAtMs));
+        const may = !this.over && (await this.#observer.access.mayStillSend(this, principal, madeAtMs));
         if (may && !this.over) send(compressed);
       })
       .catch((error) => this.#observer.failed(this, error));

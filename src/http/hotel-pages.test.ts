@@ -28,7 +28,8 @@ it('sends the hotels of the collection that the key has when the turn of the pag
   const answerPage: AnswerPage = (_, _hotels, respond) => {
     turn = respond;
   };
-  const sources = { local, collections, sizes: new HotelSizes() } as unknown as HotelSources;
+  const access = { authorize: () => true };
+  const sources = { access, local, collections, sizes: new HotelSizes() } as unknown as HotelSources;
   const page = hotelPages(sources, '', undefined, answerPage);
   for (const collection of ['first', 'second']) {
     principal.collection = 'first';

@@ -32,7 +32,7 @@ export function hotelPages(
   compressedPages: CompressedPages | undefined,
   answerPage: AnswerPage,
 ): (exchange: Exchange, query: string) => void | Promise<void> {
-  const { local, misses, pageIndex, collections, sizes } = sources;
+  const { access, local, misses, pageIndex, collections, sizes } = sources;
 
   /** Returns true if a page from the local cache need not be compressed. */
   const mayBeSent = ({ encoding, principal }: Exchange, lookup: BatchLookup): boolean =>
@@ -89,6 +89,7 @@ export function hotelPages(
 
   return (exchange, text) => {
     const query = readListQuery(text);
+    if (!access.authorize(exchange, query.isFiltered)) return;
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const answer = (

@@ -21,7 +21,6 @@ export function keyOperation(origin: Origin): GetOperation {
   return {
     route: 'key',
     read: () => '',
-    needsRegistry: () => false,
     respond: async (exchange) => {
       const details = await readKeyDetails(origin, exchange.owner);
       if (!details) return exchange.fail(publicErrors.unauthorized);

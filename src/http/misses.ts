@@ -35,7 +35,7 @@ export interface HotelSources {
   pageIndex: PageIndex;
   collections: Collections;
   sizes: HotelSizes;
-  access: Pick<AccessControl, 'mayAnswerNow' | 'mayStillAnswer'>;
+  access: Pick<AccessControl, 'authorize' | 'mayAnswerNow' | 'mayStillAnswer'>;
   eventLoop: EventLoop;
 }
 

@@ -8,7 +8,7 @@ import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import { type AnswerPage, hotelPages } from './hotel-pages.ts';
 import type { HotelSources } from './misses.ts';
-import { decodeParameter, hasRegistryId, readRegistryId } from './query.ts';
+import { decodeParameter, readRegistryId } from './query.ts';
 import { singleHotels } from './single-hotels.ts';
 
 /** An operation by GET and HEAD. */
@@ -16,8 +16,7 @@ export interface GetOperation {
   route: Route;
   /** takes from the request what the response needs; the request cannot be read later */
   read: (request: HttpRequest) => string;
-  /** returns true if the request needs the `registry` scope */
-  needsRegistry: (input: string) => boolean;
+  /** answers a request with a valid key, whose scope it judges if it needs one */
   respond: (exchange: Exchange, input: string) => void | Promise<void>;
 }
 
@@ -47,10 +46,10 @@ export function hotelOperations(
   const single = (route: Route, namespace: Namespace): GetOperation => ({
     route,
     read: (request) => request.getParameter(0) ?? '',
-    needsRegistry: () => namespace === 'registry',
     respond: (exchange, written) => {
       const key = decodeParameter(written);
       if (namespace !== 'registry') return sendHotel(exchange, namespace, key);
+      if (!sources.access.authorize(exchange, true)) return;
       const id = readRegistryId(key ?? '');
       if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
       return sendHotel(exchange, namespace, id);
@@ -65,7 +64,6 @@ export function hotelOperations(
     {
       route: 'list',
       read: (request) => request.getQuery() ?? '',
-      needsRegistry: hasRegistryId,
       respond: hotelPages(sources, publicAddress && `${publicAddress}/hotels`, compressedPages, answerPage),
     },
     single('hotel', 'id'),

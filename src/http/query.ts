@@ -35,21 +35,18 @@ interface ListQuery {
   registryId: string | undefined;
 }
 
-/** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
-export function hasRegistryId(query: string): boolean {
-  return query !== '' && PATTERNS.registry_id!.test(query);
-}
-
-/** Reads a raw query string; unknown parameters are ignored. */
-export function readListQuery(query: string): ListQuery | { error: ErrorCode } {
+/** Reads a raw query string; unknown parameters are ignored. `isFiltered`: by registry id, which needs the scope whatever the value. */
+export function readListQuery(query: string): { isFiltered: boolean } & (ListQuery | { error: ErrorCode }) {
   const written = parameterOf(query, 'registry_id');
-  const registryId = written === undefined ? undefined : readRegistryId(written ?? '');
-  if (written !== undefined && registryId === undefined) return { error: 'registryIdNotInteger' };
+  const isFiltered = written !== undefined;
+  const registryId = isFiltered ? readRegistryId(written ?? '') : undefined;
+  if (isFiltered && registryId === undefined) return { isFiltered, error: 'registryIdNotInteger' };
   const limit = readCount(query, 'limit', DEFAULT_LIMIT);
-  if (limit === undefined || limit < MIN_LIMIT || limit > MAX_LIMIT) return { error: 'limitOutOfBounds' };
+  if (limit === undefined || limit < MIN_LIMIT || limit > MAX_LIMIT)
+    return { isFiltered, error: 'limitOutOfBounds' };
   const offset = readCount(query, 'offset', DEFAULT_OFFSET);
-  if (offset === undefined) return { error: 'offsetOutOfBounds' };
-  return { limit, offset, registryId };
+  if (offset === undefined) return { isFiltered, error: 'offsetOutOfBounds' };
+  return { isFiltered, limit, offset, registryId };
 }
 
 /** Reads a raw query string; unknown parameters are ignored. */

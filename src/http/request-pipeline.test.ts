@@ -57,13 +57,12 @@ const pipeline = () => pipelineFor({ find: () => found, load } as unknown as Api
 /** Sends a request without its body. */
 function send(method: 'GET' | 'HEAD' | 'POST', framing: [string, string] = ['content-length', '21']) {
   const of = pipeline();
-  const needsRegistry = () => false;
   if (method === 'POST')
     of.post({ route: 'batch_by_channel', needsRegistry: false, respond })(
       response,
       requestWith(['host', 'localhost'], framing),
     );
-  else of.get({ route: 'hotel', read, needsRegistry, respond }, method)(response, requestWith(['host', 'a']));
+  else of.get({ route: 'hotel', read, respond }, method)(response, requestWith(['host', 'a']));
   return of;
 }
 
@@ -181,7 +180,7 @@ it.each([
   found = now;
   vi.advanceTimersByTime(tookMs);
   const of = pipeline();
-  const sending = of.mayStillSend(exchange, { ...ACCESS, collection }, startedAtMs);
+  const sending = of.access.mayStillSend(exchange, { ...ACCESS, collection }, startedAtMs);
   const may = await sending.catch((error) => of.failed(exchange, error));
   expect([may === true, sent]).toEqual([statuses.length === 0, statuses]);
 });

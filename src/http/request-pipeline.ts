@@ -1,6 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { Principal } from '../auth/principal.ts';
 import type { UsageCounter } from '../auth/usage.ts';
 import { type PublicError, publicErrors, Unavailable } from '../errors.ts';
 import type { HotelSizes } from '../hotels/hotel-sizes.ts';
@@ -69,19 +68,15 @@ export class RequestPipeline implements Observer {
   /** Creates a handler for GET or HEAD. */
   get(operation: GetOperation, method: 'GET' | 'HEAD'): Handler {
     return this.#handler(operation.route, method, (exchange, request) => {
-      const respond = (input: string) => {
-        if (this.access.authorize(exchange, operation.needsRegistry(input)))
-          return operation.respond(exchange, input);
-      };
       // nothing else is parsed before the key
       const result = this.access.authenticate(exchange);
       if (result instanceof Promise) {
         const input = operation.read(request);
         return result.then((authentication) => {
-          if (this.access.accept(exchange, authentication)) return respond(input);
+          if (this.access.accept(exchange, authentication)) return operation.respond(exchange, input);
         });
       }
-      if (this.access.accept(exchange, result)) return respond(operation.read(request));
+      if (this.access.accept(exchange, result)) return operation.respond(exchange, operation.read(request));
     });
   }
 
@@ -175,10 +170,6 @@ export class RequestPipeline implements Observer {
 
   mustClose(): boolean {
     return this.closing || this.#parts.turnover.isDue();
-  }
-
-  mayStillSend(exchange: Exchange, before: Principal | undefined, madeAtMs: number): Promise<boolean> {
-    return this.access.mayStillSend(exchange, before, madeAtMs);
   }
 
   sending(): void {

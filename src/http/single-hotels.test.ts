@@ -54,7 +54,7 @@ beforeEach(() => {
     misses: {
       load: async (_: Exchange, _of: string, [key]: string[]) => [key === 'uncached' ? uncached : null],
     },
-    access: { mayAnswerNow: () => may, mayStillAnswer: () => may ?? false },
+    access: { mayAnswerNow: () => may, mayStillAnswer: async () => may ?? false },
   };
   send = singleHotels(sources as unknown as HotelSources);
 });

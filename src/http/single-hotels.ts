@@ -43,9 +43,9 @@ export function singleHotels(sources: HotelSources): SendHotel {
       const may = access.mayAnswerNow(exchange);
       if (may === false) return;
       if (may && seesAlike(exchange.principal!, before)) return answer(isLate ? 'late' : 'now');
-      return Promise.resolve(access.mayStillAnswer(exchange)).then((still) =>
-        still ? send(exchange, namespace, key, 'late') : undefined,
-      );
+      return access
+        .mayStillAnswer(exchange)
+        .then((still) => (still ? send(exchange, namespace, key, 'late') : undefined));
     });
   };
 

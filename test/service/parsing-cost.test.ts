@@ -7,13 +7,7 @@ import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
 import { bodyErrorOf } from '../../src/http/batches.ts';
-import {
-  decodeParameter,
-  hasRegistryId,
-  readChangesQuery,
-  readListQuery,
-  readRegistryId,
-} from '../../src/http/query.ts';
+import { decodeParameter, readChangesQuery, readListQuery, readRegistryId } from '../../src/http/query.ts';
 import {
   encodingFor,
   isHost,
@@ -123,7 +117,7 @@ const PARSERS: Record<string, [texts: Texts, parse: (text: never) => unknown]> =
   'If-None-Match': [HEAD, (text: string) => matches(text, 'AAAA-BBBB_CC')],
   'path of a hotel': [HEAD, decodeParameter],
   'path of a registry id': [HEAD, (text: string) => readRegistryId(decodeParameter(text) ?? '')],
-  'query of the list': [HEAD, (text: string) => [hasRegistryId(text), readListQuery(text)]],
+  'query of the list': [HEAD, readListQuery],
   'query of changes': [HEAD, readChangesQuery],
   'forged token': [TOKEN, readToken],
   'body of ids': [BODY, bodyOf('id')],
