@@ -44,8 +44,6 @@ COPY LICENSE ./
 COPY sql ./sql
 COPY src ./src
 COPY docs/api/clients ./docs/api/clients
-# the right binary is kept, and the library has every name that the service uses
-RUN node src/http/check-library.ts
 # Types stripped and code compiled once: each process starts with half of the CPU time. Node finds the files by the number
 # of the user, who cannot write them.
 ENV NODE_COMPILE_CACHE=/app/compiled

@@ -96,7 +96,7 @@ describe('dependencies', () => {
 
   it('on libraries of connections are in their own places alone, types excepted; those of uWebSockets.js too in http', () => {
     const homes: Record<string, string[]> = {
-      'uWebSockets.js': ['http/check-library.ts', 'http/library.ts'],
+      'uWebSockets.js': ['http/server.ts'],
       ioredis: ['redis/'],
       postgres: ['postgres/'],
     };

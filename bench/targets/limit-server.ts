@@ -6,7 +6,7 @@
 
 import type { HttpResponse } from 'uWebSockets.js';
 import cluster, { type Worker } from 'node:cluster';
-import { App, silence } from '../../src/http/library.ts';
+import { App, silence } from '../../src/http/server.ts';
 
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 /** One call writes all headers. */

@@ -1,10 +1,27 @@
+import * as uws from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
 import { HTTP_ROUTES } from '../observability/request-histogram.ts';
-import { App, silence, us_listen_socket_close } from './library.ts';
 import type { Operation } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
 import type { StaticPage } from './static-page.ts';
+
+/** What the library's types omit. */
+interface Untyped {
+  _cfg(setting: 'silent'): void;
+}
+type App = ReturnType<typeof uws.App> & {
+  /** Calls back for each connection: `delta` is 1 when it opens and -1 when it closes. */
+  filter(receive: (connection: { close(): void }, delta: number) => void): App;
+};
+
+export const App = uws.App as unknown as () => App;
+
+/** Removes the library's name from every response. Some builds of the library export the function in `default` only. */
+export function silence(): void {
+  const { _cfg, default: rest } = uws as unknown as Untyped & { default?: Untyped };
+  (_cfg ?? rest!._cfg)('silent');
+}
 
 /** The public port of one worker. */
 export type Server = ReturnType<typeof openServer>;
@@ -57,7 +74,7 @@ export function openServer(
     connection.close();
   };
   app.filter(count);
-  let listenSocket: Parameters<typeof us_listen_socket_close>[0] | false = false;
+  let listenSocket: uws.us_listen_socket | false = false;
   return {
     /** Listens; throws if the port is taken. */
     listen: (host: string, port: number) =>
@@ -73,7 +90,7 @@ export function openServer(
       // the kernel resets what waits to be accepted when the socket closes: the whole of the next iteration accepts it
       await nextIteration();
       await nextIteration();
-      if (listenSocket) us_listen_socket_close(listenSocket);
+      if (listenSocket) uws.us_listen_socket_close(listenSocket);
       listenSocket = false;
     },
     get connections() {

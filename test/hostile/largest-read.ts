@@ -3,7 +3,7 @@
  * has read at most by one system call.
  */
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { App } from '../../src/http/library.ts';
+import { App } from '../../src/http/server.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 
 const PORT = 8080;

@@ -2,7 +2,7 @@
  * Sends a response of this length to a client that does not read it. Prints how many of its bytes the kernel has taken after a second
  * without another one.
  */
-import { App } from '../../src/http/library.ts';
+import { App } from '../../src/http/server.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 
 const PORT = 8080;
