@@ -158,7 +158,7 @@ export function buildWorker(
   const publicAddress = config.PUBLIC_URL && config.PUBLIC_URL + config.BASE_PATH;
   const operations = [
     ...hotelOperations(
-      { local, misses, pageIndex, collections, access, eventLoop, sizes },
+      { local, misses, redisBatch, pageIndex, collections, access, eventLoop, sizes },
       publicAddress,
       compressedPages,
       pipeline.answerPage,

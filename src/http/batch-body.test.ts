@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { CacheArena } from '../cache/arena/arena.ts';
 import { CacheMemory } from '../cache/memory.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import { bodyErrorOf } from './batches.ts';
+import { bodyErrorOf } from './operations.ts';
 
 const arena = new CacheArena(new CacheMemory(0));
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { HotelSizes } from '../hotels/hotel-sizes.ts';
 import { showMonotonic } from '../lib/clock.fixture.ts';
-import { batches } from './batches.ts';
 import type { Exchange } from './exchange.ts';
+import { batches } from './operations.ts';
 
 it.each([
   [599, false, true],
@@ -17,8 +17,8 @@ it.each([
   const output = Buffer.from('[1]');
   const respond = batches({
     local: { gatherBody: () => ({ status: 0, misses: 900 }) },
-    misses: {
-      wayOf: () => 'redis',
+    misses: { wayOf: () => 'redis' },
+    redisBatch: {
       complete: async (...[, , , finish]: ((result: Buffer, hotels: number) => Promise<void>)[]) => {
         nowMs = afterMs;
         const finished = finish!(output, 1);

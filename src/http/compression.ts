@@ -40,8 +40,6 @@ const LEVELS = { zstd: { quick: 1, small: 3 }, br: { quick: 1, small: 5 }, gzip:
  */
 const CHUNK_SHARE = 1 / 4;
 const MIN_CHUNK_BYTES = 1_024;
-/** Maximum share of the body's size at which the compressed form is used. */
-const COMPRESSED_SHARE = 0.9;
 /**
  * Maximum size of bodies that are compressed at once: 100 hotels, which take 0.2 to 0.4 ms. In later iterations or on other
  * threads, short bodies cost more than their compression.
@@ -186,11 +184,6 @@ export function compressNow(
   effort: 'quick' | 'small' = 'quick',
 ): Buffer {
   return encoding === 'gzip' ? gzip(body) : NOW[encoding](body, optionsOf(body, encoding, effort));
-}
-
-/** Returns true if the compressed form is smaller than the body by a tenth or more. */
-export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean {
-  return compressed.length <= COMPRESSED_SHARE * body.length;
 }
 
 function optionsOf(body: { length: number }, encoding: Encoding, effort: keyof typeof LEVELS.br) {

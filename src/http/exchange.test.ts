@@ -84,11 +84,10 @@ beforeEach(() => {
 
 it('a response that waits for the next iteration keeps its tag', async () => {
   vi.spyOn(observer.eventLoop, 'isUsedUp').mockReturnValue(true);
-  const memory = new ArrayBuffer(64);
-  Buffer.from(memory).write('tag-of-first');
+  const memory = Buffer.from('tag-of-first');
   const tag = new StoredTag(memory);
   exchangeFor().okEncoded(Buffer.from('{}'), tag, undefined);
-  Buffer.from(memory).write('tag-of-other');
+  memory.write('tag-of-other');
   exchangeFor().okEncoded(Buffer.from('{}'), tag, undefined);
   await new Promise(setImmediate);
   const tags = client.heads.map((head) => /etag: "(.*)"/.exec(head)?.[1]);

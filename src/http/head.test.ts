@@ -16,13 +16,13 @@ it('a head is separate for each status, grows with added headers, and is correct
 });
 
 it('a head has the tag of a stored hotel, after each kind of id, and further headers behind it', () => {
-  const memory = new ArrayBuffer(64);
+  const memory = Buffer.alloc(64);
   const tag = new StoredTag(memory);
   for (const [i, vary] of ['a', 'ab', 'abc', 'abcd'].entries()) {
     const heads = new Heads('text/plain', `\r\nvary: ${vary}`);
     for (const text of ['AAAA-BBBB_CC', `0123456789_${i}`]) {
-      tag.word = i + 1;
-      Buffer.from(memory).write(text, 4 * tag.word);
+      tag.at = i + 1;
+      memory.write(text, tag.at);
       expect(String(tag)).toBe(text);
       const start = `200 ${START.replace(': a', `: ${vary}`)}`;
       const tagged = `${start}${newIds.text(i)}\r\netag: "${text}`;

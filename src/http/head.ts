@@ -65,23 +65,16 @@ const TO_LETTER = 39;
  */
 export class Head {
   readonly #startLength: number;
-  readonly #keptLength: number;
-  readonly #offset: number;
   #bytes: Buffer;
-  /** the same memory; begins `#offset` bytes before `#bytes` */
-  #words!: Uint32Array;
   #length = 0;
   /** views by length; making a view costs more than keeping it */
   #views: Uint8Array[] = [];
 
-  /** `start`: the first lines, without the protocol version. `kept`: text behind a number, for `addTag`. */
-  constructor(start: string, kept = '') {
+  /** `start`: the first lines, without the protocol version. */
+  constructor(start: string) {
     this.#startLength = start.length;
-    this.#keptLength = kept.length;
-    // a tag is copied as words, so it begins at a multiple of four
-    this.#offset = -(start.length + DIGITS + kept.length) & 3;
-    this.#bytes = this.#allocate(start.length + USUAL_HEAD_BYTES);
-    this.#bytes.write(start + ' '.repeat(DIGITS) + kept, 'latin1');
+    this.#bytes = Buffer.alloc(start.length + USUAL_HEAD_BYTES);
+    this.#bytes.write(start, 'latin1');
   }
 
   /** Begins the head of the next response. */
@@ -115,14 +108,11 @@ export class Head {
     return this;
   }
 
-  /** Appends the kept text, which is there already, and a tag. Only a number may precede them. */
-  addTag({ words, word }: StoredTag): this {
-    const at = this.#length + this.#keptLength;
-    const to = (this.#offset + at) >>> 2;
-    const own = this.#words;
-    own[to] = words[word]!;
-    own[to + 1] = words[word + 1]!;
-    own[to + 2] = words[word + 2]!;
+  addTag({ bytes: from, at: fromAt }: StoredTag): this {
+    if (this.#length + TAG_BYTES > this.#bytes.length) this.#grow(TAG_BYTES);
+    const bytes = this.#bytes;
+    const at = this.#length;
+    for (let i = 0; i < TAG_BYTES; i++) bytes[at + i] = from[fromAt + i]!;
     this.#length = at + TAG_BYTES;
     return this;
   }
@@ -134,15 +124,10 @@ export class Head {
   }
 
   #grow(length: number): void {
-    const grown = this.#allocate(2 * (this.#length + length));
+    const grown = Buffer.alloc(2 * (this.#length + length));
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
     this.#views = [];
-  }
-
-  #allocate(length: number): Buffer {
-    this.#words = new Uint32Array(Math.ceil((this.#offset + length) / 4));
-    return Buffer.from(this.#words.buffer, this.#offset, length);
   }
 }
 
@@ -174,8 +159,8 @@ export class Heads {
   readonly #contentType: string;
   readonly #headers: string;
   readonly #byStatus: Head[] = [];
-  /** with the beginnings of a new request id and of the tag's header: most responses begin so, and these bytes stay in place */
-  readonly #ofTags: Head[] = [];
+  /** with the beginning of a new request id */
+  readonly #ofNewIds: Head[] = [];
 
   /** `headers`: checked lines between content type and request id, each after a line end. */
   constructor(contentType: string, headers: string) {
@@ -185,15 +170,17 @@ export class Heads {
 
   /** Begins the head of a response, up to the end of the tag, if there is one. `ownId`: '' for the id of `newIds` with this number. */
   begin(status: number, ownId: string, newId: number, tag: Tag): Head {
-    if (ownId === '' && typeof tag !== 'string') {
-      this.#ofTags[status] ??= new Head(this.#start(status) + newIds.start, ETAG);
-      return this.#ofTags[status]!.begin().addBase32(newId).addTag(tag);
+    let head: Head;
+    if (ownId === '') {
+      this.#ofNewIds[status] ??= new Head(this.#start(status) + newIds.start);
+      head = this.#ofNewIds[status]!.begin().addBase32(newId);
+    } else {
+      this.#byStatus[status] ??= new Head(this.#start(status));
+      head = this.#byStatus[status]!.begin().add(ownId);
     }
-    this.#byStatus[status] ??= new Head(this.#start(status));
-    const head = this.#byStatus[status]!.begin();
-    if (ownId === '') head.add(newIds.start).addBase32(newId);
-    else head.add(ownId);
-    return tag === '' ? head : head.add(ETAG).add(String(tag));
+    if (tag === '') return head;
+    head.add(ETAG);
+    return typeof tag === 'string' ? head.add(tag) : head.addTag(tag);
   }
 
   #start(status: number): string {
@@ -235,12 +222,4 @@ export function tagOf(body: Uint8Array | string): string {
  */
 export function listTagOf(tags: readonly (string | undefined)[] | Uint8Array): string {
   return tagOf(tags instanceof Uint8Array ? tags : tags.join(''));
-}
-
-/**
- * Returns the end of the header's value after the tag. Bytes of another coding are another representation (RFC 9110,
- * 8.8.3.3).
- */
-export function closingOf(encoding: string | undefined): string {
-  return encoding === undefined ? '"' : `${SEPARATOR}${encoding}"`;
 }

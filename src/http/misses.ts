@@ -32,6 +32,8 @@ const MAX_HITS_BYTES_OF_KEY = MAX_HITS_BYTES / 2;
 export interface HotelSources {
   local: LocalCache;
   misses: Misses;
+  /** completes the last lookup in the local cache, whose way is `redis`; undefined without Redis */
+  redisBatch: RedisBatchReader | undefined;
   pageIndex: PageIndex;
   collections: Collections;
   sizes: HotelSizes;
@@ -76,11 +78,6 @@ export class Misses {
     const { keyId, collection } = principal!;
     if (isLarge || hotels > sizes.atOnce(keyId, MAX_RESPONSE_BYTES)) return 'turns';
     return collection === null && hotels > MAX_JOINED && redisBatch?.isUsable ? 'redis' : 'lookup';
-  }
-
-  /** Completes the last lookup in the local cache, whose way is `redis`: see `RedisBatchReader`. */
-  complete(...batch: Parameters<RedisBatchReader['complete']>): Promise<void> {
-    return this.#options.redisBatch!.complete(...batch);
   }
 
   /**

@@ -3,7 +3,7 @@ import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { CountedMethod, RequestCounter } from '../observability/request-histogram.ts';
 import type { Encoding } from './compression.ts';
-import { type Answer, closingOf, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
+import { type Answer, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './transfers.ts';
 
 /* A request as it was received: its headers, where it ends, and what its client has and prefers. */
@@ -181,8 +181,10 @@ export class ReceivedRequest {
   /** Assembles the status line and all headers, for one call of the library, because each call costs. */
   protected headOf({ heads, status, tag, encoding, headers }: Answer): Head {
     const head = heads.begin(status, this.#ownId, this.#madeId, tag);
-    if (tag !== '') head.add(closingOf(encoding));
-    if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
+    const isIdentity = encoding === undefined;
+    // bytes of another coding are another representation (RFC 9110, 8.8.3.3)
+    if (tag !== '') head.add(isIdentity ? '"' : `${SEPARATOR}${encoding}"`);
+    if (!isIdentity) head.add('\r\ncontent-encoding: ').add(encoding);
     if (headers !== '') head.add(headers);
     if (this.limitHeaders !== '') head.add(this.limitHeaders);
     return head;

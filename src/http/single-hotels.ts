@@ -2,19 +2,14 @@ import { seesAlike } from '../auth/principal.ts';
 import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import {
-  compressNow,
-  type Encoding,
-  inTurn,
-  isWorthwhile,
-  MIN_COMPRESSED_BYTES,
-  mayCompress,
-} from './compression.ts';
+import { compressNow, type Encoding, inTurn, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './misses.ts';
 
 /** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
 const MAX_AT_ONCE_BYTES = 2_048;
+/** Maximum share of the size of a hotel at which its compressed form is used. */
+const COMPRESSED_SHARE = 0.9;
 /** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
@@ -121,5 +116,5 @@ function isLarge(bytes: number): boolean {
 /** Compresses the JSON of a hotel; undefined if that does not pay. */
 function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined {
   const compressed = compressNow(body, encoding, isLarge(body.length) ? 'quick' : 'small');
-  return isWorthwhile(compressed, body) ? compressed : undefined;
+  return compressed.length <= COMPRESSED_SHARE * body.length ? compressed : undefined;
 }

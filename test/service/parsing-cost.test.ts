@@ -6,7 +6,7 @@ import { CacheArena } from '../../src/cache/arena/arena.ts';
 import { CacheMemory } from '../../src/cache/memory.ts';
 import { readToken, sealed } from '../../src/changes/token.ts';
 import type { Namespace } from '../../src/hotels/namespace.ts';
-import { bodyErrorOf } from '../../src/http/batches.ts';
+import { bodyErrorOf } from '../../src/http/operations.ts';
 import { decodeParameter, readChangesQuery, readListQuery, readRegistryId } from '../../src/http/query.ts';
 import {
   encodingFor,

@@ -43,7 +43,7 @@ export class CacheArena {
   readonly #tag: StoredTag;
 
   constructor(memory: CacheMemory) {
-    const { wasm, bytes, words, buffer } = memory;
+    const { wasm, bytes, words } = memory;
     this.#memory = memory;
     this.#wasm = wasm;
     this.#bytes = bytes;
@@ -52,7 +52,7 @@ export class CacheArena {
     this.#input = wasm.INPUT.value;
     this.#inputArea = bytes.subarray(this.#input, this.#input + wasm.INPUT_BYTES.value);
     this.#outputStart = wasm.outputStart.value >>> 0;
-    this.#tag = new StoredTag(buffer);
+    this.#tag = new StoredTag(bytes);
     this.#batchLookup = new BatchLookup(memory);
   }
 
@@ -87,7 +87,7 @@ export class CacheArena {
 
   /** Returns the tag of a view; tags differ where the bytes differ. The object is the same for all tags. */
   tag(ref: number, view: View): StoredTag {
-    this.#tag.word = tagStart(ref, view) / 4;
+    this.#tag.at = tagStart(ref, view);
     return this.#tag;
   }
 

@@ -7,18 +7,16 @@ import { RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
  * become bytes again.
  */
 export class StoredTag {
-  readonly words: Uint32Array<ArrayBuffer>;
-  /** index of its first word */
-  word = 0;
-  readonly #bytes: Buffer;
+  readonly bytes: Buffer;
+  /** address of its first byte */
+  at = 0;
 
-  constructor(memory: ArrayBuffer) {
-    this.words = new Uint32Array(memory);
-    this.#bytes = Buffer.from(memory);
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
   }
 
   toString(): string {
-    return tagAt(this.#bytes, this.word * 4);
+    return tagAt(this.bytes, this.at);
   }
 }
 

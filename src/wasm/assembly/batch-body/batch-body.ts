@@ -27,7 +27,7 @@ import {
   ZERO,
 } from './json';
 
-/** Errors of a body beside NOT_JSON; src/http/batches.ts knows the numbers. */
+/** Errors of a body beside NOT_JSON; src/http/operations.ts knows the numbers. */
 const NO_ARRAY: i32 = -2;
 const TOO_MANY: i32 = -3;
 const WRONG_ELEMENT: i32 = -4;
