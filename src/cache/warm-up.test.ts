@@ -47,7 +47,7 @@ async function warmed(of: Partial<typeof USUAL>): Promise<[number, string]> {
       },
     },
     list: {
-      idsFrom: async (from, skip, count) => {
+      ids: async ([from], skip, count) => {
         const start = (from === null ? 0 : listed.indexOf(from)) + skip;
         return listed.slice(start, start + count);
       },

@@ -22,7 +22,7 @@ const CURRENT_RETRY_MS = 50;
 interface WarmUpOptions {
   local: Pick<LocalCache, 'arena'>;
   reader: Pick<HotelReader, 'load'>;
-  list: Pick<IdList, 'idsFrom'>;
+  list: Pick<IdList, 'ids'>;
   isCurrent: () => boolean;
   isStopping: () => boolean;
   /** of the instance */
@@ -47,7 +47,7 @@ export async function warmUp(
     let triedAtMs: number | undefined;
     for (let count = FIRST_LOAD_COUNT; !isOver(); ) {
       if (!local.arena.hasRoom) return 'full';
-      const ids: string[] = await list.idsFrom(mark, mark === null ? 0 : 1, count);
+      const ids: string[] = await list.ids([mark, null], mark === null ? 0 : 1, count);
       // while the log is not followed, Redis is not read, and values are served for seconds only
       while (!isCurrent() && !isOver()) await pause(CURRENT_RETRY_MS);
       const minMs = (ids.length * workers) / MAX_PER_MS;
@@ -57,7 +57,7 @@ export async function warmUp(
       triedAtMs ??= monotonicMs() + TRIED_MS;
       if (ids.length < count) return 'complete';
       if (monotonicMs() >= triedAtMs) {
-        if ((await list.idsFrom(null, Math.min(LONG_LIST * hotels, MAX_SKIPPED), 1)).length > 0)
+        if ((await list.ids([null, null], Math.min(LONG_LIST * hotels, MAX_SKIPPED), 1)).length > 0)
           return 'long list';
         triedAtMs = Infinity;
       }

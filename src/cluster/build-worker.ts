@@ -187,7 +187,7 @@ export function buildWorker(
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     send({ type: 'listening' });
-    pageIndex.prepare();
+    pageIndex.divide();
   };
   return {
     ...{ start, logApplier, limiter, logPositions, pipeline, usage, server, maxConnections },

@@ -55,12 +55,12 @@ it('looks up what changes while a collection is loaded, and not what changes whi
 });
 
 it('queries a page only at a small offset while its members are not in memory', async () => {
-  const idsFrom = vi.fn(async () => ['a', 'b']);
-  const collections = collectionsOf({ listOf: () => ({ idsFrom }) as unknown as IdList }, 0);
+  const ids = vi.fn(async () => ['a', 'b']);
+  const collections = collectionsOf({ listOf: () => ({ ids }) as unknown as IdList }, 0);
   expect(await collections.listOf('c').page(5_000, 1, 'k')).toEqual({ ids: ['a'], more: true });
-  expect(idsFrom).toHaveBeenCalledExactlyOnceWith(null, 5_000, 2, 'k');
+  expect(ids).toHaveBeenCalledExactlyOnceWith([null, null], 5_000, 2, 'k');
   await expect(async () => collections.listOf('c').page(5_001, 1, 'k')).rejects.toThrow(Unavailable);
-  expect(idsFrom).toHaveBeenCalledOnce();
+  expect(ids).toHaveBeenCalledOnce();
 });
 
 it('evicts what was used least recently, as far as a collection needs room', async () => {

@@ -1,6 +1,7 @@
 import type { Found } from '../hotels/entry.ts';
+import { queryPage } from '../hotels/id-list.ts';
 import { numberOf } from '../hotels/namespace.ts';
-import { type PageIndex, queryPage } from '../hotels/page-index.ts';
+import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
 import { hash, hashKey } from '../wasm/hashes.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
+import type { Survey } from './id-list.ts';
 import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
 
@@ -12,12 +13,12 @@ const turns = async (count = 20) => {
   for (let i = 0; i < count; i++) await Promise.resolve();
 };
 
-const positionsOf = (list: List, maxBytes = MAX_BYTES) => new PageIndex(list, maxBytes, undefined, 0);
+const positionsOf = (list: List, maxBytes = MAX_BYTES) => new PageIndex(list, maxBytes);
 
 /** Returns the present list from an offset. */
 const expected = (list: List, offset: number, limit = LIMIT) => ({
-  ids: list.ids.slice(offset, offset + limit),
-  more: list.ids.length > offset + limit,
+  ids: list.all.slice(offset, offset + limit),
+  more: list.all.length > offset + limit,
 });
 
 /** Reads the pages at these offsets, and compares them with the present list. */
@@ -66,9 +67,9 @@ it('a count that is answered behind a later one does not replace it', async () =
   list.insert('h000000a');
   pageIndex.moved('h000000a');
   // it counts the segment, and is answered last
-  const counts = await list.countBetween([null], ['h000200'], 1_000);
-  const counted = Promise.withResolvers<number[]>();
-  const slowly = vi.spyOn(list, 'countBetween').mockReturnValueOnce(counted.promise);
+  const counts = await list.survey([[null, 'h000200']], 1_000);
+  const counted = Promise.withResolvers<Survey[]>();
+  const slowly = vi.spyOn(list, 'survey').mockReturnValueOnce(counted.promise);
   const slow = pageIndex.page(500, LIMIT, OWNER);
   await turns();
   expect(slowly).toHaveBeenCalledTimes(1);
@@ -130,10 +131,10 @@ describe('pages', () => {
           list.letGo();
           await turns(200);
           receiveAll();
-          const ends = [Math.max(0, list.ids.length - 1), list.ids.length];
+          const ends = [Math.max(0, list.all.length - 1), list.all.length];
           await expectPages(pageIndex, list, [0, 1, 199, 200, 201, 777, ...ends]);
           const { total } = await pageIndex.page(0, LIMIT, OWNER);
-          expect([undefined, list.ids.length]).toContain(total);
+          expect([undefined, list.all.length]).toContain(total);
           knownTotals += total === undefined ? 0 : 1;
         },
       ),
@@ -173,7 +174,7 @@ describe('pages', () => {
     const list = new List(numbered(60_000));
     const pageIndex = await settled(list);
     pageIndex.forget();
-    const divides = vi.spyOn(list, 'startsAfter').mockReturnValue(new Promise(() => {}));
+    const divides = vi.spyOn(list, 'survey').mockReturnValue(new Promise(() => {}));
     for (const offset of [500, 0, 20_000]) {
       const page = pageIndex.page(offset, 100, OWNER);
       expect(await Promise.race([page, turns(100)])).toMatchObject(expected(list, offset, 100));
@@ -185,7 +186,7 @@ describe('pages', () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);
     const came = Array.from({ length: 50_000 }, (_, i) => `h000250-${String(i).padStart(6, '0')}`);
-    list.ids = [...list.ids, ...came].sort();
+    list.all = [...list.all, ...came].sort();
     for (const id of came) pageIndex.moved(id);
     list.queries = 0;
     list.largestSkip = 0;
@@ -198,11 +199,11 @@ describe('pages', () => {
   it('are answered eventually, however fast hotels are inserted and deleted', async () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);
-    const count = list.countBetween.bind(list);
-    list.countBetween = async (from, to, limit) => {
-      const counts = await count(from, to, limit);
-      list.insert(`h0${list.ids.length}x`);
-      pageIndex.moved(`h0${list.ids.length}x`);
+    const survey = list.survey.bind(list);
+    list.survey = async (ranges, limit) => {
+      const counts = await survey(ranges, limit);
+      list.insert(`h0${list.all.length}x`);
+      pageIndex.moved(`h0${list.all.length}x`);
       return counts;
     };
     pageIndex.moved('h000000');
@@ -216,7 +217,7 @@ describe('pages', () => {
     const pageIndex = await settled(list);
     pageIndex.moved('h000500');
     const full = new Unavailable('the queue is full', 'postgres_queue');
-    vi.spyOn(list, 'idsBetween').mockReturnValueOnce(turns().then(() => Promise.reject(full)));
+    vi.spyOn(list, 'ids').mockReturnValueOnce(turns().then(() => Promise.reject(full)));
     const [busy, own, busyToo] = ['busy', OWNER, 'busy'].map((owner) => pageIndex.page(500, LIMIT, owner));
     await expect(busy).rejects.toBe(full);
     await expect(busyToo).rejects.toBe(full);
@@ -226,8 +227,8 @@ describe('pages', () => {
   it('are exact when more segments changed than one query counts', async () => {
     const list = new List(numbered(100_000));
     const pageIndex = await settled(list);
-    for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.ids[i]!);
-    for (let i = 0; i < 500; i++) list.remove(list.ids[i * 190]!);
+    for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.all[i]!);
+    for (let i = 0; i < 500; i++) list.remove(list.all[i * 190]!);
     for (const id of numbered(100_000)) if (!list.has(id)) pageIndex.moved(id);
     list.queries = 0;
     expect(await pageIndex.page(99_000, LIMIT, OWNER)).toMatchObject(expected(list, 99_000));

@@ -1,97 +1,106 @@
 import { isQueueFull, Unavailable } from '../errors.ts';
-import { monotonicMs, nextIteration, pause } from '../lib/clock.ts';
+import { monotonicMs, nextIteration } from '../lib/clock.ts';
 import { LruCache } from '../lib/lru-cache.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import type { IdList } from './id-list.ts';
-import { ListSegments, MAX_COUNT, type Segment, STRIDE } from './list-segments.ts';
+import { type IdList, type IdRange, type Page, queryPage, STRIDE, type Survey } from './id-list.ts';
 
-/** Number of starts that one query finds; it must end within its deadline. */
-const STARTS_PER_QUERY = 50;
-const COUNTS_PER_QUERY = 50;
+/** Number of ids beyond which a segment is divided. */
+const MAX_COUNT = 5 * STRIDE;
+/** Number of segments that one query counts, and of ids by which it divides a long one; it must end within its deadline. */
+const SEGMENTS_PER_QUERY = 50;
+const IDS_PER_QUERY = SEGMENTS_PER_QUERY * STRIDE;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 const MAX_SKIPPED_IDS = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
-/** Pause after a failure, before the dividing is resumed. */
-const DIVIDE_AGAIN_MS = 250;
-const MAX_FAILURES = 20;
 
 type ListSource = Pick<IdList, keyof IdList>;
 
 /** Bytes of a string beside its characters, with its place in an array. */
 const STRING_BYTES = 40;
 
-/** Page of the list: ids in byte order, and whether more follow. */
-export interface Page {
-  ids: readonly string[];
-  more: boolean;
-  /** number of hotels in the list, if it is known without a query */
-  total?: number | undefined;
+/** Part of the list: the hotels with ids from its start to before the start of the next one. */
+interface Segment {
+  /** null: before all ids */
+  readonly start: Buffer | null;
+  index: number;
+  /** the last count; infinite if the segment is long: more than one query reads or counts */
+  count: number;
+  /** tick before the query that counted it; -1: never counted */
+  countedAt: number;
+  /** tick of the last insert or delete in it; -1: none */
+  movedAt: number;
 }
 
-/** Reads a page by a query that skips the ids before it. Throws `Unavailable`, also if more than `maxSkip` ids are before it. */
-export async function queryPage(
-  source: Pick<IdList, 'idsFrom'>,
-  maxSkip: number,
-  offset: number,
-  limit: number,
-  owner: string,
-): Promise<Page> {
-  if (offset > maxSkip)
-    throw new Unavailable(
-      `positions over ${maxSkip} are not known: the log cannot be followed, or the collection is not in memory`,
-      'postgres_timeout',
-    );
-  const ids = await source.idsFrom(null, offset, limit + 1, owner);
-  return { ids: ids.slice(0, limit), more: ids.length > limit };
+/** Segment of an offset, or a long one before it, and the number of ids to skip in it. */
+interface Place {
+  segment: Segment;
+  skip: number;
 }
 
 /**
  * Index of the list by position. The list is divided into segments of about 200 ids, with their counts and the ids of
  * those read last. An insert or a delete invalidates its segment only, which is counted or read again before its next
- * use. Pages are exact for all received changes, in any order, and no query grows with the table.
+ * use. Pages are exact for all received changes, in any order, and no query grows with the table. The segments of a million
+ * hotels take 1 MiB.
+ *
+ * Time is counted in ticks, one for each insert or delete. A query that began at a tick, or later, has seen all changes
+ * received by that tick.
  */
 export class PageIndex {
   /** maximum bytes of the cached ids */
   readonly maxBytes: number;
   readonly #source: ListSource;
   readonly #mayServe: () => boolean;
-  readonly #retryMs: number;
   readonly #blocks: LruCache<Segment, readonly string[]>;
-  #segments = new ListSegments();
+  #tick = 0;
+  #segments: Segment[] = [];
+  /** segments that are long, or have changed since they were counted */
+  readonly #uncounted = new Set<Segment>();
+  /** number of hotels before each segment, as far as they are summed up; infinite behind a long one */
+  #sums = [0];
   /** queries for the ids of segments, by the ids between which they are and the last change there */
   readonly #loading = new SingleFlight<string[]>(Infinity, isQueueFull);
-  /** ids inserted or deleted while a segment is being divided */
-  #moved: string[] | undefined;
   /** the query that counts or divides segments at present */
-  #step: Promise<void> | undefined;
-  #isPreparing = false;
+  #survey: Promise<void> | undefined;
+  /** ids inserted or deleted during that query */
+  #moved: string[] = [];
+  #dividing: Promise<void> | undefined;
 
   /** Caches at most `maxBytes` of ids. While `mayServe` returns false, pages are queried. */
-  constructor(source: ListSource, maxBytes: number, mayServe = () => true, retryMs = DIVIDE_AGAIN_MS) {
+  constructor(source: ListSource, maxBytes: number, mayServe = () => true) {
     this.maxBytes = maxBytes;
     this.#source = source;
     this.#mayServe = mayServe;
-    this.#retryMs = retryMs;
     this.#blocks = new LruCache(maxBytes, bytesOf);
+    this.forget();
   }
 
-  /** Divides the list in the background, once: a million hotels take some seconds. */
-  prepare(): void {
-    if (!this.#isPreparing) void this.#prepare();
+  /** Divides long segments in the background: a million hotels take some seconds. After a failure the next page begins it again. */
+  divide(): void {
+    const divide = async () => {
+      while (this.#countOfAll() === Infinity) await this.#surveyOldest();
+    };
+    this.#dividing ??= divide()
+      .catch(() => {})
+      .finally(() => {
+        this.#dividing = undefined;
+      });
   }
 
   /** Handles the insert or delete of a hotel with this id. */
   moved(id: string): void {
-    this.#moved?.push(id);
-    this.#blocks.drop(this.#segments.moved(id));
+    if (this.#survey) this.#moved.push(id);
+    this.#invalidate(id);
   }
 
   /** Invalidates the whole index. */
   forget(): void {
-    const { tick } = this.#segments;
-    this.#segments = new ListSegments();
-    this.#segments.tick = tick + 1;
+    const all = { start: null, index: 0, count: Infinity, countedAt: -1, movedAt: -1 };
+    this.#segments = [all];
+    this.#sums = [0];
+    this.#uncounted.clear();
+    this.#uncounted.add(all);
     this.#loading.clear();
     this.#blocks.clear();
   }
@@ -99,154 +108,189 @@ export class PageIndex {
   /** Returns the page at `offset` if all of it is cached. */
   cachedPage(offset: number, limit: number): Page | undefined {
     if (!this.#mayServe()) return undefined;
-    const segments = this.#segments;
-    const { segment, skip } = segments.at(offset);
-    if (!segments.isExactBefore(segment, segments.tick)) return undefined;
-    const ids: string[] = [];
-    let from = skip;
-    for (let each: Segment | undefined = segment; each; each = segments.after(each)) {
-      const block = this.#blocks.get(each);
-      if (!block) return undefined;
-      for (let i = from; i < block.length; i++) {
-        if (ids.length === limit) return { ids, more: true, total: segments.total };
-        ids.push(block[i]!);
-      }
-      from = 0;
-    }
-    return { ids, more: false, total: segments.total };
+    const place = this.#at(offset, this.#tick);
+    const found = place && this.#pageFrom(place, limit);
+    return found && 'ids' in found ? found : undefined;
   }
 
   /**
    * Returns the page at `offset`. `owner`: the API key whose share its queries use; those that count positions are shared by
-   * all. `mustQuery`: its ids are queried, because changes are known to be missing here. Throws `Unavailable`, also if
-   * positions cannot be counted in time.
+   * all. Throws `Unavailable`, also if positions cannot be counted in time.
    */
-  async page(offset: number, limit: number, owner: string, mustQuery = false): Promise<Page> {
+  async page(offset: number, limit: number, owner: string): Promise<Page> {
     if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIPPED_IDS, offset, limit, owner);
-    const { tick, firstLong } = this.#segments;
-    if (firstLong) this.prepare();
+    const tick = this.#tick;
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
-    while (true) {
-      const { segment, skip } = this.#segments.at(offset);
-      if (this.#segments.isExactBefore(segment, tick)) {
-        const page = await this.#read(segment, skip, limit, owner, mustQuery);
-        if (page) return page;
+    /** also of segments that have changed meanwhile */
+    const loaded = new Map<Segment, readonly string[]>();
+    while (monotonicMs() <= untilMs) {
+      if (this.#countOfAll() === Infinity) this.divide();
+      const place = this.#at(offset, tick);
+      if (place) {
+        const found = this.#pageFrom(place, limit, loaded);
+        if ('ids' in found) return found;
+        if (found.count < Infinity) {
+          loaded.set(found, await this.#load(found, owner));
+          continue;
+        }
+        const [start] = this.#boundsOf(place.segment);
+        if (place.skip <= MAX_SKIPPED_IDS)
+          return queryPage(this.#source, MAX_SKIPPED_IDS, place.skip, limit, owner, start);
       }
-      if (monotonicMs() > untilMs)
-        throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
-      // if a segment was replaced meanwhile, the others are tried at once
-      if (this.#segments.has(segment)) await this.#advance(true);
+      await this.#surveyOldest();
     }
+    throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
   }
 
-  /** Returns undefined if a segment was replaced meanwhile, or is too long. */
-  async #read(
-    segment: Segment,
-    skip: number,
+  /** Returns the page at a place, or the first segment of it that is long or whose ids are not held. */
+  #pageFrom(
+    { segment, skip }: Place,
     limit: number,
-    owner: string,
-    mustQuery: boolean,
-  ): Promise<Page | undefined> {
-    const segments = this.#segments;
+    loaded?: ReadonlyMap<Segment, readonly string[]>,
+  ): Page | Segment {
     const ids: string[] = [];
     let from = skip;
-    for (let each: Segment | undefined = segment; each && ids.length <= limit; each = segments.after(each)) {
-      const block =
-        each.isLong || mustQuery ? undefined : (this.#blocks.get(each) ?? (await this.#load(each, owner)));
-      if (segments !== this.#segments || !segments.has(each)) return undefined;
-      if (block) for (const id of from === 0 ? block : block.slice(from)) ids.push(id);
-      else {
-        if (from > MAX_SKIPPED_IDS) return undefined;
-        const start = each.start?.toString() ?? null;
-        ids.push(...(await this.#source.idsFrom(start, from, limit + 1 - ids.length, owner)));
-        break;
+    for (let each: Segment | undefined = segment; each; each = this.#segments[each.index + 1]) {
+      const block = this.#blocks.get(each) ?? loaded?.get(each);
+      if (!block || each.count === Infinity) return each;
+      for (let i = from; i < block.length; i++) {
+        if (ids.length === limit) return { ids, more: true, total: this.#total };
+        ids.push(block[i]!);
       }
       from = 0;
     }
-    return { ids: ids.slice(0, limit), more: ids.length > limit, total: segments.total };
+    return { ids, more: false, total: this.#total };
   }
 
-  /** Returns the ids of a segment, and caches them; undefined if it is too long. Throws `Unavailable`. */
-  async #load(each: Segment, owner: string): Promise<string[] | undefined> {
-    const segments = this.#segments;
-    const bounds = boundsOf(segments, each);
-    const ids = await this.#loading.run(JSON.stringify([bounds, each.movedAt]), owner, async () => {
-      const { tick } = segments;
-      const found = await this.#source.idsBetween(...bounds, MAX_COUNT + 1, owner);
-      if (segments === this.#segments && segments.counted(each, found.length, tick))
-        this.#blocks.put(each, found);
+  /** Returns the ids of a segment, at most one more than it may have, and caches them. Throws `Unavailable`. */
+  #load(each: Segment, owner: string): Promise<string[]> {
+    const bounds = this.#boundsOf(each);
+    return this.#loading.run(JSON.stringify([bounds, each.movedAt]), owner, async () => {
+      const tick = this.#tick;
+      const found = await this.#source.ids(bounds, 0, MAX_COUNT + 1, owner);
+      const count = found.length > MAX_COUNT ? Infinity : found.length;
+      if (this.#counted(each, count, tick)) this.#blocks.put(each, found);
       return found;
     });
-    if (ids.length <= MAX_COUNT) return ids;
-    this.prepare();
-    return undefined;
-  }
-
-  async #prepare(): Promise<void> {
-    this.#isPreparing = true;
-    for (let failures = 0; this.#segments.firstLong && failures <= MAX_FAILURES; ) {
-      try {
-        await this.#advance(false);
-        failures = 0;
-      } catch {
-        failures++;
-        await pause(this.#retryMs);
-      }
-    }
-    this.#isPreparing = false;
   }
 
   /**
-   * Counts invalid segments (with `mayCount`) or divides a long one, by one bounded query for all that wait for it. Throws
+   * Counts the segments whose counts are oldest, or divides a long one, by one bounded query for all that wait for it. Throws
    * `Unavailable`.
    */
-  #advance(mayCount: boolean): Promise<void> {
-    if (!this.#step) {
-      const uncounted = mayCount ? this.#segments.uncounted(COUNTS_PER_QUERY) : [];
-      const long = this.#segments.firstLong;
-      const step =
-        uncounted.length > 0 ? this.#count(uncounted) : long ? this.#divide(long) : nextIteration();
-      this.#step = step.finally(() => {
-        this.#step = undefined;
-      });
-    }
-    return this.#step;
+  #surveyOldest(): Promise<void> {
+    this.#survey ??= this.#surveyNow().finally(() => {
+      this.#survey = undefined;
+    });
+    return this.#survey;
   }
 
-  async #count(uncounted: Segment[]): Promise<void> {
-    const segments = this.#segments;
-    const { tick } = segments;
-    const bounds = uncounted.map((each) => boundsOf(segments, each));
-    const counts = await this.#source.countBetween(
-      bounds.map(([from]) => from),
-      bounds.map(([, to]) => to),
-      MAX_COUNT + 1,
-    );
-    if (segments !== this.#segments) return;
-    for (const [i, each] of uncounted.entries()) segments.counted(each, counts[i]!, tick);
-  }
-
-  async #divide(long: Segment): Promise<void> {
-    const segments = this.#segments;
-    const { tick } = segments;
+  async #surveyNow(): Promise<void> {
+    const oldest = [...this.#uncounted].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index);
+    const [first] = oldest;
+    if (!first) return nextIteration();
+    const isLong = first.count === Infinity;
+    const segments = isLong
+      ? [first]
+      : oldest.filter(({ count }) => count < Infinity).slice(0, SEGMENTS_PER_QUERY);
+    const limit = isLong ? IDS_PER_QUERY : MAX_COUNT + 1;
+    const tick = this.#tick;
     this.#moved = [];
-    try {
-      const [from, to] = boundsOf(segments, long);
-      const found = await this.#source.startsAfter(from, STRIDE, STARTS_PER_QUERY);
-      if (segments !== this.#segments) return;
-      const end = to === null ? undefined : Buffer.from(to);
-      const starts = found.map((id) => Buffer.from(id)).filter((id) => !end || Buffer.compare(id, end) < 0);
-      const isWhole = starts.length < STARTS_PER_QUERY;
-      segments.divide(long, starts, isWhole, this.#moved, tick);
-    } finally {
-      this.#moved = undefined;
-    }
+    const found = await this.#source.survey(
+      segments.map((each) => this.#boundsOf(each)),
+      limit,
+    );
+    for (const [i, each] of segments.entries()) this.#surveyed(each, found[i]!, limit, tick);
+    // into the parts of what was divided
+    for (const id of this.#moved) this.#invalidate(id);
   }
-}
 
-/** Returns the start of a segment and that of the next one. */
-function boundsOf(segments: ListSegments, each: Segment): [from: string | null, to: string | null] {
-  return [each.start?.toString() ?? null, segments.after(each)?.start?.toString() ?? null];
+  /** Handles the answer to a query for at most `limit` ids that began at `tick`: a count, or the parts of a long segment. */
+  #surveyed(each: Segment, { count, starts }: Survey, limit: number, tick: number): void {
+    if (each.count < Infinity && count <= MAX_COUNT) {
+      this.#counted(each, count, tick);
+      return;
+    }
+    if (!this.#mayTake(each, tick)) return;
+    const rest = count < limit ? count - STRIDE * starts.length : Infinity;
+    const parts = [each.start, ...starts.map((id) => Buffer.from(id))].map((start, i) => {
+      const known = i < starts.length ? STRIDE : rest;
+      return { start, index: 0, count: known, countedAt: tick, movedAt: -1 };
+    });
+    this.#segments.splice(each.index, 1, ...parts);
+    for (let i = each.index; i < this.#segments.length; i++) this.#segments[i]!.index = i;
+    this.#uncounted.delete(each);
+    if (rest === Infinity) this.#uncounted.add(parts.at(-1)!);
+    this.#sums.length = Math.min(this.#sums.length, each.index + 1);
+  }
+
+  /** Handles the count of a query that began at `tick`. Returns true if it is exact. */
+  #counted(each: Segment, count: number, tick: number): boolean {
+    if (!this.#mayTake(each, tick)) return false;
+    each.countedAt = tick;
+    if (count !== each.count) this.#sums.length = Math.min(this.#sums.length, each.index + 1);
+    each.count = count;
+    const isExact = count < Infinity && each.movedAt <= tick;
+    this.#uncounted[isExact ? 'delete' : 'add'](each);
+    return isExact;
+  }
+
+  #invalidate(id: string): void {
+    const bytes = Buffer.from(id);
+    const found = this.#lastOf((i) => i === 0 || Buffer.compare(this.#segments[i]!.start!, bytes) <= 0);
+    found.movedAt = ++this.#tick;
+    this.#uncounted.add(found);
+    this.#blocks.drop(found);
+  }
+
+  /** Number of all hotels; undefined while a count is invalid or missing. */
+  get #total(): number | undefined {
+    return this.#uncounted.size > 0 ? undefined : this.#countOfAll();
+  }
+
+  /** Returns the number of hotels by the last counts: infinite while a segment is long. */
+  #countOfAll(): number {
+    const sums = this.#sums;
+    for (let i = sums.length; i < this.#segments.length; i++)
+      sums.push(sums[i - 1]! + this.#segments[i - 1]!.count);
+    return sums.at(-1)! + this.#segments.at(-1)!.count;
+  }
+
+  /**
+   * Returns the place of an offset. It is undefined if a segment before it has changed since it was counted, and was counted
+   * before `tick`.
+   */
+  #at(offset: number, tick: number): Place | undefined {
+    this.#countOfAll();
+    const sums = this.#sums;
+    const segment = this.#lastOf((i) => sums[i]! <= offset);
+    for (const { index, countedAt } of this.#uncounted)
+      if (index < segment.index && countedAt < tick) return undefined;
+    return { segment, skip: offset - sums[segment.index]! };
+  }
+
+  /** Returns false if a segment has been replaced, or if a later query than that of this tick was answered earlier. */
+  #mayTake(each: Segment, tick: number): boolean {
+    return this.#segments[each.index] === each && tick >= each.countedAt;
+  }
+
+  /** Returns the start of a segment and that of the next one. */
+  #boundsOf(each: Segment): IdRange {
+    const next = this.#segments[each.index + 1];
+    return [each.start?.toString() ?? null, next?.start?.toString() ?? null];
+  }
+
+  /** Returns the last segment whose index passes, as those of all before it do. */
+  #lastOf(passes: (index: number) => boolean): Segment {
+    let low = 0;
+    let high = this.#segments.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (passes(middle)) low = middle;
+      else high = middle - 1;
+    }
+    return this.#segments[low]!;
+  }
 }
 
 function bytesOf(ids: readonly string[]): number {

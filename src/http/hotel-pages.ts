@@ -1,9 +1,9 @@
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import { publicErrors } from '../errors.ts';
 import { pagesOf } from '../hotels/hotel-sizes.ts';
+import type { Page } from '../hotels/id-list.ts';
 import { type Body, EMPTY_ARRAY, PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import type { Page } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { AT_ONCE_MS } from './access-control.ts';
 import { NEEDS_LOAD, type Pending } from './admission.ts';
@@ -115,7 +115,7 @@ export function hotelPages(
     const readAgain = async (gone: string[]) => {
       const list = listNow();
       for (const id of gone) list.moved(id);
-      const page = await list.page(offset, limit, exchange.owner, true);
+      const page = await list.page(offset, limit, exchange.owner);
       await send(exchange, 'id', page.ids, true, () => linkHeader(address, limit, offset, page));
     };
     const answerWith = (page: Page, collection: string | null) => {

@@ -16,15 +16,16 @@ it('a large collection is read in the order of its index, also without statistic
   };
   const collections = new CollectionRepository({ rows } as unknown as Origin);
   const list = collections.listOf('large');
-  await list.idsFrom(null, 4_999, 100);
-  await list.idsBetween('h1', null, 1_000, '');
-  await list.startsAfter(null, 1_000, 10);
+  await list.ids([null, null], 4_999, 100);
+  await list.ids(['h1', 'h9'], 0, 1_000);
+  await list.survey([[null, null]], 1_000);
   await collections.membersAfter('large', 'h1', 2_000);
   await sql`set enable_seqscan = off`;
   for (const [text, parameters] of queries) {
     const plan = await sql.unsafe(`explain (costs off) ${text}`, parameters);
     const lines = plan.map((row) => row['QUERY PLAN']).join('\n');
     expect(lines).toContain('collection_hotels_by_id_bytes');
-    expect(lines).not.toContain('Sort');
+    // the ranges of a survey have an order, their ids need none
+    expect(lines.replace('Sort Key: bounds.number', '')).not.toContain('Sort Key');
   }
 });

@@ -1,4 +1,5 @@
 import { changesQuery, walkQuery } from '../../src/changes/log-queries.ts';
+import { STRIDE } from '../../src/hotels/id-list.ts';
 import type { HotelRow } from '../../src/hotels/row.ts';
 import { Fault, type PgServer } from './postgres.ts';
 import { type Data, indexAfter, isPolled, newestOf, poll, queued, rowOf, sortedHotels } from './sequencer.ts';
@@ -140,31 +141,20 @@ function list(data: Data, text: string, parameters: readonly unknown[]): object[
   const ids = isOfCollection
     ? membersOf(data, parameters[0] as string).filter((id) => data.hotels.has(id))
     : sortedHotels(data).map(({ id }) => id);
-  const result = (found: string[]) => found.map((id) => ({ id }));
-  if (text.startsWith('with recursive starts')) {
-    const [start, stride, most] = own as [string, number, number];
-    const starts: string[] = [];
-    for (let from = start; starts.length < most; ) {
-      const next = ids.filter((id) => id >= from)[stride];
-      if (next === undefined) break;
-      starts.push(next);
-      from = next;
-    }
-    return result(starts);
-  }
-  if (text.includes('as counted')) {
-    const [from, to, most] = own as [(string | null)[], (string | null)[], number];
-    return from.map((low, i) => ({
-      count: Math.min(most, ids.filter((id) => id >= (low ?? '') && (to[i] === null || id < to[i]!)).length),
-    }));
-  }
-  if (text.includes('coalesce(')) {
-    const [from, to, most] = own as [string | null, string | null, number];
-    return result(ids.filter((id) => id >= (from ?? '') && (to === null || id < to)).slice(0, most));
+  const between = (from: string | null, to: string | null) =>
+    ids.filter((id) => id >= (from ?? '') && (to === null || id < to));
+  if (text.includes('as bounds')) {
+    const [from, to, limit] = own as [(string | null)[], (string | null)[], number];
+    return from.map((low, i) => {
+      const found = between(low, to[i]!).slice(0, limit);
+      return { count: found.length, starts: found.filter((_, place) => place > 0 && place % STRIDE === 0) };
+    });
   }
   if (/^select id from .* offset \S+ \S+ limit \S+ \S+$/s.test(text)) {
-    const [start, skip, limit] = own as [string, number, number];
-    return result(ids.filter((id) => id >= start).slice(skip, skip + limit));
+    const [from, to, skip, limit] = own as [string | null, string | null, number, number];
+    return between(from, to)
+      .slice(skip, skip + limit)
+      .map((id) => ({ id }));
   }
   throw new Error(`the model of PostgreSQL does not know this query: ${text}`);
 }

@@ -211,14 +211,26 @@ async function readsAt(position: number, transaction: string) {
     ['of a collection', (origin) => hotelsOf(origin).load('id', ['h1', 'h9'], '', 'north')],
     ['hotels of it by channel', (origin) => hotelsOf(origin).load('channel', ['c1', 'c2'], '', 'north')],
     ['hotels of it by registry', (origin) => hotelsOf(origin).load('registry', ['1001', '1'], '', 'north')],
-    ['ids', (origin) => hotelsOf(origin).list.idsFrom(null, 1, 3)],
-    ['ids between', (origin) => hotelsOf(origin).list.idsBetween('h1', 'h9', 3, '')],
-    ['starts', (origin) => hotelsOf(origin).list.startsAfter(null, 1, 3)],
-    ['ids of a collection', (origin) => collectionsOf(origin).listOf('north').idsFrom(null, 0, 3)],
-    ['ids of it between', (origin) => collectionsOf(origin).listOf('north').idsBetween(null, 'h9', 3, '')],
-    ['starts of it', (origin) => collectionsOf(origin).listOf('north').startsAfter('h', 1, 3)],
-    ['count of ids', (origin) => hotelsOf(origin).list.countBetween(['h'], [null], 100)],
-    ['count of its ids', (origin) => collectionsOf(origin).listOf('north').countBetween(['h'], [null], 100)],
+    ['ids', (origin) => hotelsOf(origin).list.ids(['h1', 'h9'], 1, 3)],
+    ['ids of a collection', (origin) => collectionsOf(origin).listOf('north').ids([null, null], 0, 3)],
+    [
+      'survey',
+      (origin) =>
+        hotelsOf(origin).list.survey(
+          [
+            ['h', null],
+            [null, 'h9'],
+          ],
+          100,
+        ),
+    ],
+    [
+      'survey of it',
+      (origin) =>
+        collectionsOf(origin)
+          .listOf('north')
+          .survey([['h', null]], 3),
+    ],
     ['count of members', (origin) => collectionsOf(origin).count('north')],
     ['members', (origin) => collectionsOf(origin).membersAfter('north', 'h1', 3)],
     ['membership', (origin) => collectionsOf(origin).membershipOf('north', ['h1', 'h2', 'none'])],
