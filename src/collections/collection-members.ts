@@ -33,12 +33,13 @@ export class CollectionMembers {
    * shown only if its own id is here
    */
   #ids: IdSet | undefined;
-  /** ids of changed hotels that are to be looked up, each with the number of its change */
-  readonly #changed = new Map<string, number>();
-  #changes = 0;
-  #isLookingUp = false;
-  /** true: it is outdated or evicted */
+  /** changed hotels that are to be looked up, and those that are being looked up */
+  readonly #changed = new Set<string>();
+  #queried: ReadonlySet<string> = new Set();
+  /** true: it is outdated or evicted, or could not be read */
   isDropped = false;
+  /** time of the next attempt if it could not be read */
+  retryAtMs = -Infinity;
   /** list of its hotels, from the beginning of its load; it lacks changes while `isKnown` is false */
   list: PageIndex | undefined;
   #reserved = 0;
@@ -52,7 +53,7 @@ export class CollectionMembers {
 
   /** Returns true if the members are known, as far as the log is applied. */
   get isKnown(): boolean {
-    return this.#ids !== undefined && this.#changed.size === 0;
+    return this.#ids !== undefined && this.#changed.size === 0 && this.#queried.size === 0;
   }
 
   /** Returns false for a key that finds no member. A hotel with this id, if there is one, is a member. */
@@ -70,11 +71,13 @@ export class CollectionMembers {
     return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.list?.maxBytes ?? 0));
   }
 
-  /** Ends all work on the collection, because it is outdated or evicted. */
+  /** Ends all work on the collection. */
   drop(): void {
     this.isDropped = true;
     this.#changed.clear();
     this.#ids = undefined;
+    this.list = undefined;
+    this.#reserved = 0;
   }
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
@@ -107,8 +110,8 @@ export class CollectionMembers {
   async changed(ids: readonly string[]): Promise<void> {
     if (!this.list) return;
     for (const id of ids) {
+      this.list?.moved(id);
       this.#noteChange(id);
-      this.list.moved(id);
     }
     await this.#lookUpChanged();
   }
@@ -124,34 +127,29 @@ export class CollectionMembers {
         addIds(this.#ids!, channelIds[i] ?? null, registryIds[i] ?? null);
       }
       // a query in flight may have seen the hotel before the change
-      else if (!this.#ids || isMember || this.#changed.has(ids[i]!)) this.#noteChange(ids[i]!);
-      if (moves) this.list.moved(ids[i]!);
+      else if (!this.#ids || isMember || this.#changed.has(ids[i]!) || this.#queried.has(ids[i]!))
+        this.#noteChange(ids[i]!);
+      if (moves) this.list?.moved(ids[i]!);
     }
   }
 
   #noteChange(id: string): void {
-    this.#changed.set(id, ++this.#changes);
+    this.#changed.add(id);
     if (this.#changed.size > MAX_CHANGED) this.drop();
   }
 
   async #lookUpChanged(): Promise<void> {
     // changed hotels wait until all members are read
-    if (this.#isLookingUp || !this.#ids) return;
-    this.#isLookingUp = true;
-    try {
-      while (this.#changed.size > 0 && this.#ids) {
-        const queried = new Map([...this.#changed].slice(0, CHANGED_PER_QUERY));
-        const found = await this.#repository.membershipOf(this.id, [...queried.keys()]);
-        for (const member of found) {
-          // it has changed again since the query began
-          if (this.#changed.get(member.id) !== queried.get(member.id)) continue;
-          this.#changed.delete(member.id);
-          if (this.#ids) apply(this.#ids, member);
-        }
-      }
-    } finally {
-      this.#isLookingUp = false;
+    if (this.#queried.size > 0 || !this.#ids) return;
+    while (this.#changed.size > 0) {
+      const ids = [...this.#changed].slice(0, CHANGED_PER_QUERY);
+      this.#queried = new Set(ids);
+      for (const id of ids) this.#changed.delete(id);
+      // those that change again meanwhile are looked up again
+      for (const member of await this.#repository.membershipOf(this.id, ids))
+        if (this.#ids) apply(this.#ids, member);
     }
+    this.#queried = new Set();
   }
 }
 

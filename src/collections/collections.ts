@@ -32,8 +32,6 @@ interface CollectionsOptions {
 export class Collections {
   readonly #options: CollectionsOptions;
   readonly #cached = new Map<string, CollectionMembers>();
-  /** collections that cannot be held at present, and the time of the next attempt */
-  readonly #retryAtMs = new Map<string, number>();
   /** ends when all that wait are loaded, one after the other */
   #loading = Promise.resolve();
   /** for hotels of collections whose members were not known, since the start of the worker */
@@ -47,7 +45,7 @@ export class Collections {
   members(collection: string, nowMs = monotonicMs()): CollectionMembers | undefined {
     if (!this.#options.freshness.mayServeMembers(nowMs)) return undefined;
     const held = this.#cached.get(collection);
-    if (!held || held.isDropped) {
+    if (!held || (held.isDropped && nowMs >= held.retryAtMs)) {
       this.#begin(collection, nowMs);
       return undefined;
     }
@@ -97,9 +95,8 @@ export class Collections {
   changed(collection: string, ids: readonly string[] | null): void {
     const held = this.#cached.get(collection);
     if (!held) return;
-    if (ids === null) this.#drop(held);
-    else held.changed(ids).catch(() => this.#drop(held));
-    if (held.isDropped) this.#drop(held);
+    if (ids === null) held.drop();
+    else held.changed(ids).catch(() => held.drop());
   }
 
   /** Applies changes of hotels. */
@@ -108,27 +105,16 @@ export class Collections {
     // thousands of collections may be held: each id is hashed once, and all are looked up in one collection after the other
     const hashes = new Uint32Array(2 * changed.ids.length);
     for (const [i, id] of changed.ids.entries()) if (hashKey(numberOf('id'), id)) hashes.set(hash, 2 * i);
-    for (const held of this.#cached.values()) {
-      held.hotelsChanged(changed, hashes);
-      if (held.isDropped) this.#drop(held);
-    }
+    for (const held of this.#cached.values()) held.hotelsChanged(changed, hashes);
   }
 
   /** Drops all members, because any may have changed. */
   forget(): void {
     for (const held of this.#cached.values()) held.drop();
     this.#cached.clear();
-    this.#retryAtMs.clear();
-  }
-
-  #drop(held: CollectionMembers): void {
-    held.drop();
-    if (this.#cached.get(held.id) === held) this.#cached.delete(held.id);
   }
 
   #begin(collection: string, nowMs: number): void {
-    if (nowMs < (this.#retryAtMs.get(collection) ?? 0)) return;
-    this.#retryAtMs.delete(collection);
     const held = new CollectionMembers(collection, this.#options.repository, nowMs);
     this.#cached.set(collection, held);
     this.#loading = this.#loading.then(() => this.#load(held));
@@ -138,8 +124,8 @@ export class Collections {
     if (held.isDropped) return;
     const isHeld = await held.load((bytes) => this.#makeRoom(bytes, held)).catch(() => false);
     if (held.isDropped || isHeld) return;
-    this.#drop(held);
-    this.#retryAtMs.set(held.id, monotonicMs() + LOAD_AGAIN_MS);
+    held.drop();
+    held.retryAtMs = monotonicMs() + LOAD_AGAIN_MS;
   }
 
   /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
@@ -153,7 +139,8 @@ export class Collections {
     for (const held of others.sort((a, b) => a.usedAtMs - b.usedAtMs)) {
       if (usedBytes <= maxBytes) break;
       usedBytes -= held.bytes + OVERHEAD_BYTES;
-      this.#drop(held);
+      held.drop();
+      this.#cached.delete(held.id);
     }
     return true;
   }

@@ -28,10 +28,6 @@ export class IdSet {
     return BYTES_PER_SLOT * slotsFor(expected);
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
   get bytes(): number {
     return this.#words.byteLength;
   }
