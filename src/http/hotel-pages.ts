@@ -63,7 +63,6 @@ export function hotelPages(
       sizes.note(pagesOf(exchange.owner), exchange.hotels, body.length);
       exchange.ok(body, tag, headers, compressedPages);
     };
-    if (keys.length === 0) return ok(EMPTY_ARRAY, listTagOf([]));
     if (lookup?.hits === keys.length) {
       exchange.hotels = lookup.hits;
       return ok(lookup.output, listTagOf(lookup.joinedTags(view)));
@@ -92,58 +91,39 @@ export function hotelPages(
     if (!access.authorize(exchange, query.isFiltered)) return;
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    const answer = (
-      namespace: Namespace,
-      count: number,
-      keysOf: () => readonly string[] | undefined,
-      headers?: () => string,
-      mayBeGone?: ReadAgain,
-    ) =>
-      answerPage(exchange, count, (mayLoad) => {
-        const keys = keysOf();
-        if (!keys) return mayLoad ? readAgain([]) : NEEDS_LOAD;
-        return send(exchange, namespace, keys, mayLoad, headers, mayBeGone);
-      });
-    if (registryId !== undefined) return answer('registry', 1, () => (offset > 0 ? [] : [registryId]));
-    const collectionNow = () => exchange.principal!.collection;
+    if (registryId !== undefined)
+      return answerPage(exchange, 1, (mayLoad) =>
+        send(exchange, 'registry', offset > 0 ? [] : [registryId], mayLoad),
+      );
     const listNow = () => {
-      const collection = collectionNow();
+      const { collection } = exchange.principal!;
       return collection === null ? pageIndex : collections.listOf(collection);
     };
-    const cached = () => listNow().cachedPage(offset, limit);
+    const linksTo = (page: Page) => () => linkHeader(address, limit, offset, page);
     // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
     const readAgain = async (gone: string[]) => {
       const list = listNow();
       for (const id of gone) list.moved(id);
       const page = await list.page(offset, limit, exchange.owner);
-      await send(exchange, 'id', page.ids, true, () => linkHeader(address, limit, offset, page));
+      await send(exchange, 'id', page.ids, true, linksTo(page));
     };
-    const answerWith = (page: Page, collection: string | null) => {
+    const answerWith = (found: Page, collection: string | null) => {
       const readAtMs = monotonicMs();
-      // when its turn comes, members may have left, or the key may have another collection
-      let current = page;
-      const idsNow = () => {
-        if (collectionNow() !== collection) return undefined;
+      answerPage(exchange, found.ids.length, (mayLoad) => {
         const ageMs = monotonicMs() - readAtMs;
-        const known = ageMs > AT_ONCE_MS ? cached() : current;
-        if (!known && collection !== null && ageMs > MAX_PAGE_AGE_MS) return undefined;
-        current = known ?? current;
-        return current.ids;
-      };
-      return answer(
-        'id',
-        page.ids.length,
-        idsNow,
-        () => linkHeader(address, limit, offset, current),
-        readAgain,
-      );
+        let page = ageMs > AT_ONCE_MS ? listNow().cachedPage(offset, limit) : found;
+        // without a list in memory, members may have left while the page waited
+        if (collection === null || ageMs <= MAX_PAGE_AGE_MS) page ??= found;
+        if (page && exchange.principal!.collection === collection)
+          return send(exchange, 'id', page.ids, mayLoad, linksTo(page), readAgain);
+        return mayLoad ? readAgain([]) : NEEDS_LOAD;
+      });
     };
-    const collection = collectionNow();
-    const page = cached();
+    const { collection } = exchange.principal!;
+    const list = listNow();
+    const page = list.cachedPage(offset, limit);
     if (page) return answerWith(page, collection);
-    return listNow()
-      .page(offset, limit, exchange.owner)
-      .then((found) => answerWith(found, collection));
+    return list.page(offset, limit, exchange.owner).then((found) => answerWith(found, collection));
   };
 }
 
