@@ -1,4 +1,3 @@
-import { encodeAbsence } from '../hotels/encode.ts';
 import {
   BODY_LENGTH_AT,
   HEADER_BYTES,
@@ -46,9 +45,7 @@ function storedAt(name: string): Buffer | null {
   const kind = random(24);
   const { bytes, id } = hotels[Number(name.slice(2).replace(/\D/, ''))] ?? oneOf(hotels);
   if (kind === 0) return null;
-  if (kind === 1) return encodeAbsence(oneOf(['id', 'channel']), name.slice(2), oneOf([1, Number.NaN]));
-  if (kind === 2)
-    return Buffer.alloc(oneOf(random(9) ? [0, 1, 1_021] : [131_073, 600_000]), oneOf(['>', 'H']));
+  if (kind < 3) return Buffer.alloc(oneOf(random(9) ? [0, 1, 1_021] : [131_073, 600_000]), oneOf(['>', 'H']));
   if (!name.startsWith('h:')) return Buffer.from(`>${kind === 3 ? random(1_000) + LONG : id}`);
   if (kind < 20) return bytes;
   const forged = Buffer.from(bytes);

@@ -84,7 +84,7 @@ export class HotelLoader {
 
   /**
    * Loads the hotels of these keys that are in the collection (null: of all hotels) by a query of its own. Filling
-   * Redis with hits and absences goes on in the background. What is not in a collection is no absence. Throws `Unavailable`.
+   * Redis goes on in the background; a reader compares the labels of what it holds. Throws `Unavailable`.
    */
   async query(
     namespace: Namespace,
@@ -92,7 +92,7 @@ export class HotelLoader {
     owner: string,
     collection: string | null,
   ): Promise<Load> {
-    const { repository, count } = this.#options;
+    const { repository, redisCache, count } = this.#options;
     const beganMs = monotonicMs();
     const { entries, label, isOfHistory } = await repository.load(namespace, keys, owner, collection);
     const byKey = new Map<string, Entry>();
@@ -104,18 +104,12 @@ export class HotelLoader {
     count('postgres', 'hit', entries.length);
     count('postgres', 'absent', keys.length - entries.length);
     const load = { label, isOfHistory, byKey, beganMs };
+    const fill = () => {
+      if (isOfHistory()) void redisCache?.fill(entries);
+    };
     // after the responses are sent: filling takes as long as all the rest
-    onIteration(() => this.#fillRedis(namespace, collection === null ? keys : [], load));
+    if (entries.length > 0) onIteration(fill);
     return load;
-  }
-
-  /** Stores what was read. Values in Redis are not compared here: a reader compares the label. */
-  #fillRedis(namespace: Namespace, keys: readonly string[], { byKey, label, isOfHistory }: Load): void {
-    const { redisCache } = this.#options;
-    if (!redisCache || !isOfHistory()) return;
-    const absent = keys.filter((key) => !byKey.has(key));
-    if (byKey.size > 0) void redisCache.fill([...byKey.values()]);
-    if (absent.length > 0) void redisCache.rememberAbsent(namespace, absent, label);
   }
 }
 

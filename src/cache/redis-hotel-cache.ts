@@ -1,8 +1,6 @@
-import { encodeAbsence } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { KEY_PREFIX, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
-import { MAX_ABSENCE_MS } from '../log/freshness.ts';
 import type { RedisCacheOptions, RedisStore, TimedValue } from '../redis/store.ts';
 
 /** Prefix of a pointer; the hotel's id follows. */
@@ -10,9 +8,9 @@ const POINTER_PREFIX = '>';
 
 /**
  * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
- * `<prefix>:c:…` and `<prefix>:r:…`. An absence, an entry without a body, is in place of the entry or the pointer. Values are
- * set after a load and are never removed. Entries and absences carry labels, by which a reader decides whether to use them. A
- * pointer needs none: the entry contains the ids that the hotel has.
+ * `<prefix>:c:…` and `<prefix>:r:…`. Values are set after a
+ * load and are never removed. Entries carry labels, by which a reader decides whether to use them. A pointer needs none: the entry
+ * contains the ids that the hotel has. That no hotel has a key is not stored here: any client could fill Redis with such keys.
  */
 export class RedisHotelCache {
   readonly #redis: RedisStore;
@@ -45,13 +43,5 @@ export class RedisHotelCache {
       if (registryId !== null) values.push([this.prefixOf('registry') + registryId, pointer, ttlMs]);
     }
     await this.#redis.setMany(values);
-  }
-
-  /** Stores for a short time that no hotel had these keys when they were read at `label`. */
-  async rememberAbsent(namespace: Namespace, keys: string[], label: number): Promise<void> {
-    const start = this.prefixOf(namespace);
-    await this.#redis.setMany(
-      keys.map((key) => [start + key, encodeAbsence(namespace, key, label), lifetimeMs(MAX_ABSENCE_MS)]),
-    );
   }
 }

@@ -4,7 +4,6 @@ import { BUDGET_MS, type EventLoop, workOf } from '../lib/event-loop.ts';
 import { Entry } from './entry.ts';
 import * as layout from './entry-layout.ts';
 import { Hotel } from './hotel.ts';
-import { type Namespace, numberOf } from './namespace.ts';
 import type { HotelRow } from './row.ts';
 
 const FIELDS = Object.keys(Hotel.properties);
@@ -47,7 +46,11 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
     other = `${!isCertified}${hidden.url}${hidden.tags}`;
   }
   const behind = Buffer.from(other);
-  const bytes = allocate(label, [row.id, row.channel_id, row.registry_id], [body, behind]);
+  const keys = [row.id, row.channel_id, row.registry_id].map((key) => Buffer.from(key ?? ''));
+  const bytes = Buffer.concat([Buffer.alloc(layout.HEADER_BYTES), ...keys, body, behind]);
+  keys.forEach(({ length }, i) => void bytes.writeUInt16LE(length, layout.KEY_LENGTHS_AT + 2 * i));
+  bytes.writeUInt32LE(MAGIC, layout.MAGIC_AT);
+  bytes.writeDoubleLE(label, layout.LABEL_AT);
   bytes.writeUInt32LE(body.length, layout.BODY_LENGTH_AT);
   bytes.writeUInt32LE(body.length - registryId.length, layout.SHARED_LENGTH_AT);
   bytes.writeDoubleLE(fromMs, layout.CERTIFIED_FROM_AT);
@@ -90,23 +93,6 @@ export async function encodeInTurns<Row>(
   // Rows hold a place at PostgreSQL, or of a load, until they are encoded: they do not wait behind the owner's other work. A turn
   // weighs as much as the last one.
   while (at < rows.length) await eventLoop.run(`rows of ${owner}`, workOf(bytes), encodeNext);
-}
-
-/** Returns the entry that states that no hotel had this key when it was read at `label`. It has this key alone, and no body. */
-export function encodeAbsence(namespace: Namespace, key: string, label: number): Buffer {
-  const keys: (string | null)[] = [null, null, null];
-  keys[numberOf(namespace)] = key;
-  return allocate(label, keys, []);
-}
-
-/** Returns the bytes of an entry with its label, its keys and these parts. */
-function allocate(label: number, keys: readonly (string | null)[], parts: readonly Buffer[]): Buffer {
-  const texts = keys.map((key) => Buffer.from(key ?? ''));
-  const bytes = Buffer.concat([Buffer.alloc(layout.HEADER_BYTES), ...texts, ...parts]);
-  bytes.writeUInt32LE(MAGIC, layout.MAGIC_AT);
-  bytes.writeDoubleLE(label, layout.LABEL_AT);
-  texts.forEach(({ length }, i) => void bytes.writeUInt16LE(length, layout.KEY_LENGTHS_AT + 2 * i));
-  return bytes;
 }
 
 /** Nine bytes are twelve characters. Two bodies of one hotel share a tag with a probability of 2^-72. */

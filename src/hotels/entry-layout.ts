@@ -1,7 +1,6 @@
 /**
  * Layout of an entry: a hotel in the caches, as the final JSON of the response behind a fixed header. Redis and the local
- * cache hold the same bytes. An entry without a body states that a hotel is absent. Numbers are little endian. TypeScript and
- * AssemblyScript share this file.
+ * cache hold the same bytes. Numbers are little endian. TypeScript and AssemblyScript share this file.
  *
  * `registry_id` is the last field of the body, so the narrow view is the shared part and `null}`. `certified` and
  * `certification_url` change at two midnights. The entry of a hotel with such dates also holds their other values: the program

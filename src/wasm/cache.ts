@@ -27,14 +27,7 @@ export interface CacheWasm extends Readonly<Record<Numbers | Places | PlacesOfRe
   clear(): void;
   writtenBytes(): number;
   requestPointers(misses: number, namespace: number, prefixLength: number): number;
-  requestEntries(
-    count: number,
-    length: number,
-    namespace: number,
-    prefixLength: number,
-    nowMs: number,
-    maxAbsenceMs: number,
-  ): number;
+  requestEntries(count: number, length: number, namespace: number, prefixLength: number): number;
   takeEntries(
     count: number,
     namespace: number,
@@ -43,7 +36,6 @@ export interface CacheWasm extends Readonly<Record<Numbers | Places | PlacesOfRe
     hitsLength: number,
     nowMs: number,
     maxAgeMs: number,
-    maxAbsenceMs: number,
   ): void;
   hash(namespace: number, length: number): void;
 }

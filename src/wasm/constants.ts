@@ -10,10 +10,9 @@ export const MAX_ENTRY_BYTES = 0x20000;
 export const MAX_RESPONSE_BYTES = 0x800000;
 /** Length of a record's header, before its entry: assembly/arena/record.ts. */
 export const RECORD_HEADER_BYTES = 32;
-/** Length of a record of a table of keys, and marks in it: assembly/redis-batch/pending-keys.ts. */
+/** Length of a record of a table of keys, and the mark of one without an id: assembly/redis-batch/pending-keys.ts. */
 export const PENDING_BYTES = 20;
 export const GAP = 0x7fffffff;
-export const NO_HOTEL = 0x7ffffffe;
 /** Ref of an element that adds no body to the response: absent, or a repetition. That of a miss is 0. */
 export const NO_BODY = 1;
 /** Number of buckets of the window (log/window.ts). */

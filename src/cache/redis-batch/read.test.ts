@@ -1,13 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { encodeAbsence } from '../../hotels/encode.ts';
 import { type Entry, NARROW_END_BYTES } from '../../hotels/entry.ts';
 import {
-  BODY_LENGTH_AT,
   FULL_TAG_AT,
   HEADER_BYTES,
   KEY_LENGTHS_AT,
   LABEL_AT,
-  MAGIC_AT,
   NARROW_TAG_AT,
   OTHER_LENGTH_AT,
   SHOWN_AT,
@@ -16,7 +13,6 @@ import {
 import { FORGERIES, forged } from '../../hotels/forged.fixture.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import type { HotelRow } from '../../hotels/row.ts';
-import { MAX_ABSENCE_MS } from '../../log/freshness.ts';
 import { hotel as hotelOf } from '../arena/arena.fixture.ts';
 import { openRedisBatch, TTL_MS } from './redis-batch.fixture.ts';
 
@@ -62,16 +58,11 @@ describe('hotels in Redis', () => {
     expect(found).toEqual([undefined, expect.anything(), undefined]);
   });
 
-  it('live as long as their pointers, for half of the maximum to all of it, and absences for a short time', async () => {
+  it('live as long as their pointers, for half of the maximum to all of it', async () => {
     const [ofEntry, ...ofPointers] = redis.store.lifetimesMs.values();
     expect(ofPointers).toEqual([ofEntry, ofEntry]);
     expect(ofEntry).toBeGreaterThanOrEqual(TTL_MS / 2);
     expect(ofEntry).toBeLessThanOrEqual(TTL_MS);
-    redis.store.lifetimesMs.clear();
-    await redis.cache.rememberAbsent('channel', ['C'], 5);
-    await redis.cache.rememberAbsent('id', ['h'], 5);
-    const ofAbsences = [...redis.store.lifetimesMs.values()];
-    expect(ofAbsences.map((ttlMs) => ttlMs <= MAX_ABSENCE_MS)).toEqual([true, true]);
   });
 });
 
@@ -89,46 +80,6 @@ it('what Redis returned is kept in place of what the local cache holds, also whi
   // by a key of which an absence is held
   await read('registry', ['8']);
   expect(label('other')).toBe(5);
-});
-
-describe('absences in Redis', () => {
-  it('are used unless a newer change of their key is known', async () => {
-    for (const [namespace, key] of KEYS) await redis.cache.rememberAbsent(namespace, [key], 5);
-    expect(await readAll()).toEqual([null, null, null]);
-    expect(redis.counted).toMatchObject({ hit: 0, absent: 3, miss: 0 });
-    redis.window.raise('channel', 'C', 6);
-    expect(await readAll()).toEqual([null, undefined, null]);
-    redis.window.raiseFloor(6);
-    expect(await readAll()).toEqual([undefined, undefined, undefined]);
-  });
-
-  it('of a removed hotel, to which a pointer still leads, are misses and no invalid values', async () => {
-    await redis.cache.fill([hotel(5)]);
-    await redis.cache.rememberAbsent('id', ['h'], 6);
-    expect(await readAll()).toEqual([null, undefined, undefined]);
-    expect(redis.counted.invalid).toBe(0);
-  });
-
-  it('of another key, of another length or of none are ignored', async () => {
-    const value = encodeAbsence('channel', 'C', 7);
-    const wrong = [MAGIC_AT, BODY_LENGTH_AT, KEY_LENGTHS_AT + 2, HEADER_BYTES].flatMap((at) => {
-      const changed = Buffer.from(value);
-      changed[at]! ^= 1;
-      return [changed];
-    });
-    const others = [
-      encodeAbsence('channel', 'D', 7),
-      encodeAbsence('registry', 'C', 7),
-      encodeAbsence('id', 'C', 7),
-      hotel(7).bytes,
-      value.subarray(0, -1),
-      Buffer.concat([value, Buffer.from('0')]),
-    ];
-    for (const stored of [...wrong, ...others, value]) {
-      redis.store.stored.set('p:c:C', stored);
-      expect(await redis.read('channel', ['C'])).toEqual([stored === value ? null : undefined]);
-    }
-  });
 });
 
 const TEXTS = ['', 'corrupt', '-', '>', 'HED5', '{"id":"h"}', 'x'.repeat(HEADER_BYTES - 1)];

@@ -1,8 +1,6 @@
 import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY, type PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
-import { monotonicMs } from '../../lib/clock.ts';
-import { MAX_ABSENCE_MS } from '../../log/freshness.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import type { BatchLookup } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
@@ -34,7 +32,7 @@ interface RedisBatchOptions {
  * the MGET of entries, and these into the response, without an object for each hotel. A miss, an outdated pointer, a
  * corrupt or outdated value stays a gap, which the caller fills.
  *
- * Entries and absences are compared with the window (log/window.ts) and stored in the local cache in one synchronous step,
+ * Entries are compared with the window (log/window.ts) and stored in the local cache in one synchronous step,
  * so no change is applied in between; a later change drops them there.
  */
 export class RedisBatchReader {
@@ -69,7 +67,7 @@ export class RedisBatchReader {
     return this.#readHotels(this.#requestPointers(namespace, misses, hits), view, done, isOver);
   }
 
-  /** Adds to `found` the hotels in Redis, null for absent keys. */
+  /** Adds to `found` the hotels in Redis. */
   async read(namespace: Namespace, keys: readonly string[], found: Map<string, Found>): Promise<void> {
     const parts: Promise<void>[] = [];
     for (let start = 0; start < keys.length; start += KEYS_AT_ONCE)
@@ -127,18 +125,16 @@ export class RedisBatchReader {
       else await this.#send(command, named, take);
       this.#memory.pool.release(pointed.table);
     }
-    // without a reply with entries, absences are not used either
     if (!finished) finish(nothing(pending));
     for (const buffer of [pending.table, pending.known]) this.#memory.pool.release(buffer);
     return finished;
   }
 
-  #count({ pending, hits, absent, invalid, isFull }: BatchResult): void {
+  #count({ pending, hits, invalid, isFull }: BatchResult): void {
     const { count } = this.#options;
     count('redis', 'hit', hits);
-    count('redis', 'absent', absent);
     // otherwise they are read again, and counted then
-    if (!isFull) count('redis', 'miss', pending.count - hits - absent);
+    if (!isFull) count('redis', 'miss', pending.count - hits);
     this.#countInvalid(invalid);
   }
 
@@ -158,11 +154,7 @@ export class RedisBatchReader {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
-    const { local, isCurrent } = this.#options;
-    const named = wasm.requestEntries(
-      ...([count, table.length, numberOf(namespace), prefixLength, monotonicMs()] as const),
-      local.isEnabled && isCurrent() ? MAX_ABSENCE_MS : 0,
-    );
+    const named = wasm.requestEntries(count, table.length, numberOf(namespace), prefixLength);
     this.#countInvalid(this.#memory.result(2));
     const pointed = new PendingKeys(namespace, count, this.#memory.takePending(), known);
     return { pointed, named, command: this.#memory.takeCommand() };

@@ -2,9 +2,9 @@ import { Entry, type Found, type View } from '../../hotels/entry.ts';
 import { PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { monotonicMs, wallMs } from '../../lib/clock.ts';
-import { MAX_ABSENCE_MS, MAX_AGE_MS } from '../../log/freshness.ts';
+import { MAX_AGE_MS } from '../../log/freshness.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
-import { GAP, NO_HOTEL, PENDING_BYTES } from '../../wasm/constants.ts';
+import { GAP, PENDING_BYTES } from '../../wasm/constants.ts';
 import type { LocalCache } from '../local-cache.ts';
 import { type CacheMemory, MAX_OUTPUT_BYTES } from '../memory.ts';
 
@@ -43,16 +43,14 @@ export class PendingKeys {
     return new PartialResponse(Buffer.from(this.known), keys, places, isLarge);
   }
 
-  /** Adds the entries that Redis has resolved, and null for absences, by key. */
+  /** Adds the entries that Redis has, by key. */
   addEntriesTo(found: Map<string, Found>): void {
     const source = Buffer.from(this.known);
     for (let i = 0; this.#isResolved && i < this.count; i++) {
-      const state = this.#word(i, 12);
-      if (state === GAP) continue;
+      if (this.#word(i, 12) === GAP) continue;
       const start = this.#word(i, 16);
       // of its own bytes alone: the source has the hotels of other requests too
-      const entry = state === NO_HOTEL ? null : new Entry(source.subarray(start, start + this.#word(i, 8)));
-      found.set(this.#key(i), entry);
+      found.set(this.#key(i), new Entry(source.subarray(start, start + this.#word(i, 8))));
     }
   }
 
@@ -73,7 +71,6 @@ export interface BatchResult {
   /** the table, with the response or the entries */
   pending: PendingKeys;
   hits: number;
-  absent: number;
   /** values that are no entries */
   invalid: number;
   /** true if entries in Redis are left out, because the response has no room */
@@ -82,7 +79,7 @@ export interface BatchResult {
 
 /** Returns the result of a batch that Redis has not resolved beyond this table. */
 export function nothing(pending: PendingKeys): BatchResult {
-  return { response: undefined, pending, hits: 0, absent: 0, invalid: 0, isFull: false };
+  return { response: undefined, pending, hits: 0, invalid: 0, isFull: false };
 }
 
 /**
@@ -128,14 +125,14 @@ export function takeEntries(
     ...([count, numberOf(namespace), NUMBERS[wanted], wallMs()] as const),
     known.length,
     local.isEnabled && mayStore ? monotonicMs() : -1,
-    ...([MAX_AGE_MS, MAX_ABSENCE_MS] as const),
+    MAX_AGE_MS,
   );
-  const [length, gaps, hits, absent, invalid, isFull] = [0, 1, 2, 3, 4, 5].map((i) => memory.result(i));
+  const [length, gaps, hits, invalid, isFull] = [0, 1, 2, 3, 4].map((i) => memory.result(i));
   const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);
   const marked = bytes.subarray(wasm.SCRATCH.value, wasm.SCRATCH.value + table.length);
   return {
     response: gaps === 0 && wanted !== 'entries' ? output : undefined,
     pending: new PendingKeys(namespace, count, marked, output, true),
-    ...{ hits: hits!, absent: absent!, invalid: invalid!, isFull: isFull !== 0 },
+    ...{ hits: hits!, invalid: invalid!, isFull: isFull !== 0 },
   };
 }

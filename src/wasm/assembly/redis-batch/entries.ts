@@ -1,17 +1,25 @@
 /** Last step of a batch: from the reply with its entries to its response. */
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
-import { GAP, MAX_ENTRY_BYTES, NO_HOTEL } from '../../constants';
+import { GAP, MAX_ENTRY_BYTES } from '../../constants';
 import { bodyOf, hasKey, isValid, showAt } from '../arena/entry';
 import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/index';
 import { COMMA, closeArray, endBody, MAX_END_BYTES } from '../arena/lookup';
 import { putEntry } from '../arena/store';
 import { hashOf, spread } from '../hash';
-import { outputStart, PLACES, REPLY, RESPONSE, RESPONSE_BYTES, RESULT } from '../layout';
+import {
+  outputStart,
+  PLACES,
+  REPLY,
+  RESPONSE,
+  RESPONSE_BYTES,
+  RESULT,
+  WINDOW,
+  WINDOW_BUCKETS,
+} from '../layout';
 import { pendingAt } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { isAbsence, isOutdated, keepAbsence } from './values';
 
 /**
  * While the local cache is full, one of this number of entries is stored. Most entries of a large data set are evicted before
@@ -23,6 +31,11 @@ const STORED_ONE_OF: u32 = 32;
 /** What becomes of an entry: a body of the response, or the entry itself. */
 const FULL: u32 = 1;
 const ENTRIES: u32 = 2;
+
+/**
+ * The window of src/log/window.ts has the position of the newest known change by hash bucket, then the floor, all as f64.
+ */
+const FLOOR: usize = WINDOW + <usize>WINDOW_BUCKETS * 8;
 
 let namespace: u32 = 0;
 let view: u32 = 0;
@@ -36,19 +49,17 @@ let hitsTaken: u32 = 0;
 let isOutputFull: bool = false;
 let gaps: u32 = 0;
 let hits: u32 = 0;
-let absent: u32 = 0;
 let invalid: u32 = 0;
 /** entries since the last that was stored */
 let passed: u32 = 0;
 /** time at which entries are stored, negative: none is; for how long at most */
 let storedAtMs: f64 = -1;
 let maxAgeMs: f64 = 0;
-let maxAbsenceMs: f64 = 0;
 
 /**
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the array of
  * local hits, `ofHits` bytes, is in the output. `ofView`: narrow, FULL or ENTRIES. The local cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
- * the response's length, its gaps, hits, absent keys, invalid values, and 1 if it is full and Redis may hold more.
+ * the response's length, its gaps, hits, invalid values, and 1 if it is full and Redis may hold more.
  * The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(
@@ -59,7 +70,6 @@ export function takeEntries(
   ofHits: u32,
   nowMs: f64,
   ofMaxAgeMs: f64,
-  ofMaxAbsenceMs: f64,
 ): void {
   namespace = ofNamespace;
   view = ofView;
@@ -72,17 +82,16 @@ export function takeEntries(
   isOutputFull = false;
   storedAtMs = nowMs;
   maxAgeMs = ofMaxAgeMs;
-  maxAbsenceMs = ofMaxAbsenceMs;
   gaps = 0;
   hits = 0;
-  absent = 0;
   invalid = 0;
   let place = PLACES;
   for (let i: u32 = 0; i < count; i++) {
     pending = pendingAt(i);
-    if (pending.idLength === GAP) addGap();
-    else if (pending.idLength === NO_HOTEL) absent++;
-    if (!pending.hasId) continue;
+    if (!pending.hasId) {
+      addGap();
+      continue;
+    }
     const length = load<i32>(place, 4);
     // the rest of a reply may be many times as long as the output
     if (isOutputFull) addGap();
@@ -93,9 +102,8 @@ export function takeEntries(
   store<u32>(RESULT, view === ENTRIES ? <u32>(output - RESPONSE) : closeArray(RESPONSE, output));
   store<u32>(RESULT, gaps, 4);
   store<u32>(RESULT, hits, 8);
-  store<u32>(RESULT, absent, 12);
-  store<u32>(RESULT, invalid, 16);
-  store<u32>(RESULT, <u32>isOutputFull, 20);
+  store<u32>(RESULT, invalid, 12);
+  store<u32>(RESULT, <u32>isOutputFull, 16);
 }
 
 /** Adds the local hits before this place to the response. */
@@ -122,27 +130,27 @@ function reject(): void {
   forgetId(hashOf(namespace, pending.keyAt, pending.keyLength));
 }
 
-/** Takes a value as the entry or the absence of the present record. Returns false if it is not usable or space is short. */
+/** Takes a value as the entry of the present record. Returns false if it is not usable or space is short. */
 function take(entry: usize, length: u32): bool {
   const id = pending.idAt;
   const idLength = pending.idLength;
-  if (isAbsence(entry, length, 0, id, idLength)) {
-    // else the pointer is outdated
-    if (namespace !== 0 || isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
-    if (storedAtMs >= 0) keepAbsence(0, id, idLength, storedAtMs, maxAbsenceMs);
-    pending.idLength = NO_HOTEL;
-    absent++;
-    return true;
-  }
   if (!isValid(entry, length) || !hasKey(entry, 0, id, idLength)) {
     invalid++;
     return false;
   }
   if (!hasKey(entry, namespace, pending.keyAt, pending.keyLength)) return false;
-  if (isOutdated(0, id, idLength, load<f64>(entry, LABEL_AT))) return false;
+  if (isOutdated(id, idLength, load<f64>(entry, LABEL_AT))) return false;
   showAt(entry, length, nowWallMs);
   if (storedAtMs >= 0) storeLocally(entry, length);
   return add(entry, length);
+}
+
+/** Returns true if a change of this id after the position `label` is known, or may exist, or if `label` is no number. */
+function isOutdated(id: usize, length: u32, label: f64): bool {
+  // the newest known change of this id, or of another key in its bucket
+  const bucket = <u32>hashOf(0, id, length) & (WINDOW_BUCKETS - 1);
+  const newest = load<f64>(WINDOW + ((<usize>bucket) << 3));
+  return !(label >= load<f64>(FLOOR) && label >= newest);
 }
 
 /** Stores an entry in the local cache, or a sample; of ENTRIES, which are few, also each whose key is held, at any age. */

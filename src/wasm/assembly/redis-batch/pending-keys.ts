@@ -2,7 +2,7 @@
  * Table of a batch at SCRATCH: records, followed by the texts. Offsets count from the table, because it is copied while a reply
  * is awaited.
  */
-import { NO_HOTEL } from '../../constants';
+import { GAP } from '../../constants';
 import { SCRATCH } from '../layout';
 
 @unmanaged
@@ -10,7 +10,7 @@ export class PendingKey {
   /** offset and length of the key */
   private key: u32;
   keyLength: u32;
-  /** offset and length of the id, or GAP or NO_HOTEL */
+  /** offset and length of the id, or GAP */
   private id: u32;
   idLength: u32;
   /**
@@ -35,9 +35,9 @@ export class PendingKey {
     this.id = <u32>(address - SCRATCH);
   }
 
-  /** true if it leads to an id: all lengths are smaller than the marks */
+  /** true if it leads to an id */
   get hasId(): bool {
-    return this.idLength < <u32>NO_HOTEL;
+    return this.idLength !== <u32>GAP;
   }
 
   set entryLength(length: u32) {

@@ -3,8 +3,7 @@
  * RESP2 (redis.io/docs/latest/develop/reference/protocol-spec).
  */
 
-import { LABEL_AT } from '../../../hotels/entry-layout';
-import { GAP, NO_HOTEL, PENDING_BYTES } from '../../constants';
+import { GAP, PENDING_BYTES } from '../../constants';
 import { isSame, MAX_KEY_BYTES } from '../arena/entry';
 import { GAP_BYTES } from '../arena/lookup';
 import { hashOf } from '../hash';
@@ -23,7 +22,6 @@ import {
 } from '../layout';
 import { pendingAt } from './pending-keys';
 import { copyId, prefetch, rememberId } from './pointer-cache';
-import { isAbsence, isOutdated, keepAbsence } from './values';
 
 /** Number of the namespace of hotels' own ids, which need no pointers. */
 const ID: u32 = 0;
@@ -116,18 +114,10 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
 
 /**
  * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of all ids. Absences were just compared with the window. They are stored in the local cache until
- * `maxAbsenceMs` after `nowMs`, or half of that; with 0 they are not. Returns the number of entries. RESULT: length of the
- * command, length of the table, number of invalid values.
+ * and writes the MGET of the entries of all ids. Returns the number of entries. RESULT: length of the command, length of the
+ * table, number of invalid values.
  */
-export function requestEntries(
-  count: u32,
-  length: u32,
-  namespace: u32,
-  prefixLength: u32,
-  nowMs: f64,
-  maxAbsenceMs: f64,
-): u32 {
+export function requestEntries(count: u32, length: u32, namespace: u32, prefixLength: u32): u32 {
   let place = SCRATCH + length;
   let named: u32 = 0;
   let invalid: u32 = 0;
@@ -139,14 +129,6 @@ export function requestEntries(
       const valueLength = load<i32>(at, 4);
       at += 8;
       if (valueLength < 0) continue;
-      const key = pending.keyAt;
-      const keyLength = pending.keyLength;
-      if (isAbsence(value, valueLength, namespace, key, keyLength)) {
-        if (isOutdated(namespace, key, keyLength, load<f64>(value, LABEL_AT))) continue;
-        pending.idLength = NO_HOTEL;
-        if (maxAbsenceMs > 0) keepAbsence(namespace, key, keyLength, nowMs, maxAbsenceMs);
-        continue;
-      }
       const idLength: u32 = valueLength - 1;
       if (valueLength < 2 || load<u8>(value) !== POINTER_MARK || idLength > MAX_KEY_BYTES) {
         invalid++;
@@ -155,7 +137,7 @@ export function requestEntries(
       pending.idAt = place;
       pending.idLength = idLength;
       memory.copy(place, value + 1, idLength);
-      rememberId(hashOf(namespace, key, keyLength), value + 1, idLength);
+      rememberId(hashOf(namespace, pending.keyAt, pending.keyLength), value + 1, idLength);
       place += idLength;
     }
     named++;
