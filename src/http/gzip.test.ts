@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { Draw } from '../cli/seed/draw.ts';
+import { drawFrom } from '../cli/seed/draw.ts';
 import { hotelAt } from '../cli/seed/hotel.ts';
 import { forAll } from '../lib/for-all.fixture.ts';
 import { gzip } from './compression.ts';
@@ -18,13 +18,13 @@ const segment = fc.record({
   distance: fc.integer({ min: 1, max: 70_000 }),
 });
 const body = fc.tuple(fc.array(segment, { maxLength: 30 }), fc.nat()).map(([segments, seed]) => {
-  const draw = new Draw(seed, 0);
+  const below = drawFrom(seed, 0);
   const bytes: number[] = [];
   for (const { kind, length, letters, distance } of segments) {
     for (let i = 0; i < length; i++) {
       if (kind === 'run') bytes.push(letters);
-      else if (kind === 'noise') bytes.push(draw.below(256));
-      else if (kind === 'letters') bytes.push(97 + draw.below(letters));
+      else if (kind === 'noise') bytes.push(below(256));
+      else if (kind === 'letters') bytes.push(97 + below(letters));
       else bytes.push(bytes[Math.max(0, bytes.length - distance)] ?? 0);
     }
   }
@@ -39,9 +39,9 @@ function skewed(values: number): Buffer {
     for (let i = 0; i < count; i++) bytes.push(value);
     [count, next] = [next, count + next];
   }
-  const draw = new Draw(1, values);
+  const below = drawFrom(1, values);
   for (let i = bytes.length - 1; i > 0; i--) {
-    const other = draw.below(i + 1);
+    const other = below(i + 1);
     [bytes[i], bytes[other]] = [bytes[other]!, bytes[i]!];
   }
   return Buffer.from(bytes);

@@ -1,30 +1,13 @@
-/** Reproducible random numbers (splitmix32). */
-export class Draw {
-  #state: number;
-
-  /** Takes a pair of whole numbers as start; similar pairs give unrelated numbers. */
-  constructor(seed: number, index: number) {
-    this.#state = mix(mix(seed) ^ mix(index + 0x9e3779b9));
-  }
-
-  /** Returns a whole number from 0 to `bound` - 1. */
-  below(bound: number): number {
-    this.#state = (this.#state + 0x9e3779b9) | 0;
-    return Math.floor((bound * (mix(this.#state) >>> 0)) / 2 ** 32);
-  }
-
-  /** Returns a whole number from `minimum` to `maximum`. */
-  between(minimum: number, maximum: number): number {
-    return minimum + this.below(maximum - minimum + 1);
-  }
-
-  chance(percent: number): boolean {
-    return this.below(100) < percent;
-  }
-
-  pick<T>(from: readonly T[]): T {
-    return from[this.below(from.length)]!;
-  }
+/**
+ * Returns a source of reproducible random numbers (splitmix32): each call draws a whole number from 0 to `bound` - 1. It starts
+ * with a pair of whole numbers; similar pairs give unrelated numbers.
+ */
+export function drawFrom(seed: number, index: number): (bound: number) => number {
+  let state = mix(mix(seed) ^ mix(index + 0x9e3779b9));
+  return (bound) => {
+    state = (state + 0x9e3779b9) | 0;
+    return Math.floor((bound * (mix(state) >>> 0)) / 2 ** 32);
+  };
 }
 
 function mix(value: number): number {

@@ -1,6 +1,6 @@
 import { EMPTY_ROW, type HotelRow } from '../../hotels/row.ts';
 import { DAY_MS } from '../../lib/clock.ts';
-import { Draw } from './draw.ts';
+import { drawFrom } from './draw.ts';
 
 /** ISO 3166-1 alpha-2 code; languages; postal code, `#` a digit, `@` a letter; line; streets; cities with latitude and longitude. */
 const COUNTRIES = `
@@ -81,69 +81,69 @@ function hotelIdAt(index: number): string {
  * the index alone.
  */
 export function hotelAt(index: number, seed: number, today: string): HotelRow {
-  const draw = new Draw(seed, index);
+  const below = drawFrom(seed, index);
+  const between = (minimum: number, maximum: number) => minimum + below(maximum - minimum + 1);
+  const pick = <T>(from: readonly T[]): T => from[below(from.length)]!;
+  const draw = <T>(percent: number, value: () => T): T | null => (below(100) < percent ? value() : null);
+
   const id = hotelIdAt(index);
-  const country = draw.pick(COUNTRIES);
-  const place = draw.pick(country.cities);
-  const name = drawName(draw, place.name);
+  const country = pick(COUNTRIES);
+  const city = pick(country.cities);
+  const names = [pick(KINDS), pick(MARKS)];
+  if (below(100) >= 50) names.reverse();
+  const name = [...names, ...(draw(60, () => [city.name]) ?? [])].join(' ');
   const street = country.line
-    .replace('{street}', draw.pick(country.streets))
-    .replace('{number}', String(draw.between(1, 180)));
+    .replace('{street}', pick(country.streets))
+    .replace('{number}', String(between(1, 180)));
   const postalCode = country.postalCode.replace(/[#@]/g, (mark) =>
-    mark === '#' ? String(draw.below(10)) : String.fromCharCode(65 + draw.below(26)),
+    mark === '#' ? String(below(10)) : String.fromCharCode(65 + below(26)),
   );
-  const isLocated = draw.chance(98);
-  return {
-    id,
-    name,
-    ...EMPTY_ROW,
-    description: draw.chance(97) ? drawDescription(draw, name, place.name) : null,
-    address: `${street}, ${postalCode} ${place.name}`,
-    postal_code: postalCode,
-    city: place.name,
-    country_code: country.code,
-    latitude: isLocated ? near(draw, place.latitude) : null,
-    longitude: isLocated ? near(draw, place.longitude) : null,
-    language: draw.pick(country.languages),
-    room_count: draw.chance(80) ? draw.between(6, 60) * draw.between(1, 5) : null,
-    website_url: draw.chance(85) ? `https://${slug(name)}-${index + 1}.example.com/` : null,
-    images: drawImages(draw, id),
-    ...drawCertification(draw, id, today),
-    channel_id: draw.chance(90) ? `CH${FIRST_CHANNEL_NUMBER + index}` : null,
-    registry_id: draw.chance(80) ? String(FIRST_REGISTRY_ID + index) : null,
+  const isLocated = below(100) < 98;
+  /** Draws 300 to 600 characters without repetitions. */
+  const describe = () => {
+    let text = pick(OPENINGS).replace('{name}', name).replace('{city}', city.name).slice(0, 250);
+    const length = between(300, 450);
+    for (let at = below(SENTENCES.length); text.length < length; at++)
+      text += ` ${SENTENCES[at % SENTENCES.length]!}`;
+    return text;
   };
-}
-
-function drawImages(draw: Draw, id: string): HotelRow['images'] {
-  return Array.from({ length: draw.below(4) }, (_, at) => ({
+  // no city is near a pole or the date line
+  const near = (degrees: number) => Number((degrees + between(-200_000, 200_000) / 1e6).toFixed(6));
+  const image = (_: unknown, at: number) => ({
     url: `https://cdn.example.com/hotels/${id}/${at + 1}.jpg`,
-    caption: draw.chance(80) ? draw.pick(CAPTIONS) : null,
-  }));
-}
-
-/** Draws the certification of a hotel: of ten hotels three have none, five a valid, one a past, one a future one. */
-function drawCertification(draw: Draw, id: string, today: string): Partial<HotelRow> {
-  const kind = draw.below(10);
-  const startsInDays = draw.between(1, 360);
-  const lengthDays = draw.pick([365, 730]);
-  if (kind < 3) return {};
-  let first = -startsInDays;
-  if (kind === 8) first = -startsInDays - lengthDays;
-  if (kind === 9) first = startsInDays;
-  return {
-    certified_from: addDays(today, first),
-    certified_until: addDays(today, first + lengthDays - 1),
-    certification_url: `https://certificates.example.com/${id}`,
+    caption: draw(80, () => pick(CAPTIONS)),
+  });
+  /** Draws no certification for three hotels of ten, a valid one for five, a past and a future one for one each. */
+  const certify = () => {
+    const [kind, startsInDays, days] = [below(10), between(1, 360), pick([365, 730])];
+    const first = { 8: -startsInDays - days, 9: startsInDays }[kind] ?? -startsInDays;
+    const dayAt = (day: number) =>
+      new Date(Date.parse(`${today}T00:00:00Z`) + day * DAY_MS).toISOString().slice(0, 10);
+    return (
+      kind >= 3 && {
+        certified_from: dayAt(first),
+        certified_until: dayAt(first + days - 1),
+        certification_url: `https://certificates.example.com/${id}`,
+      }
+    );
   };
-}
-
-/** Moves a coordinate of a city, none of which is near a pole or the date line. */
-function near(draw: Draw, degrees: number): number {
-  return Number((degrees + draw.between(-200_000, 200_000) / 1e6).toFixed(6));
-}
-
-function addDays(date: string, days: number): string {
-  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS).toISOString().slice(0, 10);
+  return {
+    ...{ id, name },
+    ...EMPTY_ROW,
+    description: draw(97, describe),
+    address: `${street}, ${postalCode} ${city.name}`,
+    postal_code: postalCode,
+    city: city.name,
+    country_code: country.code,
+    ...(isLocated && { latitude: near(city.latitude), longitude: near(city.longitude) }),
+    language: pick(country.languages),
+    room_count: draw(80, () => between(6, 60) * between(1, 5)),
+    website_url: draw(85, () => `https://${slug(name)}-${index + 1}.example.com/`),
+    images: Array.from({ length: below(4) }, image),
+    ...certify(),
+    channel_id: draw(90, () => `CH${FIRST_CHANNEL_NUMBER + index}`),
+    registry_id: draw(80, () => String(FIRST_REGISTRY_ID + index)),
+  };
 }
 
 function slug(name: string): string {
@@ -152,20 +152,4 @@ function slug(name: string): string {
     .replace(/\p{Mn}/gu, '')
     .toLowerCase();
   return letters.match(/[a-z0-9]+/g)!.join('-');
-}
-
-/** Draws a name such as "Park Hotel Aurora Lyon". */
-function drawName(draw: Draw, city: string): string {
-  const [kind, mark] = [draw.pick(KINDS), draw.pick(MARKS)];
-  const name = draw.chance(50) ? `${kind} ${mark}` : `${mark} ${kind}`;
-  return draw.chance(60) ? `${name} ${city}` : name;
-}
-
-/** Draws a description of 300 to 600 characters without repetitions. */
-function drawDescription(draw: Draw, name: string, city: string): string {
-  let text = draw.pick(OPENINGS).replace('{name}', name).replace('{city}', city).slice(0, 250);
-  const length = draw.between(300, 450);
-  for (let at = draw.below(SENTENCES.length); text.length < length; at++)
-    text += ` ${SENTENCES[at % SENTENCES.length]!}`;
-  return text;
 }
