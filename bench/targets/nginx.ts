@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { startOnFreePort } from '../../src/demo/servers/guarded.ts';
 import { findProgram } from '../../src/demo/servers/programs.ts';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { NGINX_READY, nginxCommand, nginxFile } from '../../test/support/nginx-file.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { startOnFreePort } from '../../src/demo/servers/guarded.ts';
 import { Client } from '../../test/support/client.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 

@@ -15,7 +15,7 @@ import { type PostgresServer, startPostgres } from './servers/postgres.ts';
 import { findRedis } from './servers/redis.ts';
 import { serviceOrder, untilReady } from './service.ts';
 
-const DATABASE = 'hotels';
+const DATABASE = 'postgres';
 const LOGIN = 'hotel_api';
 /** connections of a worker, those of the primary process and some spare: see DATABASE_POOL_SIZE */
 const CONNECTIONS_PER_WORKER = 12;
@@ -126,24 +126,21 @@ interface Examples {
   hotels: { id: string; channelId: string; registryId: string }[];
 }
 
-/** Creates the database, the login of the service, hotels and two keys. */
+/** Creates the schema, the login of the service, hotels and two keys. */
 async function fill(server: PostgresServer, hotelCount: number): Promise<Examples & { serviceUrl: string }> {
   const ownerUrl = server.url(DATABASE);
-  const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
   const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });
-  const close = () => Promise.all([admin.end({ timeout: 0 }), owner.end({ timeout: 0 })]);
-  shutdown.push('connections to PostgreSQL', close);
-  await admin`create database ${admin(DATABASE)}`;
+  shutdown.push('connection to PostgreSQL', () => owner.end({ timeout: 0 }));
   await migrate(owner);
   const password = randomBytes(16).toString('hex');
-  await admin.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
+  await owner.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
   await seed(owner, hotelCount, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
   const { key: fullKey } = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'] });
   const { key: narrowKey } = await createKey(owner, { name: 'demo, without' });
   const hotels = await owner<Examples['hotels']>`
     select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
     where channel_id is not null and registry_id is not null order by id collate "C" limit 2`;
-  await close();
+  await owner.end();
   const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
   return { serviceUrl, fullKey, narrowKey, hotels };
 }

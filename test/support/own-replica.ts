@@ -16,8 +16,6 @@ export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
   const { port: primaryPort, username, password } = new URL(ownerUrl);
   return ownServer(async (port) => {
     const order = await orderPostgres(port, { maxConnections: 100, password });
-    // its folder is filled by the backup, not by initdb
-    const { before: _, ...rest } = order;
     const data = join(order.folder, 'data');
     const labels = await backUp(ownerUrl, data);
     const files = {
@@ -30,7 +28,7 @@ export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
       await writeFile(join(data, name), text);
       await chown(join(data, name), uid, gid);
     }
-    return rest;
+    return order;
   }, READY);
 }
 

@@ -3,10 +3,9 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject } from 'vitest';
-import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
+import { type Guarded, type Order, runGuarded, startOnFreePort } from '../../src/demo/servers/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/demo/servers/postgres.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from './cleanup.ts';
 import type { FreshDatabase, FreshRedis } from './database.ts';
@@ -29,7 +28,7 @@ export async function ownServer(
     return order;
   }, ready);
   const { port } = first;
-  const { folder, before: _, ...order } = kept!;
+  const { folder, ...order } = kept!;
   let server: Guarded = first;
   let isRunning = true;
 

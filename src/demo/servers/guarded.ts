@@ -1,17 +1,13 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-
-type Command = [file: string, ...args: string[]];
+import { freePort } from './port.ts';
 
 /** Command that is run, and folder that it leaves. */
 export interface Order {
-  command: Command;
-  /** runs to completion before `command`, for example to fill the folder */
-  before?: Command;
+  command: [file: string, ...args: string[]];
   env: NodeJS.ProcessEnv;
   cwd?: string;
   /** user of the processes; default: the current user */
@@ -42,61 +38,67 @@ export interface Guarded {
   stop(): Promise<Exit>;
 }
 
-/** What the guard ends, and whose folder it removes, if this process exits before. */
-export type Charge = { pid: number } & Pick<Order, 'stopSignal' | 'killAfterMs' | 'folder'>;
-
 const LINES_KEPT = 20;
 /** Time in which the server's child processes may exit after it; then they are killed. */
 const OUTLIVE_MS = 5_000;
+const ATTEMPTS = 5;
 
-let guard: ChildProcess | undefined;
-let orders = 0;
+/**
+ * Guard of a server. Its standard input ends when this process has exited for any reason: then it sends the stop signal,
+ * kills what remains of the process group after the time limit, and removes the folder.
+ */
+const GUARD = `
+  trap '' INT TERM HUP
+  pid=$1 signal=$2 killAfterMs=$3 folder=$4
+  read -r _
+  kill -s "$signal" "$pid"
+  while kill -0 "-$pid" && [ "$killAfterMs" -gt 0 ]; do sleep 0.05; killAfterMs=$((killAfterMs - 50)); done
+  kill -KILL "-$pid"
+  rm -rf "$folder"`;
 
 /**
  * Runs a server in a session of its own, so Ctrl-C in the terminal does not reach it. `onLine` receives each line of both output
- * streams. Rejects with the last lines if the server cannot be run.
+ * streams. Rejects if the server cannot be run.
  */
 export async function runGuarded(order: Order, onLine: (line: string) => void): Promise<Guarded> {
-  const number = ++orders;
   const lines: string[] = [];
-  const { env, cwd, user, stopSignal, killAfterMs, folder } = order;
-  const start = async ([file, ...args]: Command): Promise<ChildProcess> => {
-    const child = spawn(file, args, { env, cwd, ...user, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    for (const stream of [child.stdout, child.stderr])
-      createInterface({ input: stream }).on('line', (line) => {
-        if (lines.push(line) > LINES_KEPT) lines.shift();
-        onLine(line);
-      });
-    await once(child, 'spawn');
-    entrust(number, { pid: child.pid!, stopSignal, killAfterMs, ...(folder && { folder }) });
-    return child;
-  };
-  const finish = async () => {
-    await removeFolder(folder);
-    entrust(number);
-  };
-
-  let child: ChildProcess;
-  try {
-    if (order.before) {
-      const [code, signal] = await once(await start(order.before), 'close');
-      if (code !== 0) throw new Error(`${order.before[0]} ended with ${signal ?? `code ${code}`}`);
-    }
-    child = await start(order.command);
-  } catch (error) {
-    await finish();
-    throw new Error([(error as Error).message, ...lines].join('\n'));
-  }
+  const { command, env, cwd, user, stopSignal, killAfterMs, folder = '' } = order;
+  const [file, ...args] = command;
+  const removeFolder = () => rm(folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
+  const child = spawn(file, args, { env, cwd, ...user, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  for (const stream of [child.stdout, child.stderr])
+    createInterface({ input: stream }).on('line', (line) => {
+      if (lines.push(line) > LINES_KEPT) lines.shift();
+      onLine(line);
+    });
+  await once(child, 'spawn').catch(async (error) => {
+    await removeFolder();
+    throw error;
+  });
   const pid = child.pid!;
+  const guard = spawn(
+    '/bin/sh',
+    ['-c', GUARD, 'guard', `${pid}`, stopSignal.slice(3), `${killAfterMs}`, folder],
+    {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    },
+  );
+  guard.unref();
   let forced = false;
   const kill = () => {
-    forced = signalled(-pid, 'SIGKILL') || forced;
+    try {
+      forced = process.kill(-pid, 'SIGKILL');
+    } catch {
+      // none of its processes runs
+    }
   };
   // its child processes write to the same pipes
   const closed = once(child, 'close').then(() => true);
   const exited = once(child, 'exit').then(async ([code, signal]) => {
     if (!(await Promise.race([closed, sleep(OUTLIVE_MS, false, { ref: false })]))) kill();
-    await finish();
+    await removeFolder();
+    guard.kill('SIGKILL');
     return { code, signal, forced };
   });
   const stop = () => {
@@ -106,30 +108,26 @@ export async function runGuarded(order: Order, onLine: (line: string) => void): 
   return { pid, lines, exited, stop };
 }
 
-/** Gives the guard a server, or takes it back. The guard is started at the first call. */
-function entrust(number: number, charge?: Charge): void {
-  if (!guard?.connected) {
-    guard = fork(fileURLToPath(new URL('./guard.ts', import.meta.url)), {
-      detached: true,
-      execArgv: [],
-      env: { PATH: process.env.PATH },
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+/**
+ * Starts a server on a free loopback port and resolves when it has printed a line that matches `ready`. If another process
+ * has taken the port meanwhile, the server is started again on another. Rejects with the last output of the server.
+ */
+export async function startOnFreePort(
+  orderFor: (port: number) => Promise<Order>,
+  ready: RegExp,
+): Promise<Guarded & { port: number }> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort();
+    const { promise: isReady, resolve } = Promise.withResolvers<'ready'>();
+    const order = await orderFor(port);
+    const server = await runGuarded(order, (line) => {
+      if (ready.test(line)) resolve('ready');
     });
-    guard.unref();
-    guard.channel!.unref();
+    const outcome = await Promise.race([isReady, server.exited]);
+    if (outcome === 'ready') return { ...server, port };
+    const portWasTaken = server.lines.some((line) => /address already in use/i.test(line));
+    if (portWasTaken && attempt < ATTEMPTS) continue;
+    const state = `${order.command[0]} ended with ${outcome.signal ?? `code ${outcome.code}`}`;
+    throw new Error([state, ...server.lines].join('\n'));
   }
-  guard.send([number, charge], () => {});
-}
-
-/** Signals a process, or a group by its negative number; returns false if none of it runs. */
-export function signalled(pid: number, signal: NodeJS.Signals | 0): boolean {
-  try {
-    return process.kill(pid, signal);
-  } catch {
-    return false;
-  }
-}
-
-export async function removeFolder(folder: string | undefined): Promise<void> {
-  if (folder) await rm(folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
 }

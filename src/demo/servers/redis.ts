@@ -1,9 +1,8 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Guarded, Order } from './guarded.ts';
+import { type Guarded, type Order, startOnFreePort } from './guarded.ts';
 import { findProgram } from './programs.ts';
-import { startOnFreePort } from './server.ts';
 import { unpackRedis } from './unpack-redis.ts';
 
 /** Redis server on the loopback with temporary data. */
@@ -72,9 +71,6 @@ export async function orderRedis(program: string, port: number): Promise<Order &
       ...['--save', '', '--appendonly', 'no', '--databases', '128'],
     ],
     env: { PATH: process.env.PATH },
-    cwd: folder,
-    stopSignal: 'SIGTERM',
-    killAfterMs: 3_000,
-    folder,
+    ...{ cwd: folder, folder, stopSignal: 'SIGTERM', killAfterMs: 3_000 },
   };
 }

@@ -23,44 +23,34 @@ export async function unpackRedis(
   const program = join(target, 'redis-server');
   // that of another distribution, which shares the folder, may not run here
   if (await runs(program)) return program;
-  const [sh, ...tools] = await Promise.all(['sh', 'apt-get', 'dpkg-deb'].map((name) => findProgram([name])));
-  if (!sh || tools.includes(undefined)) {
+  if (!(await findProgram(['apt-get'])) || !(await findProgram(['dpkg-deb']))) {
     log('No redis-server or valkey-server on the PATH, and no apt-get to fetch its package with.');
     return undefined;
   }
   log('Fetching Redis from the packages of this distribution (once, into node_modules/.cache) …');
-  const reason = await runScript(sh, cache, target, signal).catch((error: Error) => error.message);
+  const reason = await runScript(cache, target, signal).catch((error: Error) => error.message);
   if (reason === undefined) return program;
   log(`Redis could not be fetched: ${reason}`);
   return undefined;
 }
 
 /** Runs the script and returns why it failed, or undefined. Its folder is removed in every case, even if this process is killed. */
-async function runScript(
-  sh: string,
-  cache: string,
-  target: string,
-  signal?: AbortSignal,
-): Promise<string | undefined> {
+async function runScript(cache: string, target: string, signal?: AbortSignal): Promise<string | undefined> {
   await mkdir(cache, { recursive: true });
-  const work = await mkdtemp(join(cache, 'unpacking-'));
+  const folder = await mkdtemp(join(cache, 'unpacking-'));
   const lines: string[] = [];
   const running = await runGuarded(
     {
-      command: [sh, SCRIPT, work, target],
-      env: { ...process.env, LC_ALL: 'C', TMPDIR: work, DEBIAN_FRONTEND: 'noninteractive' },
-      cwd: work,
-      stopSignal: 'SIGKILL',
-      killAfterMs: 0,
-      folder: work,
+      command: ['/bin/sh', SCRIPT, folder, target],
+      env: { ...process.env, LC_ALL: 'C', TMPDIR: folder, DEBIAN_FRONTEND: 'noninteractive' },
+      ...{ cwd: folder, folder, stopSignal: 'SIGKILL', killAfterMs: 0 },
     },
     (line) => lines.push(line),
   );
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
   const ending = AbortSignal.any(signal ? [signal, timeout] : [timeout]);
-  const stop = () => void running.stop();
-  ending.addEventListener('abort', stop);
-  if (ending.aborted) stop();
+  ending.addEventListener('abort', running.stop);
+  if (ending.aborted) void running.stop();
   const { code } = await running.exited;
   if (code === 0) return undefined;
   if (ending.aborted) return timeout.aborted ? `not done within ${TIMEOUT_MS / 1000} s` : 'interrupted';
