@@ -85,6 +85,23 @@ describe('a window', () => {
   });
 });
 
+it('a row of hotels raises the bucket of each key that it names', () => {
+  const window = new Window();
+  window.beginHistory(0);
+  const keys = { ids: ['a', 'b'], channelIds: ['C', null], registryIds: [null, '7'] };
+  window.apply({ kind: 'hotels', position: 5, moves: false, collection: null, ...keys });
+  for (const [namespace, key] of [
+    ['id', 'a'],
+    ['id', 'b'],
+    ['channel', 'C'],
+    ['registry', '7'],
+  ] as const)
+    expect([4, 5].map((label) => [key, window.covers(namespace, key, label)])).toEqual([
+      [key, false],
+      [key, true],
+    ]);
+});
+
 describe('WebAssembly', () => {
   const { memory, window, store, read } = openRedisBatch();
 
