@@ -133,6 +133,19 @@ describe('dependencies', () => {
   });
 });
 
+it('a constant of numbers has one value, in AssemblyScript too', () => {
+  const constant = /^(?:export )?const ([A-Z]\w*)(?:: \w+)? = (-?\d\w*);$/gm;
+  const found = new Set<string>();
+  for (const file of readdirSync(ROOT, { recursive: true }) as string[]) {
+    if (!file.endsWith('.ts') || /\.(test|fixture)\.ts$/.test(file)) continue;
+    for (const [, name, value] of readFileSync(join(ROOT, file), 'utf8').matchAll(constant))
+      found.add(`${name} ${Number(value!.replaceAll('_', ''))}`);
+  }
+  const names = [...found].map((each) => each.split(' ')[0]);
+  expect(names.length).toBeGreaterThan(200);
+  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+});
+
 it('time and chance are known from lib/clock.ts alone', () => {
   // commands for people know the real time, as in biome.json
   const excepted = ['cli', 'demo', 'lib/clock.ts', 'postgres/migrate.ts'];

@@ -15,7 +15,7 @@ class Tiers {
   readonly rows = new Map<string, KeyRow>();
   /** position of the log at which PostgreSQL is read */
   position = 10;
-  history = 'first';
+  prefix = 'first';
   readonly redis = new Map<string, LabelledKey>();
   redisThere = true;
   rejection: Rejection | undefined;
@@ -103,7 +103,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
   new ApiKeyCache({
     redisCache: redisCache as never,
     origin: tiers.origin as never,
-    history: () => tiers.history,
+    prefix: () => tiers.prefix,
     window,
     freshness,
     mayServeAnyAge: (error) => isOutage(error) && freshness.mayServeAnyAge(),
@@ -269,7 +269,7 @@ describe('a change', () => {
 
   it('of the history during a lookup in Redis, or right behind one, prevents its result from being kept', async () => {
     const begin = () => {
-      tiers.history += ' and another';
+      tiers.prefix += ' and another';
       apiKeys.clear();
       window.beginHistory(1);
     };

@@ -20,7 +20,7 @@ interface ApiKeyCacheOptions {
   redisCache: RedisKeyCache | undefined;
   origin: Origin;
   /** returns a text that differs for each history and server that is followed */
-  history: () => string;
+  prefix: () => string;
   window: Window;
   freshness: Freshness;
   /** whether cached rights of any age may be used after this error of a lookup */
@@ -62,12 +62,12 @@ class CachedKeys {
     const table = principal === null ? this.#unknown : this.#known;
     const draw = Number.parseInt(sha256.slice(0, 8), 16) / 2 ** 32;
     const expiresAtMs = beganMs + (principal === null ? MAX_ABSENCE_MS : lifetimeMs(MAX_AGE_MS, draw));
-    const known = { principal, sha256, readAtMs: beganMs, expiresAtMs, retryAtMs: 0 };
-    table.set(key, known);
+    const cached = { principal, sha256, readAtMs: beganMs, expiresAtMs, retryAtMs: 0 };
+    table.set(key, cached);
     this.#keyBySha256.set(sha256, key);
     if (table.size > (principal === null ? MAX_UNKNOWN : MAX_KNOWN))
       this.forget(table.values().next().value!.sha256);
-    return known;
+    return cached;
   }
 
   forget(sha256: string): void {
@@ -193,10 +193,10 @@ export class ApiKeyCache {
 
   async #load(key: string, sha256: string): Promise<Principal | null> {
     const beganMs = monotonicMs();
-    const history = this.#options.history();
+    const prefix = this.#options.prefix();
     const found = (await this.#readFromRedis(sha256)) ?? (await this.#loadFromPostgres(sha256));
     // another change, or another history, may have become known meanwhile
-    if (history === this.#options.history() && this.#window.covers('key', sha256, found.label))
+    if (prefix === this.#options.prefix() && this.#window.covers('key', sha256, found.label))
       this.#memory.remember(key, sha256, found, beganMs);
     return unlessExpired(found.principal, wallMs());
   }
@@ -211,14 +211,14 @@ export class ApiKeyCache {
   }
 
   async #loadFromPostgres(sha256: string): Promise<LabelledKey> {
-    const { origin, redisCache, history } = this.#options;
+    const { origin, redisCache, prefix } = this.#options;
     // the primary: a revoked key must not wait for a replica
     const { label, rows } = await origin.readPrimary<KeyRow>(KEY_QUERY, [sha256], '', 'keys');
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = { label, principal: rows[0]?.principal ?? null };
-    const ofHistory = history();
+    const began = prefix();
     onIteration(() => {
-      if (ofHistory === history()) void redisCache?.fill(sha256, found);
+      if (began === prefix()) void redisCache?.fill(sha256, found);
     });
     return found;
   }

@@ -7,8 +7,8 @@ import type { Namespace } from '../hotels/namespace.ts';
 import type { LoadedHotels } from '../hotels/repository.ts';
 import { fakeClocks } from '../lib/clock.fixture.ts';
 import { DAY_MS } from '../lib/clock.ts';
+import { ABSENT, MISS } from '../wasm/constants.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
-import { ABSENT, MISS } from './arena/arena.ts';
 import { HotelReader } from './hotel-reader.ts';
 import { openRedisBatch } from './redis-batch/redis-batch.fixture.ts';
 

@@ -14,8 +14,8 @@ import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
  * reading them twice.
  */
 export const MAX_JOINED = 100;
-/** Number of hotels in a lookup above which a timeout is put down to their size. */
-const MIN_TYPICAL = 8;
+/** Number of hotels in a lookup from which a timeout is put down to their size. */
+const MIN_TOO_MUCH = 8;
 /** Load of no keys. */
 const NO_LOAD = Promise.resolve();
 
@@ -177,7 +177,7 @@ export class HotelReader {
   #handled(keys: readonly string[], result: LookupResult, owner: string): LookupResult {
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     result.loaded.catch((error) => {
-      if (isTimeout(error) && keys.length >= MIN_TYPICAL) this.#options.sizes.wasTooMuch(owner);
+      if (isTimeout(error) && keys.length >= MIN_TOO_MUCH) this.#options.sizes.wasTooMuch(owner);
     });
     return result;
   }

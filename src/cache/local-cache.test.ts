@@ -1,8 +1,8 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import { fakeClocks } from '../lib/clock.fixture.ts';
 import { DAY_MS, monotonicMs } from '../lib/clock.ts';
+import { ABSENT, MISS } from '../wasm/constants.ts';
 import { hotel, NOW_MS } from './arena/arena.fixture.ts';
-import { ABSENT, MISS } from './arena/arena.ts';
 import { LocalCache } from './local-cache.ts';
 import { CacheMemory } from './memory.ts';
 

@@ -4,8 +4,8 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, wallAt, wallMs } from '../lib/clock.ts';
 import { lifetimeMs } from '../lib/lifetime.ts';
 import { type Freshness, MAX_ABSENCE_MS, MAX_AGE_MS } from '../log/freshness.ts';
-import { OK } from '../wasm/constants.ts';
-import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
+import { ABSENT, MISS, OK } from '../wasm/constants.ts';
+import { CacheArena } from './arena/arena.ts';
 import type { BatchLookup } from './arena/batch-lookup.ts';
 import type { CacheMemory, Ids } from './memory.ts';
 

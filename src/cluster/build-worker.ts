@@ -116,7 +116,7 @@ export function buildWorker(
   const compressedPages = local.isEnabled ? new CompressedPages(listBytes) : undefined;
   const limiter = new RateLimiter(config.WORKERS, (requests) => send({ type: 'leases', requests }));
   const apiKeys = new ApiKeyCache({
-    ...{ origin, history: prefix, window, freshness, mayServeAnyAge },
+    ...{ origin, prefix, window, freshness, mayServeAnyAge },
     redisCache: redis && new RedisKeyCache(redis, ofRedis, () => applied.secret),
     counts: metrics.keyLookups,
     workers: config.WORKERS,

@@ -32,13 +32,13 @@ export class HotelRepository {
   /** ids of all hotels */
   readonly list: IdList;
   readonly #origin: Origin;
-  readonly #history: () => string;
+  readonly #prefix: () => string;
   readonly #eventLoop: EventLoop;
 
-  /** `history`: returns a text that differs for each history and server that is followed. */
-  constructor(origin: Origin, history: () => string, eventLoop: EventLoop) {
+  /** `prefix`: returns a text that differs for each history and server that is followed. */
+  constructor(origin: Origin, prefix: () => string, eventLoop: EventLoop) {
     this.#origin = origin;
-    this.#history = history;
+    this.#prefix = prefix;
     this.#eventLoop = eventLoop;
     this.list = new IdList(origin, 'hotels');
   }
@@ -61,7 +61,7 @@ export class HotelRepository {
       collection === null ? [keys] : [keys, collection],
       owner,
     );
-    const history = this.#history();
+    const prefix = this.#prefix();
     const nowMs = wallMs();
     const entries: Entry[] = [];
     await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
@@ -72,7 +72,7 @@ export class HotelRepository {
     return {
       label,
       entries,
-      isOfHistory: () => history === this.#history(),
+      isOfHistory: () => prefix === this.#prefix(),
     };
   }
 }

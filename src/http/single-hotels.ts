@@ -1,7 +1,7 @@
 import { seesAlike } from '../auth/principal.ts';
-import { ABSENT } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
 import type { Namespace } from '../hotels/namespace.ts';
+import { ABSENT } from '../wasm/constants.ts';
 import { compressNow, type Encoding, inTurn, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './misses.ts';

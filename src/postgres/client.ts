@@ -24,7 +24,7 @@ const PING_AFTER = 1 / 4;
 const LOST_AFTER = 4;
 
 /** Why a request is rejected for a failure of its query. */
-const REJECTIONS = {
+const REASONS = {
   outage: 'postgres_unavailable',
   unanswered: 'postgres_timeout',
   late: 'postgres_timeout',
@@ -229,7 +229,7 @@ export class Postgres {
       if (failure === 'locked') this.#options.onLocked?.();
       if (failure === undefined || failure === 'rejected') throw error;
       const cause = isOutage ? { cause: error } : undefined;
-      throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, REJECTIONS[failure], cause);
+      throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, REASONS[failure], cause);
     } finally {
       this.#options.onCall?.((monotonicMs() - startedAtMs) / 1000, succeeded);
     }

@@ -2,7 +2,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import type { Postgres } from './client.ts';
 
 /** Interval of the log lines while a table is locked. */
-const REPORT_EVERY_MS = 10_000;
+const LOCK_REPORT_EVERY_MS = 10_000;
 /** Maximum number of locks in one line: a lock that is held, and those that wait for it. */
 const MAX_LOCKS = 5;
 
@@ -34,7 +34,7 @@ export function lockReporter(postgres: Postgres, onLocks: (locks: object[]) => v
   let reportedAtMs = -Infinity;
   return async () => {
     const nowMs = monotonicMs();
-    if (nowMs - reportedAtMs < REPORT_EVERY_MS) return;
+    if (nowMs - reportedAtMs < LOCK_REPORT_EVERY_MS) return;
     reportedAtMs = nowMs;
     const query = postgres.rows<object>(LOCKS, [], '', 'background');
     const locks = await query.catch(() => undefined);

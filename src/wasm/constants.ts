@@ -13,7 +13,10 @@ export const RECORD_HEADER_BYTES = 32;
 /** Length of a record of a table of keys, and the mark of one without an id: assembly/redis-batch/pending-keys.ts. */
 export const PENDING_BYTES = 20;
 export const GAP = 0x7fffffff;
-/** Ref of an element that adds no body to the response: absent, or a repetition. That of a miss is 0. */
+/** Results of a lookup beside a ref, which is a record's address in units of 8 bytes. */
+export const MISS = 0;
+export const ABSENT = -1;
+/** Ref of an element that adds no body to the response: absent, or a repetition. */
 export const NO_BODY = 1;
 /** Number of buckets of the window (log/window.ts). */
 export const WINDOW_BUCKETS = 0x100000;

@@ -5,10 +5,10 @@ import { momentOf, row } from '../../hotels/entry.fixture.ts';
 import { VIEWS } from '../../hotels/entry.ts';
 import { BODY_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { forAll } from '../../lib/for-all.fixture.ts';
-import { MAX_ENTRY_BYTES } from '../../wasm/constants.ts';
+import { ABSENT, MAX_ENTRY_BYTES, MISS } from '../../wasm/constants.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { ABSENT, CacheArena, MISS } from './arena.ts';
+import { CacheArena } from './arena.ts';
 
 const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;

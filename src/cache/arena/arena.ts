@@ -3,7 +3,7 @@ import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { BODY_LENGTH_AT, OTHER_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
-import { MAX_KEYS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
+import { MAX_KEYS, MISS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
 import { writeKey, writeKeys } from '../../wasm/key-bytes.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
@@ -13,10 +13,6 @@ import { StoredTag, tagStart } from './tag.ts';
 const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
 const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
 const OTHER_LENGTH_WORD = (RECORD_HEADER_BYTES + OTHER_LENGTH_AT) / 4;
-
-/** Results of `find` beside the ref of a hit. */
-export const MISS = 0;
-export const ABSENT = -1;
 
 /** Content coding of compressed forms. */
 export type Encoding = 'zstd' | 'br' | 'gzip';

@@ -4,8 +4,8 @@ import type { View } from '../../hotels/entry.ts';
 import { PartialResponse } from '../../hotels/json-array.ts';
 import { rowOf } from '../../hotels/row.fixture.ts';
 import { DAY_MS } from '../../lib/clock.ts';
+import { ABSENT, MISS } from '../../wasm/constants.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
-import { ABSENT, MISS } from '../arena/arena.ts';
 import { random, seedRandom } from '../hostile-redis.fixture.ts';
 import { openRedisBatch } from './redis-batch.fixture.ts';
 

@@ -60,11 +60,11 @@ export class RedisBatchReader {
     finish: Finish,
     isOver?: () => boolean,
   ): Promise<void> {
-    const { hits: known, misses } = lookup;
-    const hits = this.#memory.pool.copy(lookup.output);
+    const { hits: localHits, misses } = lookup;
+    const localArray = this.#memory.pool.copy(lookup.output);
     const done = ({ response, pending, hits, isFull }: BatchResult) =>
-      finish(response ?? pending.partialResponse(isFull), known + hits);
-    return this.#readHotels(this.#requestPointers(namespace, misses, hits), view, done, isOver);
+      finish(response ?? pending.partialResponse(isFull), localHits + hits);
+    return this.#readHotels(this.#requestPointers(namespace, misses, localArray), view, done, isOver);
   }
 
   /** Adds to `found` the hotels in Redis. */
