@@ -71,13 +71,13 @@ export function changesQuery(collection: '$3' | null): string {
         or (select count(*) = ${MAX_QUEUED} or coalesce(bool_or(kind in (${allOf(collection)})), false) from queue),
       'readTo', (select json_build_object('position', position, 'transaction', transaction::text) from last_of_range)`;
   return `with ${LOG}, page as materialized (
-      select id, min(array[place, transaction]) as first
+      select id, min(array[id_position, transaction]) as first
       from (
-        select id, position - cardinality(ids) + number as place, transaction, kind
+        select id, position - cardinality(ids) + number as id_position, transaction, kind
         from hotel_api_log, unnest(ids) with ordinality as changed (id, number)
         where ${range} and ${isOfKey(`'hotels', 'listed'`)}
       ) as changed
-      where place > $1::bigint
+      where id_position > $1::bigint
       group by id ${ofKey} order by first limit $2
     ), last_of_range as materialized (
       select position, transaction from hotel_api_log where ${range} order by position desc limit 1

@@ -7,7 +7,7 @@ import { monotonicMs } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import { MAX_AGE_NOT_CURRENT_MS } from '../log/freshness.ts';
-import type { LogPlace } from '../log/log-connection.ts';
+import type { LogCursor } from '../log/log-connection.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { changesQuery, walkQuery } from './log-queries.ts';
 import type { PositionWatch } from './position-watch.ts';
@@ -40,11 +40,11 @@ interface Change {
   id: string;
   hotel: Entry | null;
   /** undefined: it has no position yet, or comes from the walk by id */
-  place?: LogPlace | undefined;
+  cursor?: LogCursor | undefined;
 }
 
 /** State of the log in the snapshot of a page, and its changes. */
-interface Snapshot extends LogPlace {
+interface Snapshot extends LogCursor {
   history: string;
   /** changes before this position are forgotten */
   oldest: number;
@@ -62,8 +62,8 @@ interface Snapshot extends LogPlace {
   server: string;
   /** not of the walk: there are more changes without a position, or one of them is a TRUNCATE or the like */
   isCut: boolean;
-  /** not of the walk: place up to which the log was read; null: there is no row after the position */
-  readTo: LogPlace | null;
+  /** not of the walk: cursor up to which the log was read; null: there is no row after the position */
+  readTo: LogCursor | null;
   changes: Change[];
   /** monotonic time at which it had been received */
   readAtMs: number;
@@ -178,12 +178,12 @@ export class PageReader {
       const found = await this.#query(text, [token.position, limit + 1], token, collection, owner);
       // no position is left out, except in a log that was restored in part
       if (!found.readTo && token.position < found.position) throw new Expired();
-      const placed = found.changes.filter(({ place }) => place);
-      placed.sort((a, b) => a.place!.position - b.place!.position);
-      const changes = placed.slice(0, fitting(placed, limit));
-      const isFull = placed.length > changes.length;
-      const readTo = isFull ? changes.at(-1)!.place! : (found.readTo ?? found);
-      const queued = found.changes.filter(({ place }) => !place);
+      const sequenced = found.changes.filter(({ cursor }) => cursor);
+      sequenced.sort((a, b) => a.cursor!.position - b.cursor!.position);
+      const changes = sequenced.slice(0, fitting(sequenced, limit));
+      const isFull = sequenced.length > changes.length;
+      const readTo = isFull ? changes.at(-1)!.cursor! : (found.readTo ?? found);
+      const queued = found.changes.filter(({ cursor }) => !cursor);
       return { ...found, changes, queued, readTo, reachesEnd: !isFull && readTo.position === found.position };
     };
     let page = await read();
@@ -220,8 +220,8 @@ export class PageReader {
       await encodeInTurns(rows, owner, this.#eventLoop, (row) => {
         const { changed_id: id, log_position: position, log_transaction: transaction } = row;
         const hotel = row.id === null ? null : encodeHotel(row, state.position, dayMs);
-        const place = typeof position === 'number' ? { position, transaction: transaction! } : undefined;
-        if (id !== null) changes.push({ id, hotel, place });
+        const cursor = typeof position === 'number' ? { position, transaction: transaction! } : undefined;
+        if (id !== null) changes.push({ id, hotel, cursor });
         return hotel?.bytes.length ?? 0;
       });
     });

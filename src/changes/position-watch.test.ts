@@ -15,7 +15,7 @@ beforeEach(() => {
   watch.announced(at(5), false);
 });
 
-it('a place is the last one if it is the applied place, and nothing behind it is unknown', () => {
+it('a cursor is the last one if it is the applied cursor, and nothing behind it is unknown', () => {
   expect(watch.isLast(at(5))).toBe(true);
   expect(watch.isLast({ ...at(5), history: 'another' })).toBe(false);
   // those of a lost future

@@ -1,6 +1,6 @@
 import { clearTimer, onIteration, setTimer, type Timer } from '../lib/clock.ts';
 import type { Freshness } from '../log/freshness.ts';
-import type { LogPlace } from '../log/log-connection.ts';
+import type { LogCursor } from '../log/log-connection.ts';
 
 /**
  * Maximum number of waiting clients that continue in one event-loop iteration, so that other requests are answered in
@@ -19,7 +19,7 @@ export class PositionWatch {
   readonly freshness: Pick<Freshness, 'isCurrent' | 'isCurrentFor'>;
   #history = '';
   /** undefined: unknown */
-  #place: LogPlace | undefined;
+  #cursor: LogCursor | undefined;
   #isListing = false;
   #keysTimer: Timer | undefined;
   /** what ends each wait, and the position that it is for */
@@ -38,17 +38,17 @@ export class PositionWatch {
 
   /** Returns the number of applied positions after this one; 0 if unknown. */
   behind(position: number): number {
-    return Math.max(0, (this.#place?.position ?? position) - position);
+    return Math.max(0, (this.#cursor?.position ?? position) - position);
   }
 
   /**
-   * Records the last applied place, and wakes the waits for its position. `isListing`: ids of changes that have committed are
+   * Records the last applied cursor, and wakes the waits for its position. `isListing`: ids of changes that have committed are
    * still being listed, behind it.
    */
-  announced(place: LogPlace, isListing: boolean): void {
-    this.#place = place;
+  announced(cursor: LogCursor, isListing: boolean): void {
+    this.#cursor = cursor;
     this.#isListing = isListing;
-    this.#wake((position) => position < place.position);
+    this.#wake((position) => position < cursor.position);
   }
 
   /** Wakes the waits for a change within a moment: their keys may see something else. */
@@ -63,19 +63,19 @@ export class PositionWatch {
   /** Uses positions of this history from now on. */
   follow(history: string): void {
     this.#history = history;
-    this.#place = undefined;
+    this.#cursor = undefined;
     this.#isListing = false;
     this.#wake(isForChange);
   }
 
   /**
-   * Returns true if no change after this place is known, and none is still being listed. A later place must be compared with
+   * Returns true if no change after this cursor is known, and none is still being listed. A later cursor must be compared with
    * the log: it may belong to a lost future.
    */
-  isLast({ history, position, transaction }: LogPlace & { history: string }): boolean {
+  isLast({ history, position, transaction }: LogCursor & { history: string }): boolean {
     return (
-      position === this.#place?.position &&
-      transaction === this.#place.transaction &&
+      position === this.#cursor?.position &&
+      transaction === this.#cursor.transaction &&
       !this.#isListing &&
       history === this.#history &&
       this.freshness.isCurrent()
@@ -86,7 +86,7 @@ export class PositionWatch {
    * Waits until a later position is applied, or keys change, at most for this time. Position Infinity: for the time alone.
    */
   laterThan(position: number, timeoutMs: number): { over: Promise<void>; cancel: () => void } {
-    const isKnown = this.#place !== undefined && this.#place.position > position;
+    const isKnown = this.#cursor !== undefined && this.#cursor.position > position;
     if (isKnown || this.isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
     const { promise, resolve } = Promise.withResolvers<void>();
     const wake = () => {

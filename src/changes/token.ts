@@ -30,8 +30,8 @@ export interface Token {
 
 export function writeToken(token: Token): string {
   const { history, position, transaction, view, walkedTo, collection, isOrphaned, isWhole } = token;
-  const place = [history, position, transaction, VIEWS.indexOf(view), walkedTo, collection];
-  return sealed(JSON.stringify([FORMAT, ...place, Number(isWhole), Number(isOrphaned)]));
+  const fields = [history, position, transaction, VIEWS.indexOf(view), walkedTo, collection];
+  return sealed(JSON.stringify([FORMAT, ...fields, Number(isWhole), Number(isOrphaned)]));
 }
 
 /** Returns a text as a token, with the checksum that anyone can compute. */

@@ -53,7 +53,7 @@ export class LogApplier {
     const { position, transaction, isListing, asOfMs } = log;
     this.#begin(log);
     this.#parts.window.load(log.window);
-    this.#apply({ rows: [], place: { position, transaction }, isListing, asOfMs });
+    this.#apply({ rows: [], cursor: { position, transaction }, isListing, asOfMs });
   }
 
   /** Applies what happens to the log, each event after the ones before. */
@@ -114,12 +114,12 @@ export class LogApplier {
   }
 
   /** Applies rows, each at its position. The waits for the log and `freshness` are updated after the last row. */
-  #apply({ rows, place, isListing, asOfMs }: News): void {
+  #apply({ rows, cursor, isListing, asOfMs }: News): void {
     const { freshness, logPositions } = this.#parts;
     for (const row of rows) this.#applyRow(row);
-    if (place) {
-      this.#applied.position = place.position;
-      logPositions.announced(place, isListing);
+    if (cursor) {
+      this.#applied.position = cursor.position;
+      logPositions.announced(cursor, isListing);
     }
     if (asOfMs !== undefined) freshness.current(asOfMs);
   }

@@ -75,8 +75,8 @@ function followLog(context: ProcessContext, pooled: boolean, broadcast: (event: 
       const { type: _, ...fields } = event;
       Object.assign(applied, fields);
     } else if (event.type === 'news') {
-      const { place, isListing, asOfMs } = event;
-      Object.assign(applied, { ...place, isListing });
+      const { cursor, isListing, asOfMs } = event;
+      Object.assign(applied, { ...cursor, isListing });
       if (asOfMs !== undefined) freshness.current(asOfMs);
       metrics.logApplied(applied.position, window.floor, asOfMs);
     }

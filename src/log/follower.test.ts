@@ -5,12 +5,12 @@ import { VirtualClock } from '../lib/clock.fixture.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { LogFollower, type News } from './follower.ts';
-import { type LogPlace, type LogRow, MAX_LOG_ROWS } from './log-connection.ts';
+import { type LogCursor, type LogRow, MAX_LOG_ROWS } from './log-connection.ts';
 
 const MAX_AGE_MS = 60_000;
 
 /** Row of the log, as PostgreSQL returns it. */
-interface Row extends LogPlace {
+interface Row extends LogCursor {
   kind: string;
   ids: string[] | null;
   ageMs: number;
@@ -22,7 +22,7 @@ class FakeDatabase {
   server = 'start 1';
   /** rows that caches need; others have the positions between */
   rows: Row[] = [];
-  last: LogPlace = { position: 0, transaction: '1' };
+  last: LogCursor = { position: 0, transaction: '1' };
   /** committed, without a position */
   queued: string[][] = [];
   isUnread = false;
@@ -179,7 +179,7 @@ it('begins at the end of the log; of a copied database behind a call of the sequ
   await until(() => news.length > 0);
   expect(database.calls.slice(0, 3)).toEqual(['poll after null', 'sequence, after null', 'start']);
   expect(heard.at(-1)).toBe('history first from 2, start 1');
-  expect(news[0]).toMatchObject({ rows: [], place: { position: 2, transaction: 't2' }, isListing: false });
+  expect(news[0]).toMatchObject({ rows: [], cursor: { position: 2, transaction: 't2' }, isListing: false });
 });
 
 it('a poll or a call of the sequencer makes the instance current as of its beginning, however late its answer', async () => {
@@ -227,12 +227,12 @@ it.each([MAX_LOG_ROWS, 2 * MAX_LOG_ROWS + 7])(
   async (count) => {
     await follower.start();
     for (let i = 0; i < count; i++) database.append('hotels', [`h${i}`]);
-    await until(() => news.at(-1)?.place?.position === count && news.at(-1)!.asOfMs !== undefined);
+    await until(() => news.at(-1)?.cursor?.position === count && news.at(-1)!.asOfMs !== undefined);
     expect(news.flatMap(({ rows }) => idsOf(rows))).toEqual(database.rows.flatMap(({ ids }) => ids));
     // the last piece of each poll says what is reached
-    const reached = news.flatMap(({ rows, place }) => (rows.length > 0 && place ? [place.position] : []));
+    const reached = news.flatMap(({ rows, cursor }) => (rows.length > 0 && cursor ? [cursor.position] : []));
     expect(reached).toEqual([...new Set([MAX_LOG_ROWS, Math.min(count, 2 * MAX_LOG_ROWS), count])]);
-    const cut = news.filter(({ place }) => !place || (place.position > 0 && place.position < count));
+    const cut = news.filter(({ cursor }) => !cursor || (cursor.position > 0 && cursor.position < count));
     expect(cut.filter(({ asOfMs }) => asOfMs !== undefined)).toEqual([]);
   },
 );
@@ -246,7 +246,7 @@ describe.each<[string, () => unknown, string, number]>([
     0,
   ],
   [
-    'one that it begins, because its place is lost',
+    'one that it begins, because its cursor is lost',
     () => Object.assign(database, { isContinued: false }),
     'history begun from 2, start 1',
     1,

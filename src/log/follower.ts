@@ -7,7 +7,7 @@ import { BUSY_POLL_MS, POLL_MS } from './freshness.ts';
 import {
   type HistoryStart,
   LogConnection,
-  type LogPlace,
+  type LogCursor,
   type LogRow,
   MAX_LOG_ROWS,
   type Poll,
@@ -23,8 +23,8 @@ const MAX_REASONS = 5;
 /** What has become known of the log. */
 export interface News {
   rows: LogRow[];
-  /** the place that is reached with `rows`; undefined: more rows are to come */
-  place: LogPlace | undefined;
+  /** the cursor that is reached with `rows`; undefined: more rows are to come */
+  cursor: LogCursor | undefined;
   /** ids of a bulk change, or of midnight, are still to be listed for mirrors */
   isListing: boolean;
   /** the instance is current as of this time, by `monotonicMs`; undefined: it is not known to be */
@@ -38,7 +38,7 @@ export type LogEvent =
   /** the server was restarted and goes on with the same history: names in Redis have another prefix */
   | { type: 'restarted'; server: string }
   | ({ type: 'news' } & News)
-  /** rows from before the place at which the instance began; everything after `floor` is known then */
+  /** rows from before the cursor at which the instance began; everything after `floor` is known then */
   | { type: 'learned'; rows: LogRow[]; floor: number }
   /** PostgreSQL answers again */
   | { type: 'reachable' };
@@ -64,10 +64,10 @@ export class LogFollower {
   #connection: LogConnection;
   #history: string | undefined;
   #server = '';
-  /** the last applied place */
-  #place: LogPlace | undefined;
-  /** the place at which it began, while the log from before is worth learning */
-  #beginning: LogPlace | undefined;
+  /** the last applied cursor */
+  #cursor: LogCursor | undefined;
+  /** the cursor at which it began, while the log from before is worth learning */
+  #beginning: LogCursor | undefined;
   /** everything that had committed by this time is applied */
   #asOfMs: number | undefined;
   /** why it could not be followed since it last could */
@@ -107,11 +107,11 @@ export class LogFollower {
       const connection = this.#connection;
       let pauseMs = POLL_MS * (0.8 + 0.4 * random());
       try {
-        let poll = await connection.poll(this.#place);
+        let poll = await connection.poll(this.#cursor);
         this.#reached();
-        // a server that was restarted or promoted may have another place, which the sequencer compares
-        if (poll.isDue || (this.#place && poll.server !== this.#server)) {
-          poll = await connection.sequenceAndPoll(this.#place);
+        // after a restart or promotion, server, database or timeline may be another: the sequencer compares them
+        if (poll.isDue || (this.#cursor && poll.server !== this.#server)) {
+          poll = await connection.sequenceAndPoll(this.#cursor);
           this.#options.metrics.logSequenced.inc();
           pauseMs = BUSY_POLL_MS;
         }
@@ -137,7 +137,7 @@ export class LogFollower {
       return;
     }
     if (!poll.isContinued) {
-      await connection.beginHistory(this.#history, this.#place!);
+      await connection.beginHistory(this.#history, this.#cursor!);
       return;
     }
     if (poll.server !== this.#server) {
@@ -146,8 +146,8 @@ export class LogFollower {
     }
     // what is known from before it is covered no longer
     if (poll.rows.some(isOfAnything)) this.#beginning = undefined;
-    const { place, asOfMs } = poll;
-    this.#place = place;
+    const { cursor, asOfMs } = poll;
+    this.#cursor = cursor;
     // its changes were not known as of the last time
     if (poll.rows.length > 0 && this.#asOfMs !== undefined)
       metrics.freshnessLag.observe((monotonicMs() - this.#asOfMs) / 1000);
@@ -158,7 +158,7 @@ export class LogFollower {
     for (let from = 0; from === 0 || from < poll.rows.length; from += PIECE_ROWS) {
       const rows = poll.rows.slice(from, from + PIECE_ROWS);
       const isLast = from + PIECE_ROWS >= poll.rows.length;
-      const reached = { place: isLast ? place : undefined, asOfMs: isLast ? asOfMs : undefined };
+      const reached = { cursor: isLast ? cursor : undefined, asOfMs: isLast ? asOfMs : undefined };
       this.#options.onEvent({ type: 'news', rows, isListing, ...reached });
     }
   }
@@ -166,7 +166,7 @@ export class LogFollower {
   async #begin(connection: LogConnection, poll: Poll): Promise<void> {
     // A copied or restored database begins a history of its own before anything is read from it. The history that it shows
     // until then may be one that was followed before: Redis has values of a future that the copy lacks. The first poll of
-    // all compares the place of the database, later ones leave that to the sequencer.
+    // all compares server, database and timeline, later ones leave that to the sequencer.
     if (poll.isDue || this.#history !== undefined) await connection.sequenceAndPoll(undefined);
     const start = await connection.historyStart();
     if (this.#history !== undefined && this.#history !== start.history) {
@@ -175,21 +175,21 @@ export class LogFollower {
     }
     this.#history = start.history;
     this.#server = poll.server;
-    this.#place = { position: start.position, transaction: start.transaction };
-    this.#beginning = this.#place;
+    this.#cursor = { position: start.position, transaction: start.transaction };
+    this.#beginning = this.#cursor;
     this.#asOfMs = undefined;
     this.#options.onEvent({ type: 'history', server: poll.server, ...start });
     this.#started.resolve();
-    void this.#learn(this.#place);
+    void this.#learn(this.#cursor);
   }
 
   /** Reads the log backwards from a beginning, as far as anything that is cached elsewhere may be old. */
-  async #learn(beginning: LogPlace): Promise<void> {
+  async #learn(beginning: LogCursor): Promise<void> {
     const { onEvent, maxAgeMs } = this.#options;
     for (let { position } = beginning; !this.#stopping.signal.aborted; ) {
       try {
         const { rows, deletedTo } = await this.#connection.rowsBefore(position);
-        // it has begun anew, and what has changed between the two places is not known; or anything has changed since
+        // it has begun anew, and what has changed between the cursors is not known; or anything has changed since
         if (beginning !== this.#beginning) return;
         const end = rows.findIndex((row) => isOfAnything(row) || row.ageMs > maxAgeMs);
         const last = rows.length === MAX_LOG_ROWS ? rows.at(-1) : undefined;

@@ -50,14 +50,14 @@ export interface LogRow {
   collection: string | null;
 }
 
-/** A place in a history of the database. */
-export interface LogPlace {
+/** Marks how far a history of the database was read. */
+export interface LogCursor {
   position: number;
   /** identifies the row there among those of a lost future */
   transaction: string;
 }
 
-/** Answer to a poll: the rows after a place, and the state of the log in the same snapshot. */
+/** Answer to a poll: the rows after a cursor, and the state of the log in the same snapshot. */
 export interface Poll {
   history: string;
   /** see `SERVER`; differs after a restart */
@@ -66,24 +66,24 @@ export interface Poll {
   isUnread: boolean;
   /** the sequencer has something to do */
   isDue: boolean;
-  /** false: the database has gone back; null: the place is no longer in the log */
+  /** false: the database has gone back; null: the cursor is no longer in the log */
   isContinued: boolean | null;
   rows: LogRow[];
-  /** the place that is reached with `rows` */
-  place: LogPlace;
+  /** the cursor that is reached with `rows` */
+  cursor: LogCursor;
   /** there may be more rows behind it */
   isCut: boolean;
-  /** everything that had committed by this time, by `monotonicMs`, is in the log up to `place`; undefined: perhaps not */
+  /** everything that had committed by this time, by `monotonicMs`, is in the log up to `cursor`; undefined: perhaps not */
   asOfMs: number | undefined;
 }
 
 /** A row as it is read; its position is null if there is none. */
-type Row = { [Column in keyof (LogRow & LogPlace)]: (LogRow & LogPlace)[Column] | null };
+type Row = { [Column in keyof (LogRow & LogCursor)]: (LogRow & LogCursor)[Column] | null };
 type StateRow = Row &
-  Omit<Poll, 'rows' | 'place' | 'isCut' | 'asOfMs'> & { last: number; lastTransaction: string };
+  Omit<Poll, 'rows' | 'cursor' | 'isCut' | 'asOfMs'> & { last: number; lastTransaction: string };
 
-/** A history of the database, and the place at which an instance begins to follow it. */
-export interface HistoryStart extends LogPlace {
+/** A history of the database, and the cursor at which an instance begins to follow it. */
+export interface HistoryStart extends LogCursor {
   history: string;
   /** signs the values of keys in Redis; never logged */
   secret: Uint8Array;
@@ -98,13 +98,13 @@ export class LogConnection {
     this.#sql = sql;
   }
 
-  /** Reads the rows after a place; undefined: only the state. The first poll opens the connection, which takes several round trips. */
-  async poll(after: LogPlace | undefined): Promise<Poll> {
+  /** Reads the rows after a cursor; undefined: only the state. The first poll opens the connection, by several round trips. */
+  async poll(after: LogCursor | undefined): Promise<Poll> {
     if (!this.#isOpen) await this.#rows('select', [], OPEN_TIMEOUT_MS);
     this.#isOpen = true;
     const beganMs = monotonicMs();
-    const place = [after?.position ?? null, after?.transaction ?? null];
-    const poll = pollOf(await this.#rows<StateRow>(POLL_ONLY, place, POLL_TIMEOUT_MS), beganMs);
+    const cursor = [after?.position ?? null, after?.transaction ?? null];
+    const poll = pollOf(await this.#rows<StateRow>(POLL_ONLY, cursor, POLL_TIMEOUT_MS), beganMs);
     return poll.isUnread ? { ...poll, asOfMs: undefined } : poll;
   }
 
@@ -112,10 +112,10 @@ export class LogConnection {
    * Calls the sequencer, then polls, in one message. The sequencer's transaction is committed before the poll begins, so
    * no row is returned that could be taken back, and everything that had committed before this call is in the log.
    */
-  async sequenceAndPoll(after: LogPlace | undefined): Promise<Poll> {
+  async sequenceAndPoll(after: LogCursor | undefined): Promise<Poll> {
     const beganMs = monotonicMs();
-    const place = after ? `${after.position}, ${after.transaction}` : 'null, null';
-    const results = await this.#write(`select hotel_api_sequence(); commit; ${POLL(place)}`);
+    const cursor = after ? `${after.position}, ${after.transaction}` : 'null, null';
+    const results = await this.#write(`select hotel_api_sequence(); commit; ${POLL(cursor)}`);
     return pollOf(results.at(-1)!, beganMs);
   }
 
@@ -134,8 +134,8 @@ export class LogConnection {
     return { ...row, secret: Buffer.from(row.secret, 'hex') };
   }
 
-  /** Begins another history, unless `known` is over already, or has the row at this place after all. */
-  async beginHistory(known: string, { position, transaction }: LogPlace): Promise<void> {
+  /** Begins another history, unless `known` is over already, or has the row at this cursor after all. */
+  async beginHistory(known: string, { position, transaction }: LogCursor): Promise<void> {
     // both are numbers
     const call = `select hotel_api_begin_history('${known.replaceAll("'", "''")}', ${position}, ${transaction})`;
     await this.#write(`${call}; commit`);
@@ -183,7 +183,7 @@ function pollOf(found: StateRow[], beganMs: number): Poll {
   return {
     ...{ history, server, isUnread, isDue, isContinued, isCut },
     rows: rows.map(rowOf),
-    place: { position: position!, transaction: transaction! },
+    cursor: { position: position!, transaction: transaction! },
     asOfMs: isCut ? undefined : beganMs,
   };
 }

@@ -19,7 +19,7 @@ async function withLog() {
   return { ...database, before: await stateOf(database.sql), secret: await secretOf(database.sql) };
 }
 
-/** Begins another history, as an instance does that has applied this place and finds it gone. */
+/** Begins another history, as an instance does that has applied up to this cursor and finds it gone. */
 const beginHistory = (sql: Sql, { history, position, transaction }: Awaited<ReturnType<typeof stateOf>>) =>
   sql`select hotel_api_begin_history(${history}, ${position}, ${transaction}::bigint)`;
 

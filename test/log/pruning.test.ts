@@ -11,7 +11,7 @@ async function age(sql: Sql, interval: string): Promise<void> {
     where position = ${position}`;
 }
 
-/** Makes changes, each with a drain of its own. Returns the place of the last. */
+/** Makes changes, each with a drain of its own. Returns the state of the log after the last. */
 async function change(sql: Sql, count: number) {
   for (let i = 0; i < count; i++) {
     await sql`insert into hotels (id, name) values ('h', ${`Hotel ${i}`}) on conflict (id) do update set name = excluded.name`;

@@ -209,21 +209,21 @@ function changes(
   const to = indexAfter(data.log, position + limit + MAX_IDS_OF_ROW - 1);
   const range = data.log.slice(from, to);
   const isVisible = (id: string) => isSeen(data, collection, id);
-  const places = new Map<string, { place: number; transaction: number; isMembers: boolean }>();
+  const firsts = new Map<string, { at: number; transaction: number; isMembers: boolean }>();
   for (const row of range) {
     if (!row.ids || !isOf(['hotels', 'listed'], row, collection)) continue;
     for (const [i, id] of row.ids.entries()) {
-      const place = row.position - row.ids.length + i + 1;
-      if (place <= position) continue;
-      const known = places.get(id);
+      const at = row.position - row.ids.length + i + 1;
+      if (at <= position) continue;
+      const known = firsts.get(id);
       const isMembers = row.kind === 'members' || (known?.isMembers ?? false);
-      if (!known) places.set(id, { place, transaction: row.transaction, isMembers });
+      if (!known) firsts.set(id, { at, transaction: row.transaction, isMembers });
       else known.isMembers = isMembers;
     }
   }
-  const page = [...places]
+  const page = [...firsts]
     .filter(([id, { isMembers }]) => collection === null || isMembers || isVisible(id))
-    .sort((a, b) => a[1].place - b[1].place)
+    .sort((a, b) => a[1].at - b[1].at)
     .slice(0, limit);
   const last = range.at(-1);
   const rest: { id: string; kind: string }[] = [];
@@ -249,8 +249,8 @@ function changes(
     return row && isVisible(id) ? copyOf(row) : { id: null };
   };
   const rows = [
-    ...page.map(([id, { place, transaction }]) => ({
-      ...{ ...state, changed_id: id, log_position: place, log_transaction: String(transaction) },
+    ...page.map(([id, { at, transaction }]) => ({
+      ...{ ...state, changed_id: id, log_position: at, log_transaction: String(transaction) },
       ...hotel(id),
     })),
     ...queuedIds.map((id) => ({

@@ -197,11 +197,11 @@ async function statementsOf(work: (origin: Origin, log: LogConnection) => Promis
   return asked;
 }
 
-/** Statements of the service that read, as it sends them with this place of the log. */
+/** Statements of the service that read, as it sends them with this cursor of the log. */
 async function readsAt(position: number, transaction: string) {
   const works: [string, (origin: Origin, log: LogConnection) => Promise<unknown>][] = [
     ['poll', (_, log) => log.poll({ position, transaction })],
-    ['poll of a lost place', (_, log) => log.poll({ position: position + 1_000_000, transaction })],
+    ['poll of a lost cursor', (_, log) => log.poll({ position: position + 1_000_000, transaction })],
     ['rows before', (_, log) => log.rowsBefore(position)],
     ['rows before a position it lacks', (_, log) => log.rowsBefore(position + 1_000_000)],
     ['history', (_, log) => log.historyStart()],
@@ -297,26 +297,26 @@ async function resultsOf({ ask, write }: Database): Promise<[string, unknown][]>
       if (!(name === 'changes' && what.startsWith('many')))
         results.push([`${what}: ${name}`, inOrder(name, plain('', await ask(text, parameters)))]);
   };
-  let place = first;
+  let cursor = first;
   for (const [name, sql, statements] of WRITES) {
     await write(sql, statements);
-    await read(`${name}, unread`, place);
+    await read(`${name}, unread`, cursor);
     for (let isDue = true; isDue; ) {
-      const [call] = await statementsOf((_, log) => log.sequenceAndPoll(place));
+      const [call] = await statementsOf((_, log) => log.sequenceAndPoll(cursor));
       const [text] = call!;
       const rows = ((await ask(text, [])) as object[][]).at(-1)!;
       results.push([`${name}: sequenced`, plain('', rows)]);
       const [state] = rows as [{ history: string; last: number; lastTransaction: string; isDue: boolean }];
       isDue = state.isDue;
-      await read(name, place);
-      place = { history: state.history, position: state.last, transaction: state.lastTransaction };
+      await read(name, cursor);
+      cursor = { history: state.history, position: state.last, transaction: state.lastTransaction };
     }
   }
-  const lost = { ...place, transaction: '1' };
-  // of another history, with a place that is there, and with one that is lost
-  for (const [i, known] of [{ ...lost, history: 'another' }, place, lost].entries()) {
+  const lost = { ...cursor, transaction: '1' };
+  // of another history, with a cursor that is there, and with one that is lost
+  for (const [i, known] of [{ ...lost, history: 'another' }, cursor, lost].entries()) {
     await ask(...(await statementsOf((_, log) => log.beginHistory(known.history, known)))[0]!);
-    await read(`history ${i}`, place);
+    await read(`history ${i}`, cursor);
   }
   return results;
 }
