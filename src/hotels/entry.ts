@@ -8,6 +8,8 @@ export const NARROW_END_BYTES = NARROW_END.length;
 /** Views of a hotel that a key may read: `narrow` shows `registry_id` as null. */
 export const VIEWS = ['full', 'narrow'] as const;
 export type View = (typeof VIEWS)[number];
+/** Content coding of compressed forms. */
+export type Encoding = 'zstd' | 'br' | 'gzip';
 
 /** Hotel, or null if none has the key. */
 export type Found = Entry | null;

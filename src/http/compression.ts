@@ -9,7 +9,7 @@ import {
   createZstdCompress,
   zstdCompressSync,
 } from 'node:zlib';
-import type { Encoding } from '../cache/arena/arena.ts';
+import type { Encoding } from '../hotels/entry.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -22,8 +22,6 @@ import type { Client } from './transfers.ts';
 
 /** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;
-
-export type { Encoding };
 
 const NOW = { zstd: zstdCompressSync, br: brotliCompressSync };
 const STREAMS = { zstd: createZstdCompress, br: createBrotliCompress, gzip: createGzip };

@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import type { PublicError } from '../errors.ts';
+import type { Encoding } from '../hotels/entry.ts';
 import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { monotonicMs, onIteration } from '../lib/clock.ts';
 import { type EventLoop, workOf } from '../lib/event-loop.ts';
@@ -10,7 +11,6 @@ import {
   type CompressedPages,
   compress,
   compressNow,
-  type Encoding,
   MAX_SYNC_BYTES,
   MIN_COMPRESSED_BYTES,
   mayCompress,

@@ -1,10 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { StoredTag } from '../cache/arena/tag.ts';
 import { publicErrors } from '../errors.ts';
+import type { Encoding } from '../hotels/entry.ts';
 import { TAG_BYTES } from '../hotels/entry-layout.ts';
 import type { Body } from '../hotels/json-array.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
-import type { Encoding } from './compression.ts';
 
 /* Heads of responses: the status line, the request id, the tag and further headers. */
 

@@ -4,7 +4,7 @@ import { type ErrorCode, publicErrors } from '../errors.ts';
 import { PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import type { Route } from '../observability/request-histogram.ts';
+import type { Route } from '../observability/routes.ts';
 import { OK } from '../wasm/constants.ts';
 import { MAX_UNSENT_MS, mayStillSee } from './access-control.ts';
 import { NEEDS_LOAD, type Pending } from './admission.ts';

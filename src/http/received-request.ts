@@ -1,8 +1,8 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
+import type { Encoding } from '../hotels/entry.ts';
 import type { CountedMethod, RequestCounter } from '../observability/request-histogram.ts';
-import type { Encoding } from './compression.ts';
 import { type Answer, type Head, newIds, SEPARATOR, type Tag } from './head.ts';
 import { MAX_BODY_BYTES, MAX_READ_BODY_BYTES } from './transfers.ts';
 

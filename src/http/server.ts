@@ -1,7 +1,7 @@
 import * as uws from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import { nextIteration } from '../lib/clock.ts';
-import { HTTP_ROUTES } from '../observability/request-histogram.ts';
+import { HTTP_ROUTES } from '../observability/routes.ts';
 import type { Operation } from './operations.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
 import type { StaticPage } from './static-page.ts';

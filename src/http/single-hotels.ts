@@ -1,8 +1,9 @@
 import { seesAlike } from '../auth/principal.ts';
 import { publicErrors } from '../errors.ts';
+import type { Encoding } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { ABSENT } from '../wasm/constants.ts';
-import { compressNow, type Encoding, inTurn, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
+import { compressNow, inTurn, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './misses.ts';
 

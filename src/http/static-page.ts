@@ -1,4 +1,5 @@
-import { compressNow, type Encoding } from './compression.ts';
+import type { Encoding } from '../hotels/entry.ts';
+import { compressNow } from './compression.ts';
 import { Heads, KEEP_ALIVE, tagOf } from './head.ts';
 
 /** Bytes of a response and the tag of its identity form. */

@@ -2,7 +2,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { REJECTIONS } from '../errors.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { LINE_KINDS } from './access-log.ts';
-import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
+import { RequestHistogram } from './request-histogram.ts';
+import { HTTP_ROUTES, ROUTES } from './routes.ts';
 import { NO_LABELS, readAtScrape } from './scraped-metrics.ts';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
-import { HTTP_ROUTES, RequestHistogram } from './request-histogram.ts';
+import { RequestHistogram } from './request-histogram.ts';
+import { HTTP_ROUTES } from './routes.ts';
 
 const make = () => new RequestHistogram(new Registry(), 'duration_seconds', 'Time');
 

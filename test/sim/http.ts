@@ -1,4 +1,4 @@
-import type { Route } from '../../src/observability/request-histogram.ts';
+import type { Route } from '../../src/observability/routes.ts';
 import type { Server, Worker } from './instance.ts';
 import { entryOf } from './world.ts';
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { type Entry, VIEWS } from '../../hotels/entry.ts';
+import { type Encoding, type Entry, VIEWS } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { ABSENT, MISS } from '../../wasm/constants.ts';
 import { CacheMemory } from '../memory.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { CacheArena, type Encoding } from './arena.ts';
+import { CacheArena } from './arena.ts';
 
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
 const CODINGS: Encoding[] = ['zstd', 'br', 'gzip'];

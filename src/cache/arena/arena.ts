@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
+import { type Encoding, NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { BODY_LENGTH_AT, OTHER_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/entry-layout.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
@@ -14,8 +14,6 @@ const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
 const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
 const OTHER_LENGTH_WORD = (RECORD_HEADER_BYTES + OTHER_LENGTH_AT) / 4;
 
-/** Content coding of compressed forms. */
-export type Encoding = 'zstd' | 'br' | 'gzip';
 const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
 
 /**
