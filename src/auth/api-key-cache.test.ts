@@ -84,8 +84,8 @@ function changed(): void {
   window.raise('key', hashOf(key), tiers.position);
   apiKeys.changed(hashOf(key));
 }
-/** One iteration of the event loop. */
-const turn = () => vi.advanceTimersByTimeAsync(0);
+/** Lets an iteration of the event loop pass. */
+const iteration = () => vi.advanceTimersByTimeAsync(0);
 /** Lets the longest wait of a lookup pass. */
 async function waited<T>(lookup: Promise<T>): Promise<T> {
   lookup.catch(() => {});
@@ -95,7 +95,7 @@ async function waited<T>(lookup: Promise<T>): Promise<T> {
 /** What is stored in Redis is stored behind the answers. */
 const load = async (of = key) => {
   const principal = await apiKeys.load(of);
-  await turn();
+  await iteration();
   return principal;
 };
 
@@ -239,7 +239,7 @@ describe('beyond the limit of unknown keys', () => {
 describe('a change', () => {
   /** Revokes the key during a lookup, whose result is returned. */
   async function revokedDuring<T>(loading: Promise<T>): Promise<T> {
-    await turn();
+    await iteration();
     revoke();
     changed();
     return loading;
@@ -248,7 +248,7 @@ describe('a change', () => {
   it('during a lookup prevents its result from being cached here, or used from Redis', async () => {
     tiers.hold();
     const loading = revokedDuring(load());
-    await turn();
+    await iteration();
     tiers.release();
     await loading;
     expect(apiKeys.find(key)).toBeUndefined();
@@ -259,7 +259,7 @@ describe('a change', () => {
   it('during a lookup is visible to later requests', async () => {
     tiers.hold();
     const before = revokedDuring(apiKeys.load(key));
-    await turn();
+    await iteration();
     const after = apiKeys.load(key);
     tiers.release();
     expect(await before).not.toBeNull();
@@ -282,7 +282,7 @@ describe('a change', () => {
     tiers.redisCache.read = read;
     await apiKeys.load(key);
     begin();
-    await turn();
+    await iteration();
     expect(tiers.redis.size).toBe(0);
   });
 });
@@ -368,7 +368,7 @@ it('a request shares no lookup that began over 3.3 s ago: the process may have b
   apiKeys = cacheWith(undefined);
   tiers.hold();
   const before = apiKeys.load(key);
-  await turn();
+  await iteration();
   revoke();
   isLogFollowed = false;
   later(3_301);

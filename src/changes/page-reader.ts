@@ -199,7 +199,7 @@ export class PageReader {
     return { changes: removalsFirst(isWhole ? all : changes), next, more: !isWhole, readAtMs };
   }
 
-  /** Returns the snapshot of a query, with its hotels encoded in turns of the event loop. `collection` is its last parameter. */
+  /** Returns the snapshot of a query, with its hotels encoded in turns of the owner. `collection` is its last parameter. */
   async #query(
     text: string,
     from: (number | string | null)[],

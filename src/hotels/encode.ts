@@ -15,7 +15,7 @@ const END_FIELDS = FIELDS.slice(URL_AT + 1, FIELDS.indexOf('registry_id'));
 /** Magic number of entries in this layout with these fields. An entry of a release that has another one is never read. */
 export const MAGIC = magicOf(FIELDS);
 
-/** Bytes that are encoded in one turn of the event loop: 100 usual hotels, or two of the maximum size. */
+/** Bytes that are encoded in one turn of their owner: 100 usual hotels, or two of the maximum size. */
 const TURN_BYTES = 128 * 1024;
 
 export function magicOf(fields: readonly string[]): number {
@@ -73,7 +73,7 @@ function jsonOf(fields: readonly string[], row: object): string {
 }
 
 /**
- * Calls `encode` for each row, for a few of them in each turn of the event loop. `encode` returns the number of bytes that it has
+ * Calls `encode` for each row, for a few of them in each turn of the owner. `encode` returns the number of bytes that it has
  * made. A turn also ends after `BUDGET_MS`.
  */
 export async function encodeInTurns<Row>(

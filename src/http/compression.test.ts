@@ -51,7 +51,7 @@ describe('a body that is compressed later', () => {
     const body = randomBytes(size * MIB);
     const encodings: unknown[] = [];
     for (const waitMs of [500, 501]) {
-      // a turn of the event loop, and both threads, are taken
+      // the event loop and both threads are taken
       eventLoop.append('many', 1, () => {});
       const before = [1, 2].map(() => gzip(Buffer.alloc(4 * MIB), { owner: 'many', over: false }));
       const memory = Buffer.from(body);

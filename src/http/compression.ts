@@ -44,7 +44,7 @@ const MIN_CHUNK_BYTES = 1_024;
  */
 export const MAX_SYNC_BYTES = 131_072;
 /**
- * Maximum size of bodies that are compressed in one turn of the event loop, in up to 6 ms of usual hotels. On another thread
+ * Maximum size of bodies that are compressed in one turn of their owner, in up to 6 ms of usual hotels. On another thread
  * the encoders of Node take 1.5 times the CPU time, because each allocates its memory anew there.
  */
 const MAX_TURN_BYTES = 2 * 1024 * 1024;
@@ -95,7 +95,7 @@ export interface Compressed {
 }
 
 /**
- * Compresses in a turn of the event loop or on another thread. The body may be overwritten after the call. The result may be
+ * Compresses in a turn of the owner or on another thread. The body may be overwritten after the call. The result may be
  * empty, or cut short, if the client disconnects meanwhile.
  */
 export async function compress(
@@ -131,7 +131,7 @@ function timed<T>(work: (isLate: boolean) => T): () => T {
   return () => work(monotonicMs() - beganMs > MAX_TURN_WAIT_MS);
 }
 
-/** Does work that compresses a body of so many bytes in a turn of the event loop. Settles as it does. */
+/** Does work that compresses a body of so many bytes in a turn of its owner. Settles as it does. */
 export function inTurn<T>(
   bytes: number,
   { owner }: Client,

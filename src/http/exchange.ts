@@ -174,7 +174,7 @@ export class Exchange extends ReceivedRequest {
   }
 
   /**
-   * Calls `send` with what is compressed in a turn of the event loop or on another thread, unless the client has gone or its
+   * Calls `send` with what is compressed in a later iteration or on another thread, unless the client has gone or its
    * key may not have it any more.
    */
   #sendLater(compressing: Promise<Compressed>, send: (compressed: Compressed) => void): void {

@@ -7,7 +7,7 @@ import { compressNow, inTurn, MIN_COMPRESSED_BYTES, mayCompress } from './compre
 import type { Exchange } from './exchange.ts';
 import type { HotelSources } from './misses.ts';
 
-/** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the event loop. */
+/** Maximum size of hotels that are compressed at once, in up to 60 µs; larger ones wait for a turn of the API key. */
 const MAX_AT_ONCE_BYTES = 2_048;
 /** Maximum share of the size of a hotel at which its compressed form is used. */
 const COMPRESSED_SHARE = 0.9;

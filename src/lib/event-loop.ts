@@ -12,12 +12,12 @@ export const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 
 /**
  * Divides the work of a worker among the iterations of its event loop. What can wait does so in one queue, whose owners are
- * served by deficit round robin: batches, pages, loads that continue, compression. A response that is made while its request is
- * read waits only if reading has used up the budget: the HTTP library processes a received chunk of up to 512 KiB of requests
- * before other connections get their turn. What waits gets its budget in each iteration, or many cheap requests would starve it.
- * So a request is read after two budgets of other work at most. Not in this queue, and without a budget, is work in pieces of
- * bounded size, each in its own iteration: parts of batches of large hotels, members of collections, and the end of waits for
- * changes.
+ * served by deficit round robin: batches, pages, loads that continue, compression. Each piece of work has a turn, and an
+ * iteration has as many turns as fit into its budget. A response that is made while its request is read waits only if reading
+ * has used up the budget: the HTTP library processes a received chunk of up to 512 KiB of requests before those of other
+ * connections. What waits gets its budget in each iteration, or many cheap requests would starve it. So a request is read after
+ * two budgets of other work at most. Not in this queue, and without a budget, is work in pieces of bounded size, each in its own
+ * iteration: parts of batches of large hotels, members of collections, and the end of waits for changes.
  */
 export class EventLoop {
   /** work that waits for its turn, with sizes in bytes */
