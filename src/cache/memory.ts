@@ -2,6 +2,7 @@ import { MAGIC } from '../hotels/encode.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { type CacheWasm, openCache } from '../wasm/cache.ts';
 import { WINDOW_BUCKETS } from '../wasm/constants.ts';
+import * as fields from '../wasm/fields.ts';
 
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
@@ -56,9 +57,9 @@ export class CacheMemory {
     this.window = new Float64Array(buffer, wasm.WINDOW.value, WINDOW_BUCKETS + 1);
   }
 
-  /** Returns the i-th result of the last call beside its return value. */
-  result(i: number): number {
-    return this.words[this.wasm.RESULT.value / 4 + i]!;
+  /** Returns a result of the last call beside its return value, by its offset in wasm/fields.ts. */
+  result(at: number): number {
+    return this.words[(this.wasm.RESULT.value + at) / 4]!;
   }
 
   /** Writes the key prefix of the next command; returns its length in bytes. */
@@ -68,12 +69,12 @@ export class CacheMemory {
 
   /** Returns a copy of the command. */
   takeCommand(): Buffer {
-    return this.pool.copy(this.#part(this.wasm.COMMAND.value, this.result(0)));
+    return this.pool.copy(this.#part(this.wasm.COMMAND.value, this.result(fields.COMMAND_LENGTH)));
   }
 
   /** Returns a copy of the table. */
   takePending(): Buffer {
-    return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
+    return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(fields.TABLE_LENGTH)));
   }
 
   #part(start: number, length: number): Buffer {

@@ -1,4 +1,4 @@
-/** Numbers that TypeScript and AssemblyScript share, beside those of hotels/entry-layout.ts. */
+/** Numbers that TypeScript and AssemblyScript share, beside those of hotels/entry-layout.ts and fields.ts. */
 
 /** Maximum number of keys in a batch. */
 export const MAX_KEYS = 1000;

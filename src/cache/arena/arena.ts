@@ -4,15 +4,17 @@ import { BODY_LENGTH_AT, OTHER_LENGTH_AT, SHARED_LENGTH_AT } from '../../hotels/
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { MAX_KEYS, MISS, NOT_JSON, RECORD_HEADER_BYTES } from '../../wasm/constants.ts';
+import * as fields from '../../wasm/fields.ts';
 import { writeKey, writeKeys } from '../../wasm/key-bytes.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { BatchLookup } from './batch-lookup.ts';
 import { StoredTag, tagStart } from './tag.ts';
 
-/** Fields of the entry of a record, in words of four bytes from the record's start. */
+/** Fields of a record and of its entry, in words of four bytes from the record's start. */
 const BODY_LENGTH_WORD = (RECORD_HEADER_BYTES + BODY_LENGTH_AT) / 4;
 const SHARED_LENGTH_WORD = (RECORD_HEADER_BYTES + SHARED_LENGTH_AT) / 4;
 const OTHER_LENGTH_WORD = (RECORD_HEADER_BYTES + OTHER_LENGTH_AT) / 4;
+const RECORD_LENGTH_WORD = fields.RECORD_LENGTH / 4;
 
 const FORM_NUMBERS: Record<Encoding, number> = { zstd: 0, br: 2, gzip: 4 };
 
@@ -91,7 +93,8 @@ export class CacheArena {
     const word = ref * 2;
     if (view === 'full') {
       const length = words[word + BODY_LENGTH_WORD]!;
-      const end = ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - words[word + OTHER_LENGTH_WORD]!;
+      const end =
+        ref * 8 + RECORD_HEADER_BYTES + words[word + RECORD_LENGTH_WORD]! - words[word + OTHER_LENGTH_WORD]!;
       return this.#view(end - length, length);
     }
     this.#wasm.narrow(ref);
@@ -114,7 +117,7 @@ export class CacheArena {
     if (form === 0) return undefined;
     const content = form * 8 + RECORD_HEADER_BYTES;
     const start = 4 + this.#words[content / 4]!;
-    return this.#view(content + start, this.#words[form * 2 + 7]! - start);
+    return this.#view(content + start, this.#words[form * 2 + RECORD_LENGTH_WORD]! - start);
   }
 
   /** Stores a compressed form, empty if compression does not pay. The call invalidates all refs. */
@@ -127,13 +130,13 @@ export class CacheArena {
   /** Returns true if the id of the entry is among these. */
   isAmong(ref: number, ids: Ids): boolean {
     this.#wasm.hashId(ref);
-    return ids.hasHash(this.#memory.result(0), this.#memory.result(1));
+    return ids.hasHash(this.#memory.result(0), this.#memory.result(4));
   }
 
   /** Returns a copy of the entry. */
   read(ref: number): Buffer {
     const start = ref * 8 + RECORD_HEADER_BYTES;
-    return Buffer.from(this.#bytes.subarray(start, start + this.#words[ref * 2 + 7]!));
+    return Buffer.from(this.#bytes.subarray(start, start + this.#words[ref * 2 + RECORD_LENGTH_WORD]!));
   }
 
   /** Drops the hotel or the absence of this key, with all its keys. */

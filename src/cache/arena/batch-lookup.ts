@@ -3,6 +3,7 @@ import { TAG_BYTES } from '../../hotels/entry-layout.ts';
 import { EMPTY_ARRAY, PartialResponse } from '../../hotels/json-array.ts';
 import type { CacheWasm } from '../../wasm/cache.ts';
 import { NO_BODY, OK, TOO_LARGE } from '../../wasm/constants.ts';
+import * as fields from '../../wasm/fields.ts';
 import type { CacheMemory, Ids } from '../memory.ts';
 import { tagAt, tagStart } from './tag.ts';
 
@@ -49,12 +50,12 @@ export class BatchLookup {
     this.status = status;
     const [words, word] = [this.#words, this.#result];
     this.#keys = keys;
-    this.#count = words[word + 8]!;
+    this.#count = words[word + fields.LOOKUP_COUNT / 4]!;
     const isOk = status === OK;
-    this.hits = isOk ? words[word]! : 0;
-    this.absences = isOk ? words[word + 1]! : 0;
-    this.misses = isOk ? words[word + 2]! : status === TOO_LARGE ? this.#count : 0;
-    this.#outputLength = isOk ? words[word + 3]! : 0;
+    this.hits = isOk ? words[word + fields.LOOKUP_HITS / 4]! : 0;
+    this.absences = isOk ? words[word + fields.LOOKUP_ABSENCES / 4]! : 0;
+    this.misses = isOk ? words[word + fields.LOOKUP_MISSES / 4]! : status === TOO_LARGE ? this.#count : 0;
+    this.#outputLength = isOk ? words[word + fields.LOOKUP_OUTPUT_LENGTH / 4]! : 0;
     return this;
   }
 

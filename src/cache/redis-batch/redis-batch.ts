@@ -2,6 +2,7 @@ import type { Found, View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY, type PartialResponse } from '../../hotels/json-array.ts';
 import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { RedisStore } from '../../redis/store.ts';
+import * as fields from '../../wasm/fields.ts';
 import type { BatchLookup } from '../arena/batch-lookup.ts';
 import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
@@ -98,7 +99,7 @@ export class RedisBatchReader {
     done: (result: BatchResult) => void | Promise<void>,
     isOver = () => false,
   ): Promise<void> {
-    const requested = this.#memory.result(2);
+    const requested = this.#memory.result(fields.REQUESTED_POINTERS);
     const { cache, local, isCurrent } = this.#options;
     const prefix = cache.prefixOf('id');
     // labels of another history mean nothing to the window
@@ -155,7 +156,7 @@ export class RedisBatchReader {
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#options.cache.prefixOf('id'));
     const named = wasm.requestEntries(count, table.length, numberOf(namespace), prefixLength);
-    this.#countInvalid(this.#memory.result(2));
+    this.#countInvalid(this.#memory.result(fields.INVALID_POINTERS));
     const pointed = new PendingKeys(namespace, count, this.#memory.takePending(), known);
     return { pointed, named, command: this.#memory.takeCommand() };
   }

@@ -5,6 +5,7 @@ import { monotonicMs, wallMs } from '../../lib/clock.ts';
 import { MAX_AGE_MS } from '../../log/freshness.ts';
 import { ValuesReader } from '../../redis/reply-parser.ts';
 import { GAP, PENDING_BYTES } from '../../wasm/constants.ts';
+import * as fields from '../../wasm/fields.ts';
 import type { LocalCache } from '../local-cache.ts';
 import { type CacheMemory, MAX_OUTPUT_BYTES } from '../memory.ts';
 
@@ -35,9 +36,9 @@ export class PendingKeys {
     const keys: string[] = [];
     const places: number[] = [];
     for (let i = 0; i < this.count; i++) {
-      if (this.#isResolved && this.#word(i, 12) !== GAP) continue;
+      if (this.#isResolved && this.#word(i, fields.PENDING_ID_LENGTH) !== GAP) continue;
       keys.push(this.#key(i));
-      places.push(this.#word(i, 16));
+      places.push(this.#word(i, fields.PENDING_PLACE));
     }
     const isLarge = isFull || this.known.length > MAX_OUTPUT_BYTES;
     return new PartialResponse(Buffer.from(this.known), keys, places, isLarge);
@@ -47,16 +48,16 @@ export class PendingKeys {
   addEntriesTo(found: Map<string, Found>): void {
     const source = Buffer.from(this.known);
     for (let i = 0; this.#isResolved && i < this.count; i++) {
-      if (this.#word(i, 12) === GAP) continue;
-      const start = this.#word(i, 16);
-      // of its own bytes alone: the source has the hotels of other requests too
-      found.set(this.#key(i), new Entry(source.subarray(start, start + this.#word(i, 8))));
+      if (this.#word(i, fields.PENDING_ID_LENGTH) === GAP) continue;
+      const start = this.#word(i, fields.PENDING_PLACE);
+      // of its own bytes alone: the source has the hotels of other requests too; its length is in place of the id
+      found.set(this.#key(i), new Entry(source.subarray(start, start + this.#word(i, fields.PENDING_ID))));
     }
   }
 
   #key(i: number): string {
-    const start = this.#word(i, 0);
-    return this.table.toString('utf8', start, start + this.#word(i, 4));
+    const start = this.#word(i, fields.PENDING_KEY);
+    return this.table.toString('utf8', start, start + this.#word(i, fields.PENDING_KEY_LENGTH));
   }
 
   #word(i: number, at: number): number {
@@ -127,12 +128,14 @@ export function takeEntries(
     local.isEnabled && mayStore ? monotonicMs() : -1,
     MAX_AGE_MS,
   );
-  const [length, gaps, hits, invalid, isFull] = [0, 1, 2, 3, 4].map((i) => memory.result(i));
-  const output = bytes.subarray(wasm.RESPONSE.value, wasm.RESPONSE.value + length!);
+  const start = wasm.RESPONSE.value;
+  const output = bytes.subarray(start, start + memory.result(fields.RESPONSE_LENGTH));
   const marked = bytes.subarray(wasm.SCRATCH.value, wasm.SCRATCH.value + table.length);
   return {
-    response: gaps === 0 && wanted !== 'entries' ? output : undefined,
+    response: memory.result(fields.RESPONSE_GAPS) === 0 && wanted !== 'entries' ? output : undefined,
     pending: new PendingKeys(namespace, count, marked, output, true),
-    ...{ hits: hits!, invalid: invalid!, isFull: isFull !== 0 },
+    hits: memory.result(fields.RESPONSE_HITS),
+    invalid: memory.result(fields.RESPONSE_INVALID),
+    isFull: memory.result(fields.RESPONSE_IS_FULL) !== 0,
   };
 }

@@ -2,7 +2,7 @@
 
 import { WINDOW_BUCKETS as BUCKETS, MAX_KEYS, MAX_RESPONSE_BYTES } from '../constants';
 
-/** Results of a call beside its return value; the callers know the fields by position. */
+/** Results of a call beside its return value. */
 export const RESULT: usize = 64;
 /** Elements of a batch, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
 export const ELEMENTS: usize = 1024;

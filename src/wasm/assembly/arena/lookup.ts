@@ -7,6 +7,7 @@
  * serialize the reads.
  */
 import { ABSENT, MISS, NO_BODY, OK, TOO_LARGE } from '../../constants';
+import * as fields from '../../fields';
 import { hashOf } from '../hash';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, HASHES, outputEnd, outputStart, RESULT } from '../layout';
 import { idHashOf, showAt } from './entry';
@@ -82,7 +83,7 @@ export function gather(
 ): i32 {
   nextBatch();
   memory.fill(RESULT, 0, 16);
-  store<u32>(RESULT, count, 32);
+  store<u32>(RESULT, count, fields.LOOKUP_COUNT);
   output = openArray(outputStart);
   gap = GAPS;
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
@@ -93,7 +94,7 @@ export function gather(
     lookUp(start, groupEnd, namespace, nowMs, minStoredAtMs, wallMs, hashesIds);
     if (!copy(start, groupEnd, isFull)) return TOO_LARGE;
   }
-  store<u32>(RESULT, closeArray(outputStart, output), 12);
+  store<u32>(RESULT, closeArray(outputStart, output), fields.LOOKUP_OUTPUT_LENGTH);
   return OK;
 }
 
@@ -142,9 +143,9 @@ function lookUp(
   wallMs: f64,
   hashesIds: bool,
 ): void {
-  let hits = load<u32>(RESULT);
-  let absences = load<u32>(RESULT, 4);
-  let misses = load<u32>(RESULT, 8);
+  let hits = load<u32>(RESULT, fields.LOOKUP_HITS);
+  let absences = load<u32>(RESULT, fields.LOOKUP_ABSENCES);
+  let misses = load<u32>(RESULT, fields.LOOKUP_MISSES);
   for (let element = start; element < end; element += ELEMENT_BYTES) {
     const key: usize = load<u32>(element);
     const length = load<u32>(element, 4);
@@ -168,9 +169,9 @@ function lookUp(
     }
     store<u32>(element, ref, 12);
   }
-  store<u32>(RESULT, hits);
-  store<u32>(RESULT, absences, 4);
-  store<u32>(RESULT, misses, 8);
+  store<u32>(RESULT, hits, fields.LOOKUP_HITS);
+  store<u32>(RESULT, absences, fields.LOOKUP_ABSENCES);
+  store<u32>(RESULT, misses, fields.LOOKUP_MISSES);
 }
 
 /**

@@ -15,6 +15,7 @@
  */
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { RECORD_HEADER_BYTES as ENTRY_AT } from '../../constants';
+import * as fields from '../../fields';
 import { bodyOf, entryKey, entryKeyLength, isSame } from './entry';
 
 export const DEAD: u8 = 0;
@@ -55,7 +56,7 @@ export function stampOf(record: usize): u32 {
 }
 
 export function lengthOf(record: usize): u32 {
-  return load<u32>(record, 28);
+  return load<u32>(record, fields.RECORD_LENGTH);
 }
 
 export function labelOf(record: usize): f64 {
@@ -100,7 +101,7 @@ export function writeHeader(
   store<f64>(record, storedAtMs, 8);
   store<f64>(record, untilMs, 16);
   store<u32>(record, 0, 24);
-  store<u32>(record, length, 28);
+  store<u32>(record, length, fields.RECORD_LENGTH);
 }
 
 /** Returns true if the record was stored at `minStoredAtMs` or later, and has not expired at `nowMs`. */

@@ -2,6 +2,7 @@
 
 import { BODY_LENGTH_AT, LABEL_AT, SHARED_LENGTH_AT } from '../../../hotels/entry-layout';
 import { GAP, MAX_ENTRY_BYTES } from '../../constants';
+import * as fields from '../../fields';
 import { bodyOf, hasKey, isValid, showAt } from '../arena/entry';
 import { hasRoomInMain } from '../arena/eviction';
 import { recordOf } from '../arena/index';
@@ -99,11 +100,12 @@ export function takeEntries(
     place += 8;
   }
   takeHits(hitsLength);
-  store<u32>(RESULT, view === ENTRIES ? <u32>(output - RESPONSE) : closeArray(RESPONSE, output));
-  store<u32>(RESULT, gaps, 4);
-  store<u32>(RESULT, hits, 8);
-  store<u32>(RESULT, invalid, 12);
-  store<u32>(RESULT, <u32>isOutputFull, 16);
+  const length = view === ENTRIES ? <u32>(output - RESPONSE) : closeArray(RESPONSE, output);
+  store<u32>(RESULT, length, fields.RESPONSE_LENGTH);
+  store<u32>(RESULT, gaps, fields.RESPONSE_GAPS);
+  store<u32>(RESULT, hits, fields.RESPONSE_HITS);
+  store<u32>(RESULT, invalid, fields.RESPONSE_INVALID);
+  store<u32>(RESULT, <u32>isOutputFull, fields.RESPONSE_IS_FULL);
 }
 
 /** Adds the local hits before this place to the response. */

@@ -2,7 +2,8 @@
  * Table of a batch at SCRATCH: records, followed by the texts. Offsets count from the table, because it is copied while a reply
  * is awaited.
  */
-import { GAP } from '../../constants';
+import { GAP, PENDING_BYTES } from '../../constants';
+import * as fields from '../../fields';
 import { SCRATCH } from '../layout';
 
 @unmanaged
@@ -44,6 +45,16 @@ export class PendingKey {
     this.id = length;
   }
 }
+
+if (
+  offsetof<PendingKey>('key') !== fields.PENDING_KEY ||
+  offsetof<PendingKey>('keyLength') !== fields.PENDING_KEY_LENGTH ||
+  offsetof<PendingKey>('id') !== fields.PENDING_ID ||
+  offsetof<PendingKey>('idLength') !== fields.PENDING_ID_LENGTH ||
+  offsetof<PendingKey>('place') !== fields.PENDING_PLACE ||
+  offsetof<PendingKey>() !== PENDING_BYTES
+)
+  ERROR('fields.ts has other offsets');
 
 /** Returns the i-th record. */
 export function pendingAt(i: u32): PendingKey {

@@ -4,6 +4,7 @@
  */
 
 import { GAP, PENDING_BYTES } from '../../constants';
+import * as fields from '../../fields';
 import { isSame, MAX_KEY_BYTES } from '../arena/entry';
 import { GAP_BYTES } from '../arena/lookup';
 import { hashOf } from '../hash';
@@ -44,8 +45,7 @@ let end: usize = COMMAND;
 /**
  * Writes the table of the keys that the last lookup missed, each once with its place among the hits, and the MGET of their
  * pointers. Keys that no hotel can have are left out. Known pointers are not requested, except by one batch in REFRESH_ONE_OF,
- * so that Redis does not evict them as unused. Returns the number of keys in the table. RESULT: length of the command, of
- * the table, number of requested pointers.
+ * so that Redis does not evict them as unused. Returns the number of keys in the table.
  */
 export function requestPointers(misses: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
@@ -90,9 +90,9 @@ export function requestPointers(misses: u32, namespace: u32, prefixLength: u32):
     const pending = pendingAt(i);
     if (pending.idLength === GAP) addKey(prefixLength, pending.keyAt, pending.keyLength);
   }
-  store<u32>(RESULT, <u32>(end - COMMAND));
-  store<u32>(RESULT, <u32>(place - SCRATCH), 4);
-  store<u32>(RESULT, requested, 8);
+  store<u32>(RESULT, <u32>(end - COMMAND), fields.COMMAND_LENGTH);
+  store<u32>(RESULT, <u32>(place - SCRATCH), fields.TABLE_LENGTH);
+  store<u32>(RESULT, requested, fields.REQUESTED_POINTERS);
   return count;
 }
 
@@ -114,8 +114,7 @@ function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
 
 /**
  * Reads the pointers at REPLY, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of the entries of all ids. Returns the number of entries. RESULT: length of the command, length of the
- * table, number of invalid values.
+ * and writes the MGET of the entries of all ids. Returns the number of entries.
  */
 export function requestEntries(count: u32, length: u32, namespace: u32, prefixLength: u32): u32 {
   let place = SCRATCH + length;
@@ -147,9 +146,9 @@ export function requestEntries(count: u32, length: u32, namespace: u32, prefixLe
     const pending = pendingAt(i);
     if (pending.hasId) addKey(prefixLength, pending.idAt, pending.idLength);
   }
-  store<u32>(RESULT, <u32>(end - COMMAND));
-  store<u32>(RESULT, <u32>(place - SCRATCH), 4);
-  store<u32>(RESULT, invalid, 8);
+  store<u32>(RESULT, <u32>(end - COMMAND), fields.COMMAND_LENGTH);
+  store<u32>(RESULT, <u32>(place - SCRATCH), fields.TABLE_LENGTH);
+  store<u32>(RESULT, invalid, fields.INVALID_POINTERS);
   return named;
 }
 
