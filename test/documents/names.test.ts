@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { CliCommand } from '../../src/cli/common/help.ts';
 import { VARIABLES } from '../../src/config/config.ts';
+import { REJECTIONS } from '../../src/errors.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
 import { program, TABLES } from './tables.ts';
 
@@ -129,6 +130,14 @@ describe('the documents name existing', () => {
     expect(named.filter((name) => !known.includes(name) && !sql.some((text) => text.includes(name)))).toEqual(
       [],
     );
+  });
+
+  it('reasons of rejections, and name all of them', () => {
+    const table = /^Reasons of .*\n\n([\s\S]*?)\n\n/m.exec(
+      read('docs/operations/metrics-and-alerts.md'),
+    )![1]!;
+    const named = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, reason]) => reason!);
+    expect(unique(named)).toEqual(unique(REJECTIONS));
   });
 
   it('log messages', () => {
