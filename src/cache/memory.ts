@@ -27,7 +27,7 @@ export class CacheMemory {
   readonly buffer: ArrayBuffer;
   readonly bytes: Buffer;
   readonly words: Uint32Array;
-  /** cells of the window (log/window.ts) with which entries and absences are compared */
+  /** cells of the window (log/window.ts) with which entries from Redis are compared */
   readonly window: Float64Array;
   /** space for a reply of Redis */
   readonly reply: Buffer;
