@@ -8,9 +8,9 @@ const POINTER_PREFIX = '>';
 
 /**
  * Hotels in Redis: entries under `<prefix>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids under
- * `<prefix>:c:…` and `<prefix>:r:…`. Values are set after a
- * load and are never removed. Entries carry labels, by which a reader decides whether to use them. A pointer needs none: the entry
- * contains the ids that the hotel has. That no hotel has a key is not stored here: any client could fill Redis with such keys.
+ * `<prefix>:c:…` and `<prefix>:r:…`. Values are set after a load and are never removed. Entries carry labels, by which a reader
+ * decides whether to use them. A pointer needs none: the entry contains the ids that the hotel has. That no hotel has a key is not
+ * stored here: any client could fill Redis with such keys.
  */
 export class RedisHotelCache {
   readonly #redis: RedisStore;

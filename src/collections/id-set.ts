@@ -36,7 +36,7 @@ export class IdSet {
     return hashKey(numberOf(namespace), key) && this.hasHash(hash[0]!, hash[1]!);
   }
 
-  /** The same for a key by both halves of its hash (assembly/hash.ts), each a u32. */
+  /** The same for a key by both halves of its hash (wasm/assembly/hash.ts), each a u32. */
   hasHash(low: number, high: number): boolean {
     return this.#words[this.#find(low || 1, high)] !== 0;
   }

@@ -8,7 +8,7 @@ export const INTEGER = /^-?\d+$/;
 /** Separate from INTEGER: one expression for both takes quadratic time, and a body may hold a million zeros. */
 const LEADING_ZEROS = /^(-?)0+(?=\d)/;
 
-/** An expression is faster than a loop here; see char-code-at.ts. */
+/** An expression is faster than a loop here; see lib/char-code-at.ts. */
 const ENCODED = /[%\ufffd]/;
 
 export const MIN_LIMIT = 1;

@@ -25,7 +25,7 @@ export type WindowNamespace = Namespace | 'key';
  *
  * There are 2^20 buckets of 8 bytes: with a million hotels in Redis, a change makes about three other values miss, one for
  * each of its ids. In a worker they are in the memory of the caches, whose program compares 1000 labels at a time
- * (assembly/redis-batch/values.ts).
+ * (wasm/assembly/redis-batch/entries.ts).
  */
 export class Window {
   /** the buckets, then the floor */

@@ -60,6 +60,20 @@ it('every command has help with an example of that command', () => {
   }
 });
 
+it('comments of src name existing files', () => {
+  const files = (readdirSync(`${ROOT}src`, { recursive: true }) as string[]).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const missing = files.flatMap((file) => {
+    const comments = read(`src/${file}`).match(/^\s*(?:\/?\*|\/\/).*|\s\/\/ .*/gm) ?? [];
+    const named = comments.flatMap((line) => line.match(/[\w./-]*\w\.(?:ts|sql)\b/g) ?? []);
+    const folders = [ROOT, `${ROOT}src/`, `${ROOT}src/${dirname(file)}/`];
+    return named.filter((path) => !folders.some((folder) => existsSync(folder + path)));
+  });
+  // patterns of names
+  expect(unique(missing)).toEqual(['009-more.from-008.sql', 'NNN-name.sql']);
+});
+
 function linksOf(path: string): string[] {
   return [...proseOf(read(path)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
 }

@@ -36,7 +36,7 @@ export const REPLY_BYTES: u32 = 0x4400000;
 /** Response of the batch in progress. */
 export const RESPONSE: usize = REPLY + REPLY_BYTES;
 export const RESPONSE_BYTES: u32 = MAX_RESPONSE_BYTES;
-/** Buckets of the window (redis-batch/values.ts), 8 bytes each, and its floor. */
+/** Buckets of the window (redis-batch/entries.ts), 8 bytes each, and its floor. */
 export const WINDOW: usize = (RESPONSE + RESPONSE_BYTES + 63) & ~63;
 export const WINDOW_BUCKETS: u32 = BUCKETS;
 /** Sets of redis-batch/pointer-cache.ts, 160 bytes each: 10 MiB for 262,144 pointers. */

@@ -1,7 +1,7 @@
 /**
- * Writes of the arena: entries, absences, and what drops them; and compressed forms of entries. Forms are records of their own in the rings, so they count in the budget and are evicted
- * like hotels. Behind the record header: u32 key length, the key, the compressed bytes. An empty form states that compression
- * does not pay.
+ * Writes of the arena: entries, absences, and what drops them; and compressed forms of entries. Forms are records of their own
+ * in the rings, so they count in the budget and are evicted like hotels. Behind the record header: u32 key length, the key, the
+ * compressed bytes. An empty form states that compression does not pay.
  *
  * The key is the number of the form, then the bytes of the entry from the tags to the end of the id. Tags differ where the
  * bytes of a view differ. A changed hotel has other tags, so an outdated form is never found, and is evicted unused.

@@ -59,9 +59,9 @@ let maxAgeMs: f64 = 0;
 
 /**
  * Reads the values at REPLY, located by PLACES, into the response. The table of `count` records is at SCRATCH; the array of
- * local hits, `ofHits` bytes, is in the output. `ofView`: narrow, FULL or ENTRIES. The local cache stores entries, or a sample, as read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT:
- * the response's length, its gaps, hits, invalid values, and 1 if it is full and Redis may hold more.
- * The table then has the places of gaps, and of ENTRIES.
+ * local hits, `ofHits` bytes, is in the output. `ofView`: narrow, FULL or ENTRIES. The local cache stores entries, or a sample, as
+ * read at `nowMs`, for half of `ofMaxAgeMs` to all of it; negative `nowMs`: none. RESULT: the response's length, its gaps, hits,
+ * invalid values, and 1 if it is full and Redis may hold more. The table then has the places of gaps, and of ENTRIES.
  */
 export function takeEntries(
   count: u32,
