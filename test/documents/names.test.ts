@@ -38,11 +38,15 @@ describe('README.md', () => {
     expect(unique([...seen].filter((path) => documents.includes(path)))).toEqual(unique(documents));
   });
 
-  it('leaves the tree to architecture.md, which has a line for every folder of src', () => {
-    const tree = blocksOf(read('docs/architecture.md')).find(({ text }) => text.startsWith('src/\n'))!.text;
-    const named = [...tree.matchAll(/^ {2}([a-z-]+)\/ /gm)].map(([, name]) => name!);
-    const folders = readdirSync(`${ROOT}src`, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    expect(unique(named)).toEqual(unique(folders.map(({ name }) => name)));
+  it.each([
+    ['src', /^ {2}([a-z-]+)\/ /gm],
+    ['test', /`test\/([a-z-]+)`(?=.*\|$)/gm],
+  ])('leaves the tree to architecture.md, which has a line for every folder of %s', (folder, line) => {
+    const named = [...read('docs/architecture.md').matchAll(line)].map(([, name]) => name!);
+    const entries = readdirSync(ROOT + folder, { withFileTypes: true }).filter((entry) =>
+      entry.isDirectory(),
+    );
+    expect(unique(named)).toEqual(unique(entries.map(({ name }) => name)));
   });
 });
 
