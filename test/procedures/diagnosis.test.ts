@@ -12,10 +12,13 @@ const operator = await Operator.set({
   MONITOR_URL: service.database.ownerUrl,
   OWNER_URL: service.database.ownerUrl,
   CACHE_ADMIN_URL: service.redisDatabase!.url,
+  HOTEL_API_KEY: service.fullKey,
+  HOTEL_API_URL: service.url,
+  HOTEL_ID: 'a',
 });
 const section = /^## Diagnosis\n(.*?)^## /ms.exec(read('docs/operations/runbook.md'))![1]!;
 /** lines of the section, without those of kubectl */
-const lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
+const lookUps = [...section.matchAll(/^ *```sh\n(.*?)^ *```/gms)]
   .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))
   .filter((lines) => lines !== '');
 
@@ -27,7 +30,7 @@ async function lookUp(text: string): Promise<string> {
 }
 
 it('the state of a pod, its sessions by purpose, the log, replicas and Redis are shown', async () => {
-  await expect.poll(() => lookUp('curl')).toMatch(/^hotel_api_log_current(\{.*\})? 1$/m);
+  await expect.poll(() => lookUp('log_current')).toMatch(/^hotel_api_log_current(\{.*\})? 1$/m);
   const printed = await lookUp("like 'hotel-api %'");
   for (const purpose of ['follow', 'serve']) expect(printed).toContain(`hotel-api ${purpose} `);
   expect(await lookUp('hotel_api_poll')).toMatch(/is_unread.* \| [ft] *\n\(1 row\)/s);
@@ -49,4 +52,10 @@ it.each([
     return { requested };
   });
   expect((await requested).status).toBe(404);
+});
+
+it('a hotel is compared with its row, and everything is read again', async () => {
+  expect(await lookUp('x-api-key')).toMatch(/^.*"id":"a".*\n.*"id":"a".*\n$/);
+  expect(await lookUp('hotel_api_wrong_triggers')).toContain('(0 rows)');
+  expect(await lookUp('hotel_api_invalidate')).toContain('(1 row)');
 });
