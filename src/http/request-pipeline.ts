@@ -209,7 +209,14 @@ export class RequestPipeline implements Observer {
     };
   }
 
-  /** Answers a batch, or a page of so many hotels, when its turn comes, if its key may still read it then. */
+  /**
+   * Answers a batch, or a page of so many hotels, when its turn comes, if its key may still read it then.
+   *
+   * States of its load. *Entered*: it waits for its turn. *Begun without load*: `mayLoad` is false, so it is answered from the local
+   * cache, or `run` returns NEEDS_LOAD and it waits for the limit. *Loading*: `mayLoad` is true, and it takes part of the limit until
+   * `done` is called. *Released*: `releaseLoad` called `done` early, because the request waits for large hotels, or another thread
+   * compresses the response. *Made*: unless it was released, `done` is called when the response is made.
+   */
   #enter(
     exchange: Exchange,
     body: Uint8Array,
