@@ -9,7 +9,7 @@ import { registerHooks } from 'node:module';
 const CUTS = {
   'src/http/request-pipeline.ts': [
     [/exchange\.counter\.count\(/g, 'void ('],
-    [/this\.#accessLog\.finished\(/g, 'void ('],
+    [/this\.#parts\.accessLog\.finished\(/g, 'void ('],
   ],
   'src/http/received-request.ts': [
     // as long as a generated id

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -166,4 +167,12 @@ describe('the documents name existing', () => {
     expect(quoted.length).toBeGreaterThan(2);
     expect(unique(quoted.filter((message) => !logged.includes(`'${message}'`)))).toEqual([]);
   });
+});
+
+it('the source has what the benchmark of a service without metrics removes', () => {
+  const files = ['http/request-pipeline', 'http/received-request', 'cache/local-cache', 'auth/api-key-cache'];
+  const script = files.map((file) => `import '${ROOT}src/${file}.ts';`).join('');
+  const hooks = ['--import', `${ROOT}bench/targets/bare-service.mjs`];
+  const { status, stderr } = spawnSync(process.execPath, [...hooks, '--input-type=module', '-e', script]);
+  expect([status, `${stderr}`]).toEqual([0, '']);
 });
