@@ -236,3 +236,13 @@ describe('pages', () => {
     expect(list.queries).toBeLessThan(15);
   });
 });
+
+it('a page that is read again has no ids that are held, however many were deleted unnoticed', async () => {
+  const list = new List(numbered(3_000));
+  const pageIndex = await settled(list);
+  for (const offset of [0, 1_000, 2_000]) await pageIndex.page(offset, 1_000, OWNER);
+  const gone = list.all.splice(0, 400);
+  expect((await pageIndex.page(0, 100, OWNER)).ids).toEqual(gone.slice(0, 100));
+  for (const id of gone.slice(0, 100)) pageIndex.moved(id);
+  expect(await pageIndex.page(0, 100, OWNER, true)).toMatchObject(expected(list, 0, 100));
+});

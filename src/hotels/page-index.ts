@@ -14,8 +14,6 @@ const MAX_SKIPPED_IDS = 20_000;
 /** Maximum time that a request waits for positions that are being counted: a million hotels took 4.7 s. */
 const MAX_COUNTING_MS = 5_000;
 
-type ListSource = Pick<IdList, keyof IdList>;
-
 /** Bytes of a string beside its characters, with its place in an array. */
 const STRING_BYTES = 40;
 
@@ -50,7 +48,7 @@ interface Place {
 export class PageIndex {
   /** maximum bytes of the cached ids */
   readonly maxBytes: number;
-  readonly #source: ListSource;
+  readonly #source: Pick<IdList, keyof IdList>;
   readonly #mayServe: () => boolean;
   readonly #blocks: LruCache<Segment, readonly string[]>;
   #tick = 0;
@@ -68,7 +66,7 @@ export class PageIndex {
   #dividing: Promise<void> | undefined;
 
   /** Caches at most `maxBytes` of ids. While `mayServe` returns false, pages are queried. */
-  constructor(source: ListSource, maxBytes: number, mayServe = () => true) {
+  constructor(source: Pick<IdList, keyof IdList>, maxBytes: number, mayServe = () => true) {
     this.maxBytes = maxBytes;
     this.#source = source;
     this.#mayServe = mayServe;
@@ -115,9 +113,9 @@ export class PageIndex {
 
   /**
    * Returns the page at `offset`. `owner`: the API key whose share its queries use; those that count positions are shared by
-   * all. Throws `Unavailable`, also if positions cannot be counted in time.
+   * all. With `isAgain` no held ids are used. Throws `Unavailable`, also if positions cannot be counted in time.
    */
-  async page(offset: number, limit: number, owner: string): Promise<Page> {
+  async page(offset: number, limit: number, owner: string, isAgain = false): Promise<Page> {
     if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIPPED_IDS, offset, limit, owner);
     const tick = this.#tick;
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
@@ -127,10 +125,11 @@ export class PageIndex {
       if (this.#countOfAll() === Infinity) this.divide();
       const place = this.#at(offset, tick);
       if (place) {
-        const found = this.#pageFrom(place, limit, loaded);
+        const found = this.#pageFrom(place, limit, loaded, isAgain);
         if ('ids' in found) return found;
         if (found.count < Infinity) {
-          loaded.set(found, await this.#load(found, owner));
+          const ids = await this.#load(found, owner);
+          if (ids.length <= MAX_COUNT) loaded.set(found, ids);
           continue;
         }
         const [start] = this.#boundsOf(place.segment);
@@ -147,11 +146,12 @@ export class PageIndex {
     { segment, skip }: Place,
     limit: number,
     loaded?: ReadonlyMap<Segment, readonly string[]>,
+    isAgain = false,
   ): Page | Segment {
     const ids: string[] = [];
     let from = skip;
     for (let each: Segment | undefined = segment; each; each = this.#segments[each.index + 1]) {
-      const block = this.#blocks.get(each) ?? loaded?.get(each);
+      const block = loaded?.get(each) ?? (isAgain ? undefined : this.#blocks.get(each));
       if (!block || each.count === Infinity) return each;
       for (let i = from; i < block.length; i++) {
         if (ids.length === limit) return { ids, more: true, total: this.#total };

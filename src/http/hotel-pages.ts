@@ -104,7 +104,7 @@ export function hotelPages(
     const readAgain = async (gone: string[]) => {
       const list = listNow();
       for (const id of gone) list.moved(id);
-      const page = await list.page(offset, limit, exchange.owner);
+      const page = await list.page(offset, limit, exchange.owner, true);
       await send(exchange, 'id', page.ids, true, linksTo(page));
     };
     const answerWith = (found: Page, collection: string | null) => {
