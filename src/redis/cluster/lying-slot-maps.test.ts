@@ -43,6 +43,7 @@ const MAPS: Record<string, string> = {
   'that is a number': ':7\r\n',
   'of a range that is null': mapOf('*-1\r\n'),
   'of a node that is null': mapOf(range(0, 1, '*-1\r\n')),
+  'of a node that is null beside others': mapOf(range(0, 1, '*-1\r\n'), range(2, 3, NODE)),
   'of a trillion slots': mapOf(range(0, 1_000_000_000_000, NODE)),
   'of slots below zero': mapOf(range(-1_000_000_000_000, 1, NODE)),
   'of the same slots often': mapOf(...Array(1_000).fill(range(0, 16_383, NODE))),

@@ -2,9 +2,6 @@ const SLOTS = 16_384;
 /** Maximum number of masters, to each of which a process has two connections. */
 export const MAX_MASTERS = 100;
 
-/** The elements behind the master are not read. */
-type Range = [from: number, to: number, master?: [host: string | null, port: number]];
-
 /**
  * Returns the master of each slot as host:port, undefined for a slot that has none, from a reply to CLUSTER SLOTS
  * (redis.io/docs/latest/commands/cluster-slots). A node that does not know its name sends none: `host` is that of the node
@@ -14,18 +11,17 @@ export function mastersBySlot(reply: unknown, host: string): (string | undefined
   const bySlot = new Array<string | undefined>(SLOTS).fill(undefined);
   const masters = new Set<string>();
   let slots = 0;
-  for (const [from, to, master] of reply as Range[]) {
+  const wrong = new Error('Redis sent a wrong slot map');
+  if (!Array.isArray(reply)) throw wrong;
+  for (const range of reply) {
+    if (!Array.isArray(range)) throw wrong;
+    // the elements behind the master are not read
+    const [from, to, master] = range;
     slots += to - from + 1;
-    const [name, port] = master ?? ['', 0];
-    if (
-      !isBelow(from, SLOTS) ||
-      !isBelow(to, SLOTS) ||
-      from > to ||
-      slots > SLOTS ||
-      !isNode(name ?? '', port)
-    )
-      throw new Error('Redis sent a wrong slot map');
-    if (!master) continue;
+    if (!isBelow(from, SLOTS) || !isBelow(to, SLOTS) || from > to || slots > SLOTS) throw wrong;
+    if (range.length === 2) continue;
+    const [name, port] = Array.isArray(master) ? master : [];
+    if (!isNode(name ?? '', port)) throw wrong;
     masters.add(`${name || host}:${port}`);
     bySlot.fill(`${name || host}:${port}`, from, to + 1);
   }
