@@ -121,9 +121,9 @@ interface Replica {
   postgres: Postgres;
   /**
    * Times of the first and the last of the last reads that all found it behind or failed; undefined: it was not behind when it was
-   * read last. Behind each follows a pause, and then one read, its probe.
+   * read last. Behind each follows a pause, and then one read, its probe, not before `probeAtMs`.
    */
-  behind?: { firstMs: number; lastMs: number } | undefined;
+  behind?: { firstMs: number; lastMs: number; probeAtMs: number } | undefined;
 }
 
 /**
@@ -207,8 +207,8 @@ export class Origin {
     for (let i = 0; i < this.#replicas.length; i++) {
       const replica = this.#replicas[this.#nextIndex++ % this.#replicas.length]!;
       const { postgres, behind } = replica;
-      if (postgres.breakerOpen || (behind && nowMs < behind.lastMs + PAUSE_MS)) continue;
-      if (behind) behind.lastMs = nowMs;
+      if (postgres.breakerOpen || (behind && nowMs < behind.probeAtMs)) continue;
+      if (behind) behind.probeAtMs = nowMs + PAUSE_MS;
       return replica;
     }
     return undefined;
@@ -217,5 +217,6 @@ export class Origin {
 
 function wasBehind(replica: Replica): void {
   const nowMs = monotonicMs();
-  replica.behind = { firstMs: replica.behind?.firstMs ?? nowMs, lastMs: nowMs };
+  const firstMs = replica.behind?.firstMs ?? nowMs;
+  replica.behind = { firstMs, lastMs: nowMs, probeAtMs: nowMs + PAUSE_MS };
 }
