@@ -57,3 +57,10 @@ it('the longest key is stored, and what is longer is invalid before it is authen
 it.each([0, 31, 33])('a secret of %i bytes is rejected', (length) => {
   expect(() => encodeKey(NAME, key, Buffer.alloc(length))).toThrow(`the secret has ${length} bytes`);
 });
+
+it('nothing is stored by a worker that follows no history yet', async () => {
+  const setMany = vi.fn();
+  const options = { prefix: () => '', ttlMs: 1, onInvalidValue: () => {} };
+  await new RedisKeyCache({ setMany } as never, options, () => new Uint8Array()).fill(SHA256, key);
+  expect(setMany).not.toHaveBeenCalled();
+});

@@ -46,6 +46,8 @@ export class RedisKeyCache {
 
   /** Stores a key, or for a short time that there is none with this sha256. */
   async fill(sha256: string, key: LabelledKey): Promise<void> {
+    // a worker may serve before it follows a history
+    if (this.#secret().length === 0) return;
     const name = this.#nameOf(sha256);
     const ttlMs = lifetimeMs(key.principal ? this.#options.ttlMs : MAX_ABSENCE_MS);
     await this.#redis.setMany([[name, encodeKey(name, key, this.#secret()), ttlMs]]);
