@@ -25,7 +25,7 @@ const TAGS_BYTES: u32 = 2 * TAG_BYTES;
 const TRUE_LENGTH: u32 = 4;
 const FLAGS_LENGTH: u32 = 9;
 /** Maximum length of what follows the head of a body that has other values. A valid hotel has a fraction of it. */
-const MAX_END_LENGTH: u32 = 32_768;
+const MAX_END_LENGTH: u32 = 8_192;
 
 export let magic: u32 = 0;
 

@@ -107,7 +107,8 @@ function readIds(at: usize, isRegistry: bool): usize {
     const isString = byte === QUOTE;
     const isNumber = isDigit(byte) || byte === MINUS;
     at = isString ? readString(at + 1) : isNumber ? readNumber(at) : skipValue(at);
-    if (asked < MAX_ELEMENTS) {
+    // a failed read fails again below
+    if (at !== INVALID && asked < MAX_ELEMENTS) {
       let isRight = false;
       if (isString) isRight = isRegistry ? addDigits() : addText();
       else if (isNumber && isRegistry) isRight = addNumber(start, at);
