@@ -43,6 +43,7 @@ export class List {
   }
 
   async survey(ranges: readonly IdRange[], limit: number): Promise<Survey[]> {
+    this.largestSkip = Math.max(this.largestSkip, limit);
     const surveyed = ranges.map((range) => {
       const found = this.#in(range).slice(0, limit);
       return { count: found.length, starts: found.filter((_, place) => place > 0 && place % STRIDE === 0) };

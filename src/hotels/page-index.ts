@@ -46,7 +46,7 @@ interface Place {
  * received by that tick.
  */
 export class PageIndex {
-  /** maximum bytes of the cached ids */
+  /** of the cached ids */
   readonly maxBytes: number;
   readonly #source: Pick<IdList, keyof IdList>;
   readonly #mayServe: () => boolean;
@@ -119,7 +119,7 @@ export class PageIndex {
     if (!this.#mayServe()) return queryPage(this.#source, MAX_SKIPPED_IDS, offset, limit, owner);
     const tick = this.#tick;
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
-    /** also of segments that have changed meanwhile */
+    /** also of segments that have changed since */
     const loaded = new Map<Segment, readonly string[]>();
     while (monotonicMs() <= untilMs) {
       if (this.#countOfAll() === Infinity) this.divide();
@@ -136,6 +136,7 @@ export class PageIndex {
         if (place.skip <= MAX_SKIPPED_IDS)
           return queryPage(this.#source, MAX_SKIPPED_IDS, place.skip, limit, owner, start);
       }
+      loaded.clear();
       await this.#surveyOldest();
     }
     throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
@@ -196,10 +197,8 @@ export class PageIndex {
     const limit = isLong ? IDS_PER_QUERY : MAX_COUNT + 1;
     const tick = this.#tick;
     this.#moved = [];
-    const found = await this.#source.survey(
-      segments.map((each) => this.#boundsOf(each)),
-      limit,
-    );
+    const ranges = segments.map((each) => this.#boundsOf(each));
+    const found = await this.#source.survey(ranges, limit);
     for (const [i, each] of segments.entries()) this.#surveyed(each, found[i]!, limit, tick);
     // into the parts of what was divided
     for (const id of this.#moved) this.#invalidate(id);

@@ -28,7 +28,7 @@ it('sends the hotels of the collection that the key has when the turn of the pag
   const answerPage: AnswerPage = (_, _hotels, respond) => {
     turn = respond;
   };
-  const access = { authorize: () => true };
+  const access = { authorize: () => true, mayStillAnswer: async () => true };
   const sources = { access, local, collections, sizes: new HotelSizes() } as unknown as HotelSources;
   const page = hotelPages(sources, '', undefined, answerPage);
   for (const collection of ['first', 'second']) {

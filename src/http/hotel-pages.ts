@@ -5,7 +5,7 @@ import type { Page } from '../hotels/id-list.ts';
 import { type Body, EMPTY_ARRAY, PartialResponse } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { AT_ONCE_MS } from './access-control.ts';
+import { AT_ONCE_MS, mayStillSee } from './access-control.ts';
 import { NEEDS_LOAD, type Pending } from './admission.ts';
 import type { CompressedPages } from './compression.ts';
 import type { Exchange } from './exchange.ts';
@@ -104,7 +104,9 @@ export function hotelPages(
     const readAgain = async (gone: string[]) => {
       const list = listNow();
       for (const id of gone) list.moved(id);
+      const before = exchange.principal;
       const page = await list.page(offset, limit, exchange.owner, true);
+      if (!(await mayStillSee(access, exchange, before))) return;
       await send(exchange, 'id', page.ids, true, linksTo(page));
     };
     const answerWith = (found: Page, collection: string | null) => {
