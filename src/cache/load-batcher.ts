@@ -100,7 +100,7 @@ export class LoadBatcher {
             );
         };
         // its requests fail with it
-        const noted = loaded.then(note, () => {});
+        const noted = loaded.then(note).catch(() => {});
         if (areLarge) hold(noted, bytes * (1 - found.size / keys.size));
         return result;
       };

@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { Body } from '../hotels/json-array.ts';
+import { type Body, LargeBody } from '../hotels/json-array.ts';
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { clearTimer, setTimer, type Timer } from '../lib/clock.ts';
 import { HeldBytes } from '../lib/held-bytes.ts';
@@ -203,8 +203,10 @@ function isTooMuch(pieces: number, bytes: number, maxSmallPieces: number): boole
   return bytes > MAX_ARRIVED_BYTES || (pieces > maxSmallPieces && bytes < SMALL_PIECE_BYTES * pieces);
 }
 
+/** Size of the pieces in which longer bodies are kept. */
+const BACKLOG_PIECE_BYTES = 2 * 1024 * 1024;
 /** Buffers of response bytes that the kernel has not taken. */
-const leaving = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
+const leaving = new BufferPool([512 * 1024, BACKLOG_PIECE_BYTES], 32 * 1024 * 1024);
 /**
  * Per-worker limit on buffered unsent bytes. When it is exceeded, the client of the API key with the most of them that has
  * waited longest is disconnected.
@@ -216,8 +218,8 @@ export interface PendingWrite {
   readonly body: Body;
   /** of what the kernel takes, which its sender tells */
   readonly pace: Pace;
-  /** buffer of the pool, released with the write */
-  copy: Buffer | undefined;
+  /** buffers of the pool, released with the write */
+  readonly copies: Buffer[];
   readonly disconnect: () => void;
 }
 
@@ -237,8 +239,16 @@ export function keep(
   const heldBytes = mayBeOverwritten ? body.length : 0;
   while (backlog.total > 0 && backlog.total + heldBytes > MAX_BACKLOG_BYTES)
     backlog.firstOfLargest()!.disconnect();
-  const copy = mayBeOverwritten && body instanceof Uint8Array ? leaving.copy(body) : undefined;
-  const kept = { body: copy ?? body, copy, disconnect, pace: new Pace(RESPONSE_WINDOW_MS, disconnect) };
+  const copies: Buffer[] = [];
+  if (mayBeOverwritten && body instanceof Uint8Array)
+    for (let at = 0; at < body.length; at += BACKLOG_PIECE_BYTES)
+      copies.push(leaving.copy(body.subarray(at, at + BACKLOG_PIECE_BYTES)));
+  const kept = {
+    body: copies.length > 1 ? new LargeBody(copies) : (copies[0] ?? body),
+    copies,
+    disconnect,
+    pace: new Pace(RESPONSE_WINDOW_MS, disconnect),
+  };
   if (heldBytes > 0) backlog.set(kept, owner, heldBytes);
   return kept;
 }
@@ -247,8 +257,7 @@ export function keep(
 export function release(pending: PendingWrite): void {
   pending.pace.end();
   backlog.delete(pending);
-  if (pending.copy) leaving.release(pending.copy);
-  pending.copy = undefined;
+  for (const copy of pending.copies.splice(0)) leaving.release(copy);
 }
 
 /**
