@@ -76,6 +76,8 @@ export class CollectionMembers {
     this.isDropped = true;
     this.#changed.clear();
     this.#ids = undefined;
+    // no change reaches it any more, and a page may still wait for it
+    this.list?.forget();
     this.list = undefined;
     this.#reserved = 0;
   }
@@ -141,7 +143,7 @@ export class CollectionMembers {
   async #lookUpChanged(): Promise<void> {
     // changed hotels wait until all members are read
     if (this.#queried.size > 0 || !this.#ids) return;
-    while (this.#changed.size > 0) {
+    while (this.#changed.size > 0 && this.#ids) {
       const ids = [...this.#changed].slice(0, CHANGED_PER_QUERY);
       this.#queried = new Set(ids);
       for (const id of ids) this.#changed.delete(id);

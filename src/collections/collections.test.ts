@@ -1,6 +1,8 @@
 import { expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import type { IdList } from '../hotels/id-list.ts';
+import { List } from '../hotels/page-index.fixture.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
 import { Collections } from './collections.ts';
 import type { CollectionRepository, Membership } from './repository.ts';
 
@@ -70,4 +72,39 @@ it('evicts what was used least recently, as far as a collection needs room', asy
     await expect.poll(() => collections.members(id, nowMs)).toBeDefined();
   }
   expect(['a', 'c', 'b'].map((id) => collections.members(id, 4) !== undefined)).toEqual([true, true, false]);
+});
+
+it('begins a failed load again after a pause, also if others need room meanwhile', async () => {
+  const counted: string[] = [];
+  const count = async (id: string) => {
+    counted.push(id);
+    if (id === 'failing') throw new Unavailable('refused', 'postgres_unavailable');
+    return 2;
+  };
+  let nowMs = 5_000;
+  showMonotonic(() => nowMs);
+  const collections = collectionsOf({ count }, 8_000);
+  for (const id of ['failing', 'a', 'b', 'c']) {
+    collections.members(id);
+    if (id !== 'failing') await expect.poll(() => collections.members(id)).toBeDefined();
+  }
+  expect(collections.members('failing')).toBeUndefined();
+  await new Promise(setImmediate);
+  expect(counted).toEqual(['failing', 'a', 'b', 'c']);
+  nowMs += 1_000;
+  collections.members('failing');
+  await expect.poll(() => counted).toHaveLength(5);
+});
+
+it('leaves no ids to a page that waits for a list which is dropped', async () => {
+  const collections = collectionsOf({ listOf: () => new List(['a', 'b']) as unknown as IdList });
+  collections.members('c');
+  await expect.poll(() => collections.members('c')).toBeDefined();
+  const list = collections.listOf('c');
+  // counts and divides it, and then holds its ids
+  for (let i = 0; i < 2; i++) await list.page(Number.MAX_SAFE_INTEGER, 1, 'k');
+  await list.page(0, 1, 'k');
+  expect(list.cachedPage(0, 1)).toMatchObject({ ids: ['a'] });
+  collections.changed('c', null);
+  expect(list.cachedPage(0, 1)).toBeUndefined();
 });

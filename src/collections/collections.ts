@@ -135,7 +135,9 @@ export class Collections {
     let usedBytes = bytes;
     for (const held of this.#cached.values()) usedBytes += held.bytes + OVERHEAD_BYTES;
     if (usedBytes <= maxBytes) return true;
-    const others = [...this.#cached.values()].filter((held) => held !== taker);
+    const nowMs = monotonicMs();
+    // what could not be read holds the time of its next attempt
+    const others = [...this.#cached.values()].filter((held) => held !== taker && nowMs >= held.retryAtMs);
     for (const held of others.sort((a, b) => a.usedAtMs - b.usedAtMs)) {
       if (usedBytes <= maxBytes) break;
       usedBytes -= held.bytes + OVERHEAD_BYTES;
