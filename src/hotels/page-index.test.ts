@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
+import { showMonotonic } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Survey } from './id-list.ts';
 import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
@@ -245,4 +247,18 @@ it('a page that is read again has no ids that are held, however many were delete
   expect((await pageIndex.page(0, 100, OWNER)).ids).toEqual(gone.slice(0, 100));
   for (const id of gone.slice(0, 100)) pageIndex.moved(id);
   expect(await pageIndex.page(0, 100, OWNER, true)).toMatchObject(expected(list, 0, 100));
+});
+
+it('a page whose positions become known as its time ends is sent', async () => {
+  const list = new List(numbered(1_000));
+  const pageIndex = await settled(list);
+  await pageIndex.page(500, LIMIT, OWNER);
+  pageIndex.moved('h000000');
+  const nowMs = monotonicMs();
+  const survey = list.survey.bind(list);
+  vi.spyOn(list, 'survey').mockImplementationOnce((...of) => {
+    showMonotonic(() => nowMs + 5_001);
+    return survey(...of);
+  });
+  expect(await pageIndex.page(500, LIMIT, OWNER)).toMatchObject(expected(list, 500));
 });

@@ -26,7 +26,7 @@ interface Segment {
   count: number;
   /** tick before the query that counted it; -1: never counted */
   countedAt: number;
-  /** tick of the last insert or delete in it; -1: none */
+  /** tick of the last insert or delete in it, or of the query that divided it off; -1: none */
   movedAt: number;
 }
 
@@ -121,25 +121,25 @@ export class PageIndex {
     const untilMs = monotonicMs() + MAX_COUNTING_MS;
     /** also of segments that have changed since */
     const loaded = new Map<Segment, readonly string[]>();
-    while (monotonicMs() <= untilMs) {
+    for (;;) {
       if (this.#countOfAll() === Infinity) this.divide();
       const place = this.#at(offset, tick);
-      if (place) {
-        const found = this.#pageFrom(place, limit, loaded, isAgain);
-        if ('ids' in found) return found;
-        if (found.count < Infinity) {
-          const ids = await this.#load(found, owner);
-          if (ids.length <= MAX_COUNT) loaded.set(found, ids);
-          continue;
-        }
+      const found = place && this.#pageFrom(place, limit, loaded, isAgain);
+      if (found && 'ids' in found) return found;
+      if (monotonicMs() > untilMs)
+        throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
+      if (found && found.count < Infinity) {
+        const ids = await this.#load(found, owner);
+        if (ids.length <= MAX_COUNT) loaded.set(found, ids);
+        continue;
+      }
+      if (place && place.skip <= MAX_SKIPPED_IDS) {
         const [start] = this.#boundsOf(place.segment);
-        if (place.skip <= MAX_SKIPPED_IDS)
-          return queryPage(this.#source, MAX_SKIPPED_IDS, place.skip, limit, owner, start);
+        return queryPage(this.#source, MAX_SKIPPED_IDS, place.skip, limit, owner, start);
       }
       loaded.clear();
       await this.#surveyOldest();
     }
-    throw new Unavailable('the positions of the list are being counted', 'postgres_timeout');
   }
 
   /** Returns the page at a place, or the first segment of it that is long or whose ids are not held. */
@@ -214,7 +214,8 @@ export class PageIndex {
     const rest = count < limit ? count - STRIDE * starts.length : Infinity;
     const parts = [each.start, ...starts.map((id) => Buffer.from(id))].map((start, i) => {
       const known = i < starts.length ? STRIDE : rest;
-      return { start, index: 0, count: known, countedAt: tick, movedAt: -1 };
+      // a load that began before the query has another name
+      return { start, index: 0, count: known, countedAt: tick, movedAt: tick };
     });
     this.#segments.splice(each.index, 1, ...parts);
     for (let i = each.index; i < this.#segments.length; i++) this.#segments[i]!.index = i;
