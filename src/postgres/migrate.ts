@@ -8,7 +8,7 @@ import { IS_OWN_TABLE } from './logins.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
-/** Number of collisions with other processes that migrate, by which one gives up. */
+/** Number of collisions with other processes that migrate, over one file, by which one gives up. */
 const MAX_RACES = 20;
 /**
  * Pattern of a migration that older releases tolerate: `009-more.from-008.sql` changes nothing that releases of
@@ -44,6 +44,7 @@ export async function migrate(sql: Sql, directory?: string): Promise<{ applied: 
       const done = await sql.begin((transaction) => applyNext(transaction, migrations));
       if (done === undefined) break;
       applied.push(done);
+      races = 0;
     } catch (error) {
       if (!isRace(error) || ++races === MAX_RACES) throw error;
       await sleep(20 + Math.random() * 80);
