@@ -62,9 +62,8 @@ export function buildWorker(
   send: (message: ToPrimary) => void,
 ) {
   const { config, shutdown, metrics, events } = context;
-  const applied: WorkerApplied = {
-    ...{ history: '', server: '', position: 0, prefix: '', secret: new Uint8Array() },
-  };
+  const noSecret = new Uint8Array();
+  const applied: WorkerApplied = { history: '', server: '', position: 0, prefix: '', secret: noSecret };
   const prefix = () => applied.prefix;
   const freshness = new Freshness(
     () => postgres.breakerOpen,

@@ -40,12 +40,8 @@ export function encodeHotel(row: HotelRow, label: number, nowMs: number): Entry 
   const { fromMs, untilMs } = certificationOf(row);
   const isCertified = nowMs >= fromMs && nowMs < untilMs;
   const { url, body, tags } = shown(isCertified);
-  let other = '';
-  if (fromMs < untilMs) {
-    const hidden = shown(!isCertified);
-    other = `${!isCertified}${hidden.url}${hidden.tags}`;
-  }
-  const behind = Buffer.from(other);
+  const other = fromMs < untilMs ? shown(!isCertified) : undefined;
+  const behind = Buffer.from(other ? `${!isCertified}${other.url}${other.tags}` : '');
   const keys = [row.id, row.channel_id, row.registry_id].map((key) => Buffer.from(key ?? ''));
   const bytes = Buffer.concat([Buffer.alloc(layout.HEADER_BYTES), ...keys, body, behind]);
   keys.forEach(({ length }, i) => void bytes.writeUInt16LE(length, layout.KEY_LENGTHS_AT + 2 * i));

@@ -12,7 +12,7 @@ const PAUSE_MS = 25;
 export type Query = [text: string, parameters: unknown[], owner?: string, lane?: Lane];
 
 /** Rows and the position of the log at which they were read. */
-export interface Labelled<Row> {
+interface Labelled<Row> {
   label: number;
   rows: Row[];
 }

@@ -7,7 +7,7 @@ import * as fields from '../../fields';
 import { SCRATCH } from '../layout';
 
 @unmanaged
-export class PendingKey {
+class PendingKey {
   /** offset and length of the key */
   private key: u32;
   keyLength: u32;
