@@ -116,14 +116,12 @@ export class RedisBatchReader {
       // its errors are no failures of Redis
       finished = (async () => done(result))();
     };
-    if (next && !isOver()) {
+    if (next && next.named > 0 && !isOver()) {
       const { named, command, pointed } = next;
-      const take = () => {
+      await this.#send(command, named, () => {
         // after a stop of this process a reply is older than it seems
         if (isSameHistory()) finish(takeEntries(this.#memory, pointed, wanted, local, isCurrent()));
-      };
-      if (named === 0) take();
-      else await this.#send(command, named, take);
+      });
       this.#memory.pool.release(pointed.table);
     }
     if (!finished) finish(nothing(pending));
